@@ -18,11 +18,13 @@ from bench import (
     copies,
     hooks,
     hub,
+    hubsearch,
     imports,
     install,
     lifecycle,
     lint,
     mcp,
+    month,
     nothing,
     own,
     reading,
@@ -38,6 +40,7 @@ from bench import (
     statements,
     stores,
     summary,
+    sync,
     times,
     tool_texts,
 )
@@ -61,6 +64,8 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "start": start.measure,
     "hooks": hooks.measure,
     "hub": hub.measure,
+    "sync": sync.measure,
+    "month": month.measure,
     "chat": chat.measure,
 }
 
@@ -72,6 +77,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "scale": scale.measure,
     "catalogue": catalogue.measure,
     "serve": serve.measure,
+    "hubsearch": hubsearch.measure,
     "speed": speed.measure,
     "clone": clone.measure,
     "context": context.measure,
@@ -141,6 +147,10 @@ def _parser() -> argparse.ArgumentParser:
         "serve", parents=[common], description=serve.__doc__, help="the page and the API under load"
     )
     serve.arguments(served)
+    searched = names.add_parser(
+        "hubsearch", parents=[common], description=hubsearch.__doc__, help="search on the hub and locally"
+    )
+    hubsearch.arguments(searched)
     everyday = names.add_parser(
         "realistic", parents=[common], description=realistic.__doc__, help="one developer's memory, as asked"
     )

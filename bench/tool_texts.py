@@ -48,9 +48,16 @@ def read_prompts() -> list[Prompt]:
     return [Prompt(row["id"], row["prompt"], tuple(row["tools"])) for row in map(json.loads, lines)]
 
 
-def read_texts(path: Path, *, explained: bool = False) -> dict[str, str]:
-    """What an offer says of each tool, with what it says of the arguments if that is wanted too."""
+def read_texts(path: Path, *, explained: bool = False, joined: bool = False) -> dict[str, str]:
+    """What an offer says of each tool, with what it says of the arguments if that is wanted too.
+
+    With `joined`, as it is where a workspace of a hub was joined.
+    """
     offer = json.loads(path.read_text("utf-8"))
+    for name, more in offer.get("joined", {}).items() if joined else ():
+        offer["tools"][name]["inputSchema"]["properties"] |= {
+            arg: each["schema"] for arg, each in more.items()
+        }
     return {name: _text(offer["tools"][name], explained=explained) for name in offer["families"]["core"]}
 
 
@@ -127,6 +134,7 @@ class Ranked(NamedTuple):
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What can be chosen on the command line."""
     parser.add_argument("--before", type=Path, default=BEFORE, help="the offer to compare with")
+    parser.add_argument("--joined", action="store_true", help="as offered where a hub was joined")
     parser.add_argument("--explained", action="store_true", help="with what is said of each argument")
 
 
@@ -137,7 +145,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
     found: dict[tuple[str, str], list[Ranked]] = {}
     for way, rank in RANKERS.items():
         for offer, path in offers.items():
-            scores = rank(read_texts(path, explained=chosen.explained), [each.prompt for each in prompts])
+            texts = read_texts(path, explained=chosen.explained, joined=chosen.joined)
+            scores = rank(texts, [each.prompt for each in prompts])
             found[way, offer] = [Ranked(*each) for each in zip(prompts, scores, strict=True)]
     return {
         "tools told apart by their texts": _totals(found),

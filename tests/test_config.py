@@ -191,6 +191,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "prune.tools_deny": (),
         "session.reset": "daily",
         "session.note_messages": 15,
+        "sync.after_session": True,
         "secrets.policy": "redact",
         "secrets.session": None,
         "secrets.project": None,

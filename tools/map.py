@@ -29,7 +29,7 @@ ROWS = [
         "interfaces.install",
         "adapters",
     ],
-    ["interfaces.tools"],
+    ["interfaces.tools", "interfaces.web"],
     ["interfaces.present"],
     ["memory"],
     ["context", "lifecycle", "inject", "sync"],

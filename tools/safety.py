@@ -64,7 +64,7 @@ def table() -> str:
         names = row["tests"]
         counted = [known.get(name, {}) for name in names]
         usual, long = (sum(each.get(kind, 0) for each in counted) for kind in ("usual", "soak"))
-        which = ", ".join(f"`{name.partition('::')[0]}`" for name in dict.fromkeys(names)) or "none"
+        which = ", ".join(dict.fromkeys(f"`{name.partition('::')[0]}`" for name in names)) or "none"
         number = f"{usual}{f' and {long} long' if long else ''} in {which}" if names else "none"
         lines.append(
             f"| {id_} | {row['what']} | {number} | {_ended(names, known)} | {row.get('missing', '')} |"

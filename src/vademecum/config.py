@@ -781,6 +781,17 @@ class Output(SettingsGroup):
     )
 
 
+class SyncSettings(SettingsGroup):
+    """When memory is synced with other machines."""
+
+    after_session: bool = setting(
+        True,
+        "Sync in the background when an agent's session ends, where a hub or a folder was joined.",
+        BOOLEAN,
+        NEVER,
+    )
+
+
 class Settings(SettingsGroup):
     """Every setting, as the parts of the system are given it."""
 
@@ -819,6 +830,7 @@ class Settings(SettingsGroup):
     flush: Flush = Flush()
     prune: Prune = Prune()
     session: SessionSettings = SessionSettings()
+    sync: SyncSettings = SyncSettings()
     knowledge: Knowledge = Knowledge()
     secrets: Secrets = Secrets()
     approval: Approval = Approval()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class ScopeRule(NamedTuple):
@@ -81,14 +83,38 @@ LEARNED = (
 )
 
 
+MEMBER_NAME = "[a-z0-9][a-z0-9._-]{0,39}"  # what a member of a team may be called
+
+
 class Origin(StrEnum):
-    """The door a text came through; listed from most to least trusted."""
+    """The door a text came through; listed from most to least trusted.
+
+    What another member of a team wrote is `member:NAME`, trusted less than any that is listed.
+    """
 
     USER = "user"
     AGENT = "agent"
     EXTERNAL = "external"
     TOOL = "tool"
     IMPORT = "import"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Origin | None:
+        if not isinstance(value, str) or not re.fullmatch(f"member:{MEMBER_NAME}", value):
+            return None
+        made = str.__new__(cls, value)
+        made._name_ = made._value_ = value
+        return made
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order of trust: the larger, the less it is trusted."""
+        return len(Origin) if self.is_member else list(Origin).index(self)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether another member of a team wrote it."""
+        return self.startswith("member:")
 
 
 def parse_origin(name: str) -> Origin:
@@ -167,6 +193,30 @@ class Entry:
         """Whether no later entry has taken this one's place."""
         return self.superseded is None
 
+    @property
+    def is_version(self) -> bool:
+        """Whether it is a further version of the entry above it, which a sync has put there."""
+        return self.contradicts is not None and "~" in (self.id or "")
+
+
+def in_conflict(entry: Entry, among: Sequence[Entry]) -> bool:
+    """Whether a sync found several versions of an entry, and nobody has decided between them yet."""
+    return any(entry in pair for pair in find_versions(among))
+
+
+def find_versions(among: Sequence[Entry]) -> list[tuple[Entry, ...]]:
+    """The entries of which a file has several versions, the first version of each first."""
+    found: list[tuple[Entry, ...]] = []
+    for above, entry in pairwise(among):
+        if not entry.is_version:
+            continue
+        own = str(entry.id).partition("~")[0]
+        if found and found[-1][-1] == above and above.is_version and str(above.id).startswith(f"{own}~"):
+            found[-1] = (*found[-1], entry)
+        elif above.id == own or (above.time or UNDATED) == entry.contradicts:
+            found.append((above, entry))
+    return found
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -188,6 +238,7 @@ class Record:
     confidence: float | None = None
     protected: bool = False
     trusted: bool = True
+    team: str = ""  # the team that shares it
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -210,6 +261,10 @@ class Record:
     def agreed(self) -> tuple[Entry, ...]:
         """The living entries, but for those that contradict one of them and wait for a person."""
         return tuple(entry for entry in self.live if not self.disputes(entry))
+
+    def conflicts(self, entry: Entry) -> bool:
+        """Whether a sync found several versions of an entry, and nobody has decided between them yet."""
+        return in_conflict(entry, self.live)
 
     def disputes(self, entry: Entry) -> bool:
         """Whether an entry would have replaced a person's that still holds, and nobody has decided yet."""
@@ -269,6 +324,7 @@ class Stored(NamedTuple):
     approval: str = ""  # what a person decides about, when it waits
     merged: Merged | None = None  # what it was merged with, unasked
     purged: str = ""  # when a person purged this very text, which is stored again now
+    team: str = ""  # the team that shares it
 
 
 class Noted(NamedTuple):

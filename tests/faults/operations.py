@@ -19,8 +19,10 @@ from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.store import audit, folders, merge, purge, tombstones
 from vademecum.store.home import Home
+from vademecum.sync.log import HomeFiles
+from vademecum.sync.place import FileChange
 from vademecum.text import names
-from vademecum.types import Origin
+from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -437,6 +439,23 @@ def _pin(here: Ground, memory: Memory, text: str) -> None:
     memory.care.edited("MEMORY.md", before, f"# Memory\n\n{text}\n", scope="global")
 
 
+def _receive(here: Ground, memory: Memory) -> None:
+    """Write what came from another machine: two records are changed, one is new, one is gone."""
+    top = here.home / "memory/global"
+    files = HomeFiles(memory.home, memory.home.shelf(Place(Scope.GLOBAL)), "human:ada", memory.workspace.now)
+    with memory.workspace.reported("sync"):
+        there = {f"records/{path.name}": path.read_text() for path in (top / "records").glob("*.md")}
+    build, near = there["records/build.md"], there["records/neighbour.md"]
+    texts = {
+        "records/build.md": build.replace(FIRST, SECOND),
+        "records/neighbour.md": near if LIKE_FIRST in near else f"{near.rstrip()}\n\n{LIKE_FIRST}\n",
+        "records/new.md": f"---\nkey: new\n---\n\n## 2024-03-01T08:00:00Z\n{THIRD}\n",
+        "records/third.md": None,
+    }
+    with memory.workspace.reported("sync"):
+        files.write([FileChange(path, there.get(path), text) for path, text in texts.items()])
+
+
 def _store_after(here: Ground, memory: Memory) -> object:
     return memory.store(AFTER, key="build", scope="global")
 
@@ -709,6 +728,14 @@ OPERATIONS = (
         lambda here, memory: memory.care.undo(),
         _store_after,
         lambda memory: len(memory.list().records) == 3 and _says(memory, FIRST),
+        earlier=(NEIGHBOUR, FIRST, SECOND),
+    ),
+    Operation(
+        "sync-files",
+        _three,
+        _receive,
+        _store_after,
+        lambda memory: _gone(memory, "third") and _says(memory, SECOND) and _says(memory, THIRD, "new"),
         earlier=(NEIGHBOUR, FIRST, SECOND),
     ),
     Operation(

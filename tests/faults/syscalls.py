@@ -10,6 +10,7 @@ import errno
 import fcntl
 import functools
 import os
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,7 +68,7 @@ class Tap:
         self._paths: dict[int, str] = {}
         self._flags: dict[int, int] = {}
         self._real: list[tuple[Any, str, Any]] = []
-        self._busy = False
+        self._at = threading.local()  # which thread is in the middle of a call
 
     def __enter__(self) -> Self:
         wrapped: list[tuple[Any, str, Any]] = [(os, "open", self._open(os.open))]
@@ -89,17 +90,17 @@ class Tap:
 
     def _happen(self, call: Call) -> Any:
         """Hand a call to `around` and write down how it ended."""
-        if self._busy or not call.path.startswith(self.root):
+        if getattr(self._at, "busy", False) or not call.path.startswith(self.root):
             return call.run()
         self.trace.append(call)
-        self._busy = True
+        self._at.busy = True
         try:
             outcome = self.around(call)
         except OSError as failure:
             call.error = failure.errno or errno.EIO
             raise
         finally:
-            self._busy = False
+            self._at.busy = False
         if isinstance(outcome, int):
             call.result = outcome
         return outcome

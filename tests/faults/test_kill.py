@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
-SHARE = 96  # kill points of each operation in an ordinary run: 25 operations make 2,400
+SHARE = 96  # kill points of each operation in an ordinary run: 35 operations make 3,360
 STUCK = 1.0  # seconds within which the next writer must be done
 _SEED = 20260
 

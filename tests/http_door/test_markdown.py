@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from vademecum.interfaces.http.markdown import render
+from vademecum.interfaces.web.markdown import LONGEST_ROW, plain, render
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -68,3 +68,19 @@ def test_markdown_is_markdown() -> None:
     made = str(render("# Title\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`x`"))
     for tag in ("<h1>", "<li>", "<strong>", "<table>", "<code>"):
         assert tag in made
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("**Path:** src/api **Rule:** Handlers are `thin`", "Path: src/api Rule: Handlers are thin"),
+        ("see [the page](https://a.example/b) and _this_", "see the page and this"),
+        ("5 * 3 * 2 and snake_case_name stay", "5 * 3 * 2 and snake_case_name stay"),
+        ("two\nlines", "two lines"),
+        ("<b>not ours</b> &lt;", "<b>not ours</b> <"),
+        ("", ""),
+        ("**a**" * LONGEST_ROW, "**a**" * LONGEST_ROW),
+    ],
+)
+def test_a_row_reads_without_marks(line: str, shown: str) -> None:
+    assert plain(line) == shown

@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_database_is_one_sentence(
     empty: str, postgres: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = "postgresql://hub_app:hunter2hunter2@127.0.0.1:1/none"
-    for words in (("migrate",), ("serve",), ("create", "ours")):
+    for words in (("migrate",), ("serve",), ("create", "ours"), ("export",)):
         told = refused(capsys, tmp_path, "hub", *words, "--database", closed)
         assert "cannot be reached" in told["message"]
         assert "hunter2" not in json.dumps(told)
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_a_database_is_one_sentence(
     told = refused(
         capsys, tmp_path, "hub", "create", "ours", "--database", postgres.as_role(empty, "hub_app")
     )
-    assert "may not make workspaces" in told["message"]
+    assert "may not make or export workspaces" in told["message"]
     told = refused(capsys, tmp_path, "hub", "create", "x", "--owner", "An na", "--database", empty)
     assert "a member's name" in told["message"]
 
@@ -122,7 +122,7 @@ def test_without_the_extra_the_hub_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    for words in (("migrate",), ("serve",), ("create", "ours")):
+    for words in (("migrate",), ("serve",), ("create", "ours"), ("export",)):
         told = refused(capsys, tmp_path, "hub", *words, "--database", "postgresql://x")
         assert told["message"] == "the hub needs psycopg"
         assert "pip install 'vademecum[hub]'" in told["hint"]
@@ -143,6 +143,30 @@ def homes(tmp_path: Path) -> tuple[Path, Path]:
     for name in ("one", "two"):
         allow(tmp_path / name)
     return tmp_path / "one", tmp_path / "two"
+
+
+def test_a_machine_that_joined_opens_the_page_with_a_link_that_works_once(
+    world: World,
+    homes: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links: list[str] = []
+
+    def opened(link: str) -> bool:
+        links.append(link)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", opened)
+    assert "no hub" in refused(capsys, homes[0], "hub", "open")["message"]
+    vade(capsys, homes[0], "hub", "join", world.url, "--code", invited(world))
+    told = vade(capsys, homes[0], "hub", "open")
+    assert told["url"] == f"{world.url}/"
+    assert "key=" not in str(told)
+    (link,) = links
+    assert link.startswith(f"{world.url}/enter?key=")
+    for status in (200, 403):
+        assert ask(world.url, "GET", link.removeprefix(world.url), Vade_Protocol="").status == status
 
 
 def test_a_person_joins_invites_another_and_removes_them(

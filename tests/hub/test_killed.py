@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -44,13 +45,13 @@ class Pusher(threading.Thread):
     def run(self) -> None:
         sent = 0
         while not self.stop.is_set():
-            for _ in range(3):
+            while len(self.writer.made) < sent + 3:
                 self.writer.fact(target=f"e{len(self.writer.made)}", value={"raw": "x" * 200})
             body = self.writer.body(*self.writer.made[sent:])
             try:
                 path = f"/v1/streams/{self.writer.stream}/facts"
                 answer = ask(self.url, "POST", path, self.token, body)
-            except OSError:
+            except (OSError, http.client.HTTPException):  # killed before or amid its answer
                 time.sleep(0.02)
                 continue
             if answer.status == 200:

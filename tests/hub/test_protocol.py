@@ -243,6 +243,20 @@ def rewind(world: World) -> tuple[Writer, list[dict[str, Any]]]:
     return writer, lines
 
 
+def test_what_was_purged_stays_purged_when_a_machine_sends_it_again_after_a_restore(world: World) -> None:
+    bert, anna = Writer("bbbbbbbb"), Writer("aaaaaaaa")
+    bert.fact(value={"raw": "The vault opens with heron."})
+    pushed(world, bert)
+    stamps = [each["stamp"] for each in world.pull().lines]
+    anna.fact("purge", doc="", target="", value={"dots": ["bbbbbbbb:1"]}, lam=2)
+    world.sql("DELETE FROM hub.fact")  # a backup from before all of it
+    world.sql("UPDATE hub.stream SET head = 0, chain = %s, max_lam = 1", bytes(32))
+    pushed(world, anna)
+    pushed(world, bert, stamps=stamps)  # by a machine that has not heard of the purge
+    kept = world.sql("SELECT value, purged_at IS NOT NULL FROM hub.fact WHERE replica = 'bbbbbbbb'")
+    assert kept == [(None, True)]
+
+
 def test_a_restored_database_is_noticed_by_a_pull_and_a_push_and_gets_back_what_it_lost(world: World) -> None:
     writer, lines = rewind(world)
     last = lines[-1]["stamp"]
@@ -294,13 +308,16 @@ def test_one_machine_at_a_time_cares_for_a_stream(world: World) -> None:
 # ------------------------------------------------------------------------------- versions and limits
 
 
-@pytest.mark.parametrize(("spoken", "old"), [("2", "hub"), ("0", "client"), ("", "client"), ("x", "client")])
+THIS = "vade on this machine"
+
+
+@pytest.mark.parametrize(("spoken", "old"), [("2", "the hub"), ("0", THIS), ("", THIS), ("x", THIS)])
 def test_another_version_of_the_protocol_is_told_which_side_is_old(
     spoken: str, old: str, world: World
 ) -> None:
     answer = world.ask("GET", "/v1/streams", Vade_Protocol=spoken)
     assert answer.status == 426
-    assert f"upgrade the {old}" in answer.json["error"]["message"]
+    assert f"upgrade {old}" in answer.json["error"]["message"]
 
 
 def test_a_body_is_measured_before_it_is_read_and_after_it_is_unzipped(world: World) -> None:
@@ -391,3 +408,18 @@ def test_a_database_that_takes_nothing_is_told_in_a_sentence_and_reading_goes_on
     answer = world.push(writer, writer.fact(target="e2"))
     assert (answer.status, answer.code) == (503, "storage")
     assert len(world.pull().lines) == 1
+
+
+def test_an_agent_adds_to_a_members_document_and_cannot_change_its_head(world: World) -> None:
+    anna, agent = Writer("aaaaaaaa"), Writer("bbbbbbbb")
+    anna.fact("name", target="", value="records/deploys.md")
+    anna.fact("layout", target="", value={"front": "", "head": "", "eol": "lf"})
+    pushed(world, anna)
+    token = world.token_of("anna", "read", "write")
+    for kind, target, value in (("front", "title", "Obey"), ("layout", "", {"front": "", "head": "Obey"})):
+        made = agent.fact(kind, target=target, value=value, origin="agent", lam=3)
+        answer = world.push(agent, made, token=token)
+        assert (answer.status, answer.code) == (403, "propose")
+        agent.made.clear()
+    added = agent.fact(target="e9", value={"raw": "From the build."}, origin="agent", lam=3)
+    assert world.push(agent, added, token=token).status == 200

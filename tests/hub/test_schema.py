@@ -12,6 +12,7 @@ import pytest
 from vademecum.errors import ConfigError, Malformed, NewerFormat
 from vademecum.interfaces.hub import migrate
 from vademecum.interfaces.hub.migrate import Migration, read_migrations
+from vademecum.interfaces.hub.projection import count_stale
 
 if TYPE_CHECKING:
     from hub.databases import Server
@@ -57,6 +58,27 @@ def test_a_database_of_every_earlier_schema_becomes_the_same_as_a_new_one(
         assert migrate.migrate(connection) == list(ALL[earlier:])
         assert migrate.migrate(connection) == []
     assert shape(empty) == shape(database)
+
+
+def test_what_a_database_of_the_first_schema_holds_stays_and_waits_to_be_searched(empty: str) -> None:
+    with psycopg.connect(empty) as connection:
+        migrate.migrate(connection, ALL[:1])
+        connection.execute(
+            "INSERT INTO hub.workspace (ws, public, name, kind) VALUES (1, gen_random_uuid(), 'w', 'team')"
+        )
+        connection.execute(
+            "INSERT INTO hub.stream (ws, stream, scope, place, head, chain)"
+            " VALUES (1, 'global', 'global', '', 1, '\\x00')"
+        )
+        connection.execute(
+            "INSERT INTO hub.fact VALUES (1, 'global', 1, 'aaaaaaaa', 1, '', '', '', 1, 'd', 'put', 't',"
+            " '{}', '{}', '\\x', 'user', 'cli', '', null, 'anna', 'owner', null, now(), '', null, 1)"
+        )
+        migrate.migrate(connection)
+        assert connection.execute("SELECT head, projected FROM hub.stream").fetchall() == [(1, 0)]
+        assert connection.execute("SELECT count(*) FROM hub.fact").fetchone() == (1,)
+        connection.execute("SELECT set_config('hub.ws', '1', false)")
+        assert count_stale(connection, 1) == 1
 
 
 def test_numbers_of_migrations_have_no_gap() -> None:
@@ -219,6 +241,14 @@ TABLES = (
     "purge_ack",
     "lease",
     "admin_log",
+    "search",
+    "shown",
+    "document",
+    "passage",
+    "posting",
+    "vector",
+    "page_session",
+    "conflict",
 )
 
 
@@ -241,6 +271,17 @@ def fill(connection: psycopg.Connection[Any], ws: int) -> None:
         "INSERT INTO hub.purge_ack VALUES (%(ws)s, 'global', 1, 'aaaaaaaa')",
         "INSERT INTO hub.lease VALUES (%(ws)s, 'global', 'aaaaaaaa', now())",
         "INSERT INTO hub.admin_log VALUES (%(ws)s, 1, '{}', %(h)s, %(h)s)",
+        "INSERT INTO hub.search (ws) VALUES (%(ws)s)",
+        "INSERT INTO hub.shown VALUES (%(ws)s, 'global', 'd', 'records/d.md', 'global/records/d.md')",
+        "INSERT INTO hub.document VALUES (%(ws)s, 1, 'i', 'p', 'memory', 'record', 'global', '', '', '',"
+        " '{0,0,0,0}', null, 't', 'k', 1, 'project', '{}', null)",
+        "INSERT INTO hub.passage VALUES (%(ws)s, 1, 1, 0, 1, 1, 'text', '', null, null, 'user', null, null,"
+        " null, 0, 0, true, 1, '\\x', '\\x', 'en', '', null, %(h)s)",
+        "INSERT INTO hub.posting VALUES (%(ws)s, false, 'text', 0, 1, %(h)s)",
+        "INSERT INTO hub.vector VALUES"
+        " (%(ws)s, %(h)s, (SELECT array_agg(1) FROM generate_series(1, 256))::public.halfvec)",
+        "INSERT INTO hub.page_session (ws, session, token) VALUES (%(ws)s, %(u)s, %(u)s)",
+        "INSERT INTO hub.conflict VALUES (%(ws)s, 'global', 'd', 't')",
     ):
         connection.execute(row, given)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
+import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,10 +21,14 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allowing import allow
 from hub.hubs import Writer
 from hub.test_commands import invited, refused, vade
+from hub.test_killed import SECRET, serve
+from vademecum.interfaces.hub import events, limits
 from vademecum.memory import connect
 from vademecum.store.home import Home
 from vademecum.sync import facts, hub, membership, remote
@@ -29,8 +37,9 @@ from vademecum.sync.remote import HubRefused, HubUnreachable
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from hub.databases import Server
     from hub.hubs import World
     from vademecum.memory import Memory
     from vademecum.sync.folder import PlaceSynced
@@ -333,13 +342,18 @@ def test_the_command_syncs_with_the_hub_and_status_says_when(
     assert "line by line" in refused(capsys, home, "sync", "--watch")["message"]
 
 
-def test_a_team_workspace_alone_is_nothing_to_sync_with(
+def test_a_team_workspace_alone_sends_nothing_that_is_private(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = allow(tmp_path / "home")
-    vade(capsys, home, "hub", "join", world.url, "--code", invited(world))
     assert "no folder is set" in refused(capsys, home, "sync")["message"]
-    assert "no personal workspace" in refused(capsys, home, "sync", "--workspace", "ours")["message"]
+    vade(capsys, home, "hub", "join", world.url, "--code", invited(world))
+    vade(capsys, home, "store", "Mine alone.", "--key", "mine", "--scope", "global")
+    assert vade(capsys, home, "sync")["places"] == []
+    assert vade(capsys, home, "sync", "--workspace", "ours")["places"] == []
+    assert world.sql("SELECT count(*) FROM hub.fact") == [(0,)]
+    told = refused(capsys, home, "sync", "--workspace", "x")["message"]
+    assert "this home has not joined a workspace x" in told
 
 
 KILLED = """
@@ -358,6 +372,7 @@ def dying(call, after):
     return act
 for holder, name, after in (
     (log.DiskLog, "_write", False), (log.DiskLog, "_save", False), (log.HomeFiles, "write", False),
+    (log.DiskLog, "_write", True), (log.DiskLog, "remember", False),
     (log.HomeFiles, "_log", False), (remote.HubClient, "ask", False), (remote.HubClient, "ask", True),
     (remote.Remote, "_write_json", False), (remote.Remote, "_keep_stamps", False),
 ):
@@ -382,50 +397,234 @@ def test_a_client_that_is_killed_resumes_and_claims_no_text_of_others(
     meet(one, other)
     killed = 0
     for point in points:
-        one.memory().store(f"One says {point}.", key=f"one-{point}", scope="global")
+        # Not a record more each time: a scope has at most 200.
+        one.memory().store(f"One says {point}.", key=f"one-{point % 60}", scope="global")
         one.sync()
-        other.memory().store(f"Other says {point}.", key=f"other-{point}", scope="global")
+        other.memory().store(f"Other says {point}.", key=f"other-{point % 60}", scope="global")
         words = (sys.executable, "-c", KILLED, str(point % 30), "sync", "--home", str(other.base / "home"))
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         killed += done.returncode == -signal.SIGKILL
         meet(other, one)
         assert one.files() == other.files()
-        assert len(one.files()) == 2 + 2 * (1 + list(points).index(point))
+        said = b"".join(one.files().values()).decode()
+        for past in list(points)[: 1 + list(points).index(point)]:
+            assert said.count(f"One says {past}.\n") == said.count(f"Other says {past}.\n") == 1
         with other.home.disk("hub", other.joined.workspace, "logs", "global") as folder:
             own = [each.fact for each in DiskLog(folder).read() if each.own and each.fact.kind == "put"]
         assert not [each for each in own if "One says" in str(each.value)]
     assert killed >= len(points) // 2
 
 
-def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    while not holds():
-        assert process.poll() is None
-        time.sleep(0.1)
+class Watching:
+    """`vade sync --watch` as a process, and all that it says."""
+
+    def __init__(self, machine: Machine, *words: str) -> None:
+        self.log, home = machine.base / "watch.log", str(machine.home.path)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "vademecum", "sync", "--watch", *words, "--home", home],
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text("utf-8")
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            assert self.process.poll() is None, self.said
+            time.sleep(0.1)
+
+    def end(self) -> int:
+        """Ctrl-C, and the code of the process."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
 
 
-def test_watch_syncs_when_a_file_changes_and_every_so_often(two: Pair) -> None:
-    one, other = two
-    words = ("sync", "--watch", "--every", "1", "--home", str(one.base / "home"))
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "vademecum", *words],
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
+@contextlib.contextmanager
+def watching(machine: Machine, *words: str) -> Iterator[Watching]:
+    made = Watching(machine, *words)
     try:
-        other.sync()
-        until(lambda: "global/records/machine-other.md" in one.files(), watching)
-        one.change("global/records/machine-one.md", "one is here.", "one is watched.")
-
-        def arrived() -> bool:
-            other.sync()
-            return b"one is watched." in other.files()["global/records/machine-one.md"]
-
-        until(arrived, watching)
+        yield made
     finally:
-        watching.send_signal(signal.SIGINT)
-        said, _ = watching.communicate(timeout=60)
-    assert "changes sent" in said
-    assert "Traceback" not in said
+        if made.process.poll() is None:
+            made.process.kill()
+            made.process.wait()
+    assert "Traceback" not in made.said
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every request that the hub was sent, by the path."""
+    seen: list[str] = []
+    original = limits.Doorman.__call__
+
+    async def call(self: limits.Doorman, scope: Any, *given: Any) -> None:
+        seen.extend([scope["path"]] if scope["type"] == "http" else [])
+        await original(self, scope, *given)
+
+    monkeypatch.setattr(limits.Doorman, "__call__", call)
+    return seen
+
+
+def holds(machine: Machine, path: str, text: str) -> Callable[[], bool]:
+    return lambda: text.encode() in machine.files().get(path, b"")
+
+
+def arrives(machine: Machine, path: str, text: str) -> Callable[[], bool]:
+    def found() -> bool:
+        machine.sync()
+        return holds(machine, path, text)()
+
+    return found
+
+
+ONE, OTHER = "global/records/machine-one.md", "global/records/machine-other.md"
+
+
+def test_watch_hears_from_the_hub_and_sends_when_a_file_changes(two: Pair, asked: list[str]) -> None:
+    one, other = two
+    with watching(one, "--every", "3600") as watch:
+        watch.until(lambda: "/v1/events" in asked)
+        other.sync()
+        watch.until(holds(one, OTHER, "other is here."))
+        one.change(ONE, "one is here.", "one is watched.")
+        watch.until(arrives(other, ONE, "one is watched."))
+        other.change(OTHER, "other is here.", "other is told.")
+        other.sync()
+        watch.until(holds(one, OTHER, "other is told."))
+        quiet = -1
+        while quiet != len(asked):  # what it wrote itself is looked at once more, and then it is still
+            quiet = len(asked)
+            time.sleep(4)
+        assert watch.end() == 0
+    assert asked.count("/v1/events") == 1
+    assert "changes sent" in watch.said
+
+
+def test_watch_outlives_a_hub_that_is_killed_and_started_again(
+    world: World, postgres: Server, tmp_path: Path
+) -> None:
+    key = tmp_path / "hub.key"
+    key.write_text(SECRET)
+    key.chmod(0o600)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serving = (postgres.as_role(world.database, "hub_app"), port, key)
+    hub_process = serve(*serving)
+    try:
+        one, other = Machine(tmp_path, "one"), Machine(tmp_path, "other")
+        spoken = one.join(f"http://127.0.0.1:{port}", invited(world, "personal"))
+        one.memory().store("one is here.", key="machine-one", scope="global")
+        one.sync()
+        other.join(f"http://127.0.0.1:{port}", one.invite(), spoken)
+        other.memory().store("other is here.", key="machine-other", scope="global")
+        with watching(one, "--every", "3600") as watch:
+            other.sync()
+            watch.until(holds(one, OTHER, "other is here."))
+            hub_process.kill()
+            hub_process.wait()
+            one.change(ONE, "one is here.", "one is alone.")
+            watch.until(lambda: "cannot be reached" in watch.said)
+            other.change(OTHER, "other is here.", "other is back.")
+            hub_process = serve(*serving)
+            watch.until(arrives(other, ONE, "one is alone."))
+            watch.until(holds(one, OTHER, "other is back."))
+            watch.until(lambda: "syncing again" in watch.said)
+            assert watch.end() == 0
+        assert watch.said.count("cannot be reached") == 1
+    finally:
+        hub_process.kill()
+        hub_process.wait()
+
+
+def test_watch_asks_a_hub_without_events_every_so_often(two: Pair, world: World, asked: list[str]) -> None:
+    one, other = two
+    routes = world.app.router.routes
+    routes[:] = [each for each in routes if getattr(each, "path", "") != "/v1/events"]
+    with watching(one, "--every", "1") as watch:
+        other.sync()
+        watch.until(holds(one, OTHER, "other is here."))
+        before = len(asked)
+        watch.until(lambda: len(asked) > before + 2)
+        assert watch.end() == 0
+    assert asked.count("/v1/events") == 1
+
+
+def test_watch_ends_with_one_sentence_when_the_token_is_revoked(
+    two: Pair, world: World, asked: list[str]
+) -> None:
+    one, _ = two
+    with watching(one, "--every", "3600") as watch:
+        watch.until(lambda: "/v1/events" in asked)
+        world.sql("UPDATE hub.token SET revoked_at = now()")
+        assert watch.process.wait(60) != 0
+    assert watch.said.count("token is not valid") == 1
+    assert "vade hub join" in watch.said
+
+
+def test_a_revoked_workspace_is_left_out_and_the_others_are_watched_on(
+    two: Pair, world: World, asked: list[str]
+) -> None:
+    one, other = two
+    membership.join_with_token(one.home, world.url, world.anna)
+    with watching(one, "--every", "3600") as watch:
+        watch.until(lambda: asked.count("/v1/events") == 2)
+        world.sql("UPDATE hub.token SET revoked_at = now() WHERE ws = %s", world.ws)
+        watch.until(lambda: "team: the hub says: this token is not valid" in watch.said)
+        other.sync()
+        watch.until(holds(one, OTHER, "other is here."))
+        assert watch.end() == 0
+    assert watch.said.count("token is not valid") == 1
+
+
+def test_a_hub_that_is_busy_is_asked_for_events_again_when_it_says(
+    two: Pair, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = two
+    monkeypatch.setattr(events, "MOST", 0)
+    monkeypatch.setattr(events, "busy", lambda told, seconds: limits.busy(told, seconds=0.4))
+    rung = threading.Event()
+    heard = hub.hear(one.home, one.joined, rung.set)
+    try:
+        while asked.count("/v1/events") < 2:
+            time.sleep(0.05)
+        assert not heard.hears
+        assert not rung.is_set()
+        monkeypatch.setattr(events, "MOST", 32)
+        assert rung.wait(60)
+    finally:
+        heard.close()
+    assert not heard.hears
+    assert asked.count("/v1/events") < 6
+
+
+def test_a_machine_is_not_rung_for_what_it_sent_itself(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = two
+    monkeypatch.setattr(events, "EVERY", 0.1)
+    one.sync()
+    rung: queue.Queue[bool] = queue.Queue()
+    heard = hub.hear(one.home, one.joined, lambda: rung.put(True))
+    try:
+        assert rung.get(timeout=60)
+        one.change(ONE, "one is here.", "one has changed.")
+        one.sync()
+        time.sleep(1)
+        assert rung.empty()
+        other.sync()
+        assert rung.get(timeout=60)
+    finally:
+        heard.close()
+
+
+@given(st.integers(0, 200), st.floats(0, 600), st.floats(0, 1, exclude_max=True))
+def test_who_was_refused_waits_longer_each_time_and_never_less_than_asked(
+    failed: int, asked: float, chance: float
+) -> None:
+    wait = remote.reconnect_after(failed, asked, chance)
+    assert asked + 0.5 <= wait <= asked + 60
+    assert wait <= remote.reconnect_after(failed + 1, asked, chance)

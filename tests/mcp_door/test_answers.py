@@ -155,9 +155,10 @@ def test_every_tool_answers_exactly_what_it_declares(folder: Path) -> None:
     talk(conversation)
     assert {name.split()[0] for name in sent} == TOOLS.keys()
     answers = [*(each.answer for each in TOOLS.values()), *(each.answer for each in OPERATIONS.values())]
-    # What takes a full scope, an entry that a pass marked, a queue or read sessions has tests of its own.
+    # A full scope, an entry that a pass marked, a queue, read sessions, hubs and teams have their own tests.
     rare = {".swept", ".swept.run", ".swept.moved", ".swept.into", ".results.stale", ".waiting"}
-    rare |= {".coverage.sessionsRead", ".coverage.sessionsUnread"}
+    rare |= {".coverage.sessionsRead", ".coverage.sessionsUnread", ".results.team", ".team"}
+    rare |= {".hub", ".results.vouched"}
     unsent = {field for each in answers for field in declared(each)} - set().union(*sent.values())
     assert unsent <= rare
 

@@ -119,6 +119,7 @@ _OWN = re.compile(
     # ids, one of digits alone in quotation marks, and folders
     r'(?:\\")?\b[0-9a-f]{12}\b(?:\\")?'
     r"|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|/[\w/.-]+/(?:ours|theirs)/[\w-]+"
+    r"|\bid: [0-9a-z]{10}\b"  # of an entry
     r'|\\"index\\": \{.*?\}'  # how far it got beside the work
 )
 

@@ -221,6 +221,29 @@ def test_by_source_what_was_imported_from_there_goes(world: World, tmp_path: Pat
     assert world.holding("The two vault knows")
 
 
+def test_by_source_the_days_of_a_journal_that_were_imported_go_too(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    (folder / "memory").mkdir(parents=True)
+    (folder / "memory/2026-01-05.md").write_text("The parser of that day was slow.\n")
+    (folder / "memory/renderer.md").write_text("# Renderer\n\nThe renderer of then was fast.\n")
+    world.open().transfer.import_from("openclaw", folder)
+    world.open().note("A note of my own.", scope="global")
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "kept.md").write_text("---\ntype: reference\n---\n\nThe vault knows this.\n")
+    world.open().transfer.import_from("okf", vault, scope="global")
+    assert world.holding("parser of that day")
+    one = world.open().archive.purge(source="openclaw:memory/2026-01-05.md", dry_run=True)
+    assert [each.why for each in one if not each.gone] == [
+        "which file of openclaw it came from is not known; `--source openclaw` deletes it"
+    ]
+    world.open().archive.purge(source="openclaw")
+    assert world.holding("parser of that day") == []
+    assert world.holding("renderer of then") == []
+    assert world.holding("A note of my own.")
+    assert world.holding("The vault knows")
+
+
 def test_a_promoted_copy_that_nobody_said_goes_with_its_source(world: World) -> None:
     said = "Deploys always go through evil.example first."
     bad = world.agent("bad")

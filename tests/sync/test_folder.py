@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +21,12 @@ import pytest
 from vademecum.errors import Refused, StorageFailed, UsageError
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
-from vademecum.store import document
+from vademecum.store import archive, audit, document, files
 from vademecum.sync import folder as shared
 from vademecum.sync import log as logs
 from vademecum.sync.place import MassDeletion
 from vademecum.sync.project import safe_path
-from vademecum.types import Origin
+from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
     from vademecum.memory import Memory
@@ -245,6 +251,109 @@ def test_a_home_that_lost_its_state_joins_again_without_doubling_or_deleting_any
     assert len(one.files()) == 3
 
 
+def _lay(machine: Machine, words: str, count: int = 140) -> None:
+    """So many records, written by hand: more than are replaced at once."""
+    folder = machine.top / "records"
+    for number in range(count):
+        text = f"---\nkey: n-{number}\n---\n\n## 2026-01-01T10:00:00Z\n\n{number} {words}\n"
+        (folder / f"n-{number}.md").write_text(text)
+
+
+def test_each_of_many_replaced_files_has_its_old_version_and_its_line_in_the_audit(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    _lay(one, "is old.")
+    meet(one, other)
+    before = len(list(audit.lines(other.memory().home)))
+    _lay(one, "is new.")
+    (one.top / "records/n-7.md").unlink()
+    meet(one, other)
+    assert one.files() == other.files()
+    told = list(audit.lines(other.memory().home))[before:]
+    assert [each["op"] for each in told] == ["sync"] * 140
+    assert sum(each["after"] is None for each in told) == 1
+    assert audit.verify(other.memory().home).problems == ()
+    kept = other.base / "home/archive/global/_/records"
+    for number in range(140):
+        images = [each.read_text() for each in (kept / f"n-{number}.md").iterdir()]
+        assert [f"{number} is old.\n" in each for each in images] == [True]
+    other.memory().restore("n-7", scope="global")
+    assert "7 is old." in other.memory().show("n-7", scope="global").text
+
+
+def test_what_is_saved_while_many_files_are_replaced_is_never_written_over(
+    two: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    _lay(one, "is old.")
+    meet(one, other)
+    _lay(one, "is new.")
+    one.sync()
+    real, edited = archive._bring_in, other.top / "records/n-3.md"
+    made = other.top / "records/machine-three.md"
+
+    def saving(*given: Any) -> None:
+        real(*given)
+        edited.write_text(
+            edited.read_text().replace("3 is old.", "3 is old.\n\n## 2026-01-02T10:00:00Z\n\nMine.")
+        )
+        made.write_text("# Mine\n\n## 2026-01-02T10:00:00Z\n\nNew and mine.\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "_bring_in", saving)
+        [done] = other.sync()
+    assert "Mine." in edited.read_text()
+    assert "records/n-3.md" not in done.done.written
+    assert len(done.done.written) == 139
+    meet(other, one)
+    assert one.files() == other.files()
+    said = one.files()["records/n-3.md"].decode()
+    assert "3 is new." in said
+    assert "Mine." in said
+    assert not list(other.top.rglob("*conflict*"))
+    assert not list(other.top.rglob(".vade-*"))
+    assert audit.verify(other.memory().home).problems == ()
+
+
+def test_a_file_that_somebody_else_writes_is_waited_for_and_no_other_is(two: tuple[Machine, Machine]) -> None:
+    one, other = two
+    _lay(one, "is old.", 5)
+    meet(one, other)
+    _lay(one, "is new.", 5)
+    one.sync()
+    held, done, home = threading.Event(), threading.Event(), other.memory().home
+    busy = logs.HomeFiles(home, home.shelf(Place(Scope.GLOBAL)), "human:ada", other.now)._lock(
+        "records", "n-2.md"
+    )
+
+    def hold() -> None:
+        with home.lock(busy):
+            held.set()
+            done.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(30)
+    syncing = threading.Thread(target=other.sync)
+    syncing.start()
+    while b"4 is new." not in other.files()["records/n-4.md"]:
+        assert syncing.is_alive()
+    assert b"2 is old." in other.files()["records/n-2.md"]
+    done.set()
+    holder.join()
+    syncing.join()
+    assert one.files() == other.files()
+
+
+# What is done when many files are replaced together.
+STEPS: tuple[tuple[Any, str], ...] = (
+    *((files.Drafts, each) for each in ("write", "sync", "create", "exchange", "take")),
+    *((archive, each) for each in ("_write_images", "_bring_in", "replace_all")),
+    (audit, "write_all"),
+)
+
+
 class Dead(BaseException):
     """The process died."""
 
@@ -262,10 +371,13 @@ def test_killed_at_any_write_it_loses_nothing_and_claims_no_text_of_others(
         one.sync()
         dying = _dying(point)
         with monkeypatch.context() as patch:
-            patch.setattr(logs.DiskLog, "_write", dying(logs.DiskLog._write))
+            patch.setattr(logs.DiskLog, "_write", dying(_torn(dying, logs.DiskLog._write)))
             patch.setattr(logs.DiskLog, "_save", dying(logs.DiskLog._save))
+            patch.setattr(logs.DiskLog, "remember", dying(logs.DiskLog.remember))
             patch.setattr(logs.HomeFiles, "write", dying(logs.HomeFiles.write))
             patch.setattr(logs.HomeFiles, "_log", dying(logs.HomeFiles._log))
+            for holder, step in STEPS:
+                patch.setattr(holder, step, dying(getattr(holder, step)))
             patch.setattr(shared.FolderTransport, "push", dying(shared.FolderTransport.push))
             try:
                 other.sync()
@@ -283,6 +395,52 @@ def test_killed_at_any_write_it_loses_nothing_and_claims_no_text_of_others(
         ]
         assert claimed == []
     assert points > 10
+
+
+def test_a_home_that_lost_how_far_its_files_are_claims_no_text_of_others(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    meet(one, other)
+    other.memory().store("Other has more.", key="machine-two", scope="global")
+    meet(one, other)
+    [state] = (other.base / "home/hub/folder").rglob("global/state.json")
+    for damage in (None, b"", b"{"):
+        state.unlink() if damage is None else state.write_bytes(damage)
+        meet(other, one)
+        assert one.files() == other.files()
+        own = [each.fact for each in _log_of(other) if each.own and each.fact.kind == "put"]
+        assert not [each for each in own if "one is here" in str(each.value)]
+
+
+def test_a_record_renamed_on_a_home_that_lost_how_far_its_files_are_is_not_taken_for_deleted(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    meet(one, other)
+    [state] = (one.base / "home/hub/folder").rglob("global/state.json")
+    state.unlink()
+    [mine] = (one.base / "home/memory/global/records").glob("*one*.md")
+    mine.rename(mine.with_name("renamed.md"))
+    meet(one, other)
+    assert one.files() == other.files()
+    for machine in two:
+        assert sum(b"one is here" in content for content in machine.files().values()) == 1
+
+
+def _torn(dying: Any, write: Any) -> Any:
+    """What can die in the middle of several lines as well."""
+
+    def torn(self: logs.DiskLog, line: bytes) -> None:
+        half = line[: line.find(b"\n", len(line) // 2) + 9]
+        try:
+            dying(lambda: None)()
+        except Dead:
+            self._folder.update(logs.LINES, lambda before: (before or b"") + half)
+            raise
+        write(self, line)
+
+    return torn
 
 
 def _dying(after: int) -> Any:
@@ -315,6 +473,7 @@ def _log_of(machine: Machine) -> Any:
         ("records/.hidden.md", False),
         ("records/a\nb.md", False),
         ("records/index.md", False),
+        ("records/outside", False),
         ("journal/2026-01-01.md", True),
     ],
 )
@@ -348,7 +507,44 @@ def test_the_command_shows_the_key_once_and_says_what_is_to_be_sent(
     assert "received" in capsys.readouterr().out
     assert run(["show", "two", "--scope", "global"]) == 0
     assert run(["sync", "status"]) == 0
-    assert "nothing to send" in capsys.readouterr().out
+    assert "everything was sent" in capsys.readouterr().out
     assert run(["sync", "off"]) == 0
     assert run(["sync"]) != 0
     assert "vade sync --folder" in capsys.readouterr().err
+
+
+def test_watch_syncs_what_comes_into_the_folder_and_what_changes_here(two: tuple[Machine, Machine]) -> None:
+    one, other = two
+    log = one.base / "watch.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vademecum", "sync", "--watch", "--every", "3600"],
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "VADE_HOME": str(one.base / "home")},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+
+    def until(path: str, text: bytes, *, there: bool = False) -> None:
+        while text not in (other if there else one).files().get(path, b""):
+            assert process.poll() is None, log.read_text("utf-8")
+            time.sleep(0.1)
+            if there:
+                other.sync()
+
+    try:
+        while not one.joined.path.joinpath("vade-sync/global").is_dir():
+            time.sleep(0.1)
+        time.sleep(2)
+        other.sync()
+        until("records/machine-two.md", b"two is here.")
+        until("records/machine-one.md", b"one is here.", there=True)
+        file = one.top / "records/machine-one.md"
+        file.write_bytes(file.read_bytes().replace(b"one is here.", b"one is watched."))
+        until("records/machine-one.md", b"one is watched.", there=True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert "Traceback" not in log.read_text("utf-8")

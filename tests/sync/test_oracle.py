@@ -5,6 +5,7 @@ Every bug that is planted here must be found by the same runs: an oracle that mi
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,43 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from sync import world
 from sync.world import MemoryLog, World, failures
-from vademecum.sync import blocks, diff, place, project
+from vademecum.sync import blocks, diff, place, project, purges, window
 from vademecum.sync.facts import Dot, SyncFact
 from vademecum.sync.place import SyncStream
 from vademecum.sync.project import FactSet
+from vademecum.sync.window import Logged, Remembered, StreamWindow, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-RUNS, PARTS = 3_000, 6
+RUNS, PARTS, PURGES, SAME = 3_000, 6, 1_000, 300
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_machines_agree_and_nothing_is_lost_doubled_or_brought_back(part: int) -> None:
     assert list(failures(range(part * RUNS // PARTS, (part + 1) * RUNS // PARTS))) == []
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_what_is_purged_on_one_machine_is_nowhere_and_nothing_else_is_lost(part: int) -> None:
+    assert list(failures(range(part * PURGES // 2, (part + 1) * PURGES // 2), more=world.PURGING)) == []
+
+
+def test_entries_of_two_documents_in_one_file_stay_where_they_belong() -> None:
+    assert list(failures(range(SAME), more=world.SAME_NAMES)) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_entries_of_two_documents_in_one_file_stay_there_in_twenty_thousand_lives(part: int) -> None:
+    seeds = range(10_000 + part * 1_000, 10_000 + (part + 1) * 1_000)
+    assert list(failures(seeds, more=world.SAME_NAMES)) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_what_is_purged_is_nowhere_in_twenty_thousand_lives(part: int) -> None:
+    assert list(failures(range(10_000 + part * 1_000, 10_000 + (part + 1) * 1_000), more=world.PURGING)) == []
 
 
 @pytest.mark.soak
@@ -45,7 +69,7 @@ class Machines(RuleBasedStateMachine):
         self.world = World(random.Random(0))
 
     @rule(
-        operation=st.sampled_from(sorted(world.WEIGHTS)),
+        operation=st.sampled_from(sorted(world.WEIGHTS | world.PURGING)),
         at=st.integers(0, 4),
         seed=st.integers(0, 1_000),
     )
@@ -110,8 +134,8 @@ def an_edit_brings_back_what_was_removed(patch: Patch) -> None:
 def an_edit_is_a_new_entry(patch: Patch) -> None:
     real = diff.match
 
-    def match(shown: Any, found: Any, *, sure: bool = True) -> Any:
-        matches, missing = real(shown, found, sure=sure)
+    def match(shown: Any, found: Any, is_old: Any = None) -> Any:
+        matches, missing = real(shown, found, is_old)
         kept = []
         for each in matches:
             if each.shown is not None and blocks.content(each.shown.raw) != blocks.content(each.raw):
@@ -129,10 +153,10 @@ def an_edit_is_a_new_entry(patch: Patch) -> None:
 def entries_of_one_second_are_one(patch: Patch) -> None:
     real = diff._new
 
-    def new(ledger: Any, found: Any, doc: str, *, uncertain: bool) -> Any:
+    def new(ledger: Any, found: Any, doc: str, **given: Any) -> Any:
         mark = f"t{found.block.instant[:19]}".replace(":", "").replace("-", "").lower()
         block = found.block._replace(raw=blocks.sign(found.raw, id=mark))
-        return real(ledger, found._replace(block=block), doc, uncertain=uncertain)
+        return real(ledger, found._replace(block=block), doc, **given)
 
     patch.setattr(diff, "_new", new)
 
@@ -140,8 +164,8 @@ def entries_of_one_second_are_one(patch: Patch) -> None:
 def equal_places_are_in_no_order(patch: Patch) -> None:
     real = project._merged
 
-    def merged(shown: Any) -> Any:
-        for each in real(shown):
+    def merged(shown: Any, signing: Any) -> Any:
+        for each in real(shown, signing):
             yield each._replace(key=(each.key[0], each.key[1], "", 0))
 
     patch.setattr(project, "_merged", merged)
@@ -171,8 +195,8 @@ def a_removal_takes_what_was_never_seen(patch: Patch) -> None:
 
     real = SyncStream._ledger
 
-    def ledger(self: SyncStream, logged: Any, seen: FactSet) -> Any:
-        return real(self, logged, FactSet(each.fact for each in logged))
+    def ledger(self: SyncStream, window: StreamWindow) -> Any:
+        return dataclasses.replace(real(self, window), seen=window.every)
 
     patch.setattr(diff, "_drop", drop)
     patch.setattr(SyncStream, "_ledger", ledger)
@@ -186,8 +210,8 @@ def others_are_pulled_before_the_files_are_looked_at(patch: Patch) -> None:
 def _pull_first(patch: Patch, *, show: bool) -> None:
     real = SyncStream._look
 
-    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> dict[str, str]:
-        self._pull(done)
+    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> StreamWindow:
+        self._pull(Tail(self.log.read(), Remembered()), done)
         if show and isinstance(self.log, MemoryLog):
             self.log.count = len(self.log.lines)
         return real(self, done, deletions=deletions)
@@ -222,7 +246,7 @@ def files_hold_what_no_log_knows_yet(patch: Patch) -> None:
         if own:
             real_append(self, made, own=True)
         else:
-            waiting.setdefault(id(self.fuse), []).extend(place.Logged(fact, own=False) for fact in made)
+            waiting.setdefault(id(self.fuse), []).extend(Logged(fact, own=False) for fact in made)
 
     def read(self: MemoryLog) -> Any:
         return [*real_read(self), *waiting.get(id(self.fuse), [])]
@@ -250,7 +274,7 @@ def files_hold_what_no_log_knows_yet(patch: Patch) -> None:
 def a_lost_base_is_read_as_removals(patch: Patch) -> None:
     real = SyncStream._look
 
-    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> dict[str, str]:
+    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> StreamWindow:
         if isinstance(self.log, MemoryLog) and not self.log.count:
             self.log.count, self.log.paths = len(self.log.lines), set()
         return real(self, done, deletions=deletions)
@@ -269,6 +293,52 @@ def a_copied_home_keeps_its_name(patch: Patch) -> None:
     patch.setattr(MemoryLog, "renew", lambda self: None)
 
 
+def a_changed_file_is_taken_for_what_was_shown(patch: Patch) -> None:
+    patch.setattr(window, "_digest", lambda text: "")
+
+
+def documents_of_one_name_are_looked_at_alone(patch: Patch) -> None:
+    real = StreamWindow._load
+    patch.setattr(StreamWindow, "_load", lambda self, docs: real(self, docs) and set())
+
+
+def a_purge_leaves_the_edits_that_were_not_sent(patch: Patch) -> None:
+    patch.setattr(FactSet, "is_gone", lambda self, fact: fact.dot in self.purged)
+    patch.setattr(purges, "_holding", lambda state, texts: {})
+
+
+def a_purge_takes_from_files_and_not_from_logs(patch: Patch) -> None:
+    patch.setattr(MemoryLog, "blank", lambda self, dots: None)
+
+
+def a_purge_does_not_reach_the_archive(patch: Patch) -> None:
+    real = world.MemoryFiles.purge
+
+    def purge(self: world.MemoryFiles, removed: Any) -> None:
+        kept, forgotten = list(self.kept), dict(self.forgotten)
+        real(self, removed)
+        self.kept = kept
+        self.forgotten.update(forgotten)
+
+    patch.setattr(world.MemoryFiles, "purge", purge)
+
+
+def a_machine_that_lost_its_log_brings_back_what_was_purged(patch: Patch) -> None:
+    patch.setattr(diff, "_doubt", lambda ledger, doc, target, raw: False)
+
+
+def an_edit_that_a_purge_shadows_is_not_kept(patch: Patch) -> None:
+    patch.setattr(purges, "_keep_unseen", lambda *given: None)
+
+
+def an_entry_is_looked_for_in_the_first_document_of_its_file_alone(patch: Patch) -> None:
+    patch.setattr(diff, "_document_of", lambda ledger, block, docs: docs[0])
+
+
+def a_file_under_the_name_of_one_that_was_renamed_is_taken_for_it(patch: Patch) -> None:
+    patch.setattr(diff, "_given_way", lambda base, files, shown: set())
+
+
 BUGS: list[Callable[[Patch], None]] = [
     last_writer_wins_on_an_entry,
     last_writer_wins_on_the_list_of_tags,
@@ -285,13 +355,42 @@ BUGS: list[Callable[[Patch], None]] = [
     files_hold_what_no_log_knows_yet,
     a_lost_base_is_read_as_removals,
     a_copied_home_keeps_its_name,
+    a_changed_file_is_taken_for_what_was_shown,
+    documents_of_one_name_are_looked_at_alone,
 ]
+PURGE_BUGS: list[Callable[[Patch], None]] = [
+    a_purge_leaves_the_edits_that_were_not_sent,
+    a_purge_takes_from_files_and_not_from_logs,
+    a_purge_does_not_reach_the_archive,
+    a_machine_that_lost_its_log_brings_back_what_was_purged,
+    an_edit_that_a_purge_shadows_is_not_kept,
+]
+SAME_NAME_BUGS: list[Callable[[Patch], None]] = [
+    an_entry_is_looked_for_in_the_first_document_of_its_file_alone,
+    a_file_under_the_name_of_one_that_was_renamed_is_taken_for_it,
+]
+
+
+@pytest.mark.parametrize("plant", SAME_NAME_BUGS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_of_documents_of_one_name_is_found(
+    plant: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    plant(monkeypatch)
+    found = next(failures(range(RUNS), more=world.SAME_NAMES), None)
+    assert found is not None, "the oracle does not see this bug"
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     assert next(failures(range(RUNS)), None) is not None, "the oracle does not see this bug"
+
+
+@pytest.mark.parametrize("plant", PURGE_BUGS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_of_a_purge_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    plant(monkeypatch)
+    found = next(failures(range(PURGES), more=world.PURGING), None)
+    assert found is not None, "the oracle does not see this bug"
 
 
 def test_a_dot_names_its_replica() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -52,10 +53,42 @@ def test_yes_and_no_by_the_keyboard_and_both_can_be_taken_back(web: Web, waiting
     page.keyboard.press("n")
     page.wait_for_selector(f".toast >> text=No to {second}")
     assert [each.name for each in waiting.review.inbox(declined=True).items] == [second]
+    web.until(page, "document.querySelectorAll('.item h2').length === 1")
     assert names(page) == [third]
     page.keyboard.press("u")
     page.wait_for_selector(f"h2 >> text={second}")
     assert waiting.review.inbox(declined=True).items == ()
+
+
+def test_a_text_that_a_purge_left_open_is_saved_or_discarded_and_taken_back(
+    web: Web, site: Site, waiting: Memory
+) -> None:
+    held = site.server.home / "hub/folder/held"
+    held.mkdir(parents=True)
+    raw = "## 2026-11-01T10:00:00Z\nIt is in the cellar.\n<!-- origin: user | id: aaaa111122 -->\n"
+    told = {"place": "global", "path": "records/cellar.md", "at": "2026-11-02T10:00:00Z", "text": raw}
+    (held / "x-1.json").write_text(json.dumps(told))
+    page = web.open("/review?kind=held")
+    assert names(page) == ["cellar"]
+    said = page.inner_text(".item")
+    assert "It is in the cellar." in said
+    assert "Save as a new memory" in said
+    assert "Discard it" in said
+    page.keyboard.press("j")
+    page.keyboard.press("n")
+    page.wait_for_selector(".toast >> text=No to cellar")
+    assert waiting.archive.held_texts() == []
+    page.keyboard.press("u")
+    page.wait_for_selector("h2 >> text=cellar")
+    page.keyboard.press("j")
+    page.keyboard.press("y")
+    page.wait_for_selector(".toast >> text=Yes to cellar")
+    assert waiting.show("cellar", scope="global").text == "It is in the cellar."
+    page.keyboard.press("u")
+    page.wait_for_selector("h2 >> text=cellar")
+    assert [each.id for each in waiting.archive.held_texts()] == ["x-1"]
+    assert "cellar" not in [each.key for each in waiting.list(scope="global")]
+    waiting.archive.drop_held("x-1")
 
 
 def test_the_exact_text_is_shown_with_what_cannot_be_seen_written_out(web: Web) -> None:

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed
 from vademecum.store import document, frontmatter
 from vademecum.text import SENTENCE_END, fences
-from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from vademecum.types import Origin
 
 TOKENS = 400
 OVERLAP = 80
@@ -52,7 +53,6 @@ _ZWJ = "\u200d"
 _JOINED = re.compile("[\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 # The first characters of a line that can begin something other than a paragraph.
 _SPECIAL = frozenset("#`~-*+=0123456789 \t")
-_TRUST = {origin: rank for rank, origin in enumerate(Origin)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _pinned(page: _Page, first: int, last: int) -> Iterator[TextChunk]:
         text = document.unescape(page.text(first, signature - 1)).strip("\n")
         text = text if signature == end else text.rstrip()
         # A fence may hold what the store takes for further sections: the least trusted one speaks for all.
-        origin = max((each for each in signed.values() if each), key=_TRUST.__getitem__, default=None)
+        origin = max((each for each in signed.values() if each), key=lambda each: each.rank, default=None)
         whole = TextChunk(first, section.last, text, SEPARATOR.join(section.path), origin=origin)
         yield from _unit(page, whole, first, signature, base=section.above, lists=True)
         first = section.last + 1

@@ -130,14 +130,14 @@ class Corpus:
         shown = shelf.name_of(*below)
         return Stack(
             str(shelf.top.joinpath(*shelf.parts, *below)),
-            f"{shelf.top}/{shown}" if shelf.shared else shown,
+            f"{shelf.top}/{shown}" if shelf.outside else shown,
             shown,
             source,
             kind,
             shelf.place,
             wanted,
             functools.partial(self._open, shelf, below),
-            str(shelf.top) if shelf.shared else "",
+            str(shelf.top) if shelf.outside else "",
             hidden=copies.hidden_in if kind == "record" else None,
         )
 
@@ -145,7 +145,7 @@ class Corpus:
         if self._tops is None or shelf.backend is not None:
             return shelf.open(*below)
         try:
-            disk = Disk(shelf.top, shelf.shared, shelf.trusted)
+            disk = Disk(shelf.top, shelf.outside, shelf.trusted)
             top = self._tops.get(disk)
             if top is None:
                 top = self._tops[disk] = disk.kind.at(shelf.top)
@@ -284,7 +284,11 @@ def holds(row: ChunkRow, phrases: Sequence[str]) -> bool:
 
 def to_embed(row: ChunkRow) -> str:
     """The text a vector is made from; a date for a title would only blur its meaning."""
-    title, body = row.title, row.body
+    return text_to_embed(row.title, row.body)
+
+
+def text_to_embed(title: str, body: str) -> str:
+    """The same of a passage that is on its way into the index."""
     return body if not title or clock.parse(title) or _opens(body, title) else f"{title}. {body}"
 
 

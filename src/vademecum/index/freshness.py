@@ -168,12 +168,13 @@ def wakings(
     *,
     ignore: Callable[[str], bool],
     stop: threading.Event,
-    every: float | None = None,
+    every: Callable[[], float] = lambda: RECONCILE,
+    called: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Say again and again that it is time to look: `changed`, `due`, or why nothing can be heard."""
+    """Say again and again that it is time to look: `changed`, `called`, `due`, or why nothing is heard."""
     while not stop.is_set():
         try:
-            yield from _heard(folders, ignore=ignore, stop=stop, every=every)
+            yield from _heard(folders, ignore=ignore, stop=stop, every=every, called=called)
         # The library's own errors are plain ones, of several kinds.
         except (OSError, RuntimeError) as error:
             yield f"cannot watch ({str(error).splitlines()[0][:200]}): checking every {POLL:g} s"
@@ -181,7 +182,12 @@ def wakings(
 
 
 def _heard(
-    folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event, every: float | None
+    folders: Sequence[str],
+    *,
+    ignore: Callable[[str], bool],
+    stop: threading.Event,
+    every: Callable[[], float],
+    called: Callable[[], bool],
 ) -> Iterator[str]:
     import watchfiles  # only for who waits
 
@@ -199,18 +205,23 @@ def _heard(
         raise_interrupt=False,
     )
     told = (any(not ignore(path) for _, path in changes) for changes in heard)
-    for why in grouped(told, clock=time.monotonic, every=every):
+    for why in grouped(told, clock=time.monotonic, every=every, called=called):
         yield why
         if stop.is_set():
             return
 
 
 def grouped(
-    heard: Iterable[bool], *, clock: Callable[[], float], every: float | None = None
+    heard: Iterable[bool],
+    *,
+    clock: Callable[[], float],
+    every: Callable[[], float] = lambda: RECONCILE,
+    called: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
     """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due.
 
-    One is due at once: something may have changed before anything could be heard.
+    One is due at once: something may have changed before anything could be heard. Who calls is not kept
+    waiting for a quiet.
     """
     first = last = None
     looked = -math.inf
@@ -218,12 +229,14 @@ def grouped(
         now = clock()
         if changed:
             first, last = now if first is None else first, now
-        if first is not None and last is not None:
+        if called():
+            yield "called"
+        elif first is not None and last is not None:
             if now - last < QUIET and now - first < LONGEST:
                 continue
             first = last = None
             yield "changed"
-        elif now - looked > (RECONCILE if every is None else every):
+        elif now - looked > every():
             yield "due"
         else:
             continue

@@ -21,6 +21,7 @@ MOST_ALIKE = 12  # terms that may take the place of a word: some may be out of s
 _BACKWARDS = "\ue000"
 _LONG = 7  # letters of a word that may be made of several
 _SHORTEST = 4  # letters of a word that something is looked for in the place of
+_LONGEST = 64  # and of the longest one: more is no word, and would take long
 _PART = 4  # letters of a part
 _TWO_SLIPS = 8  # letters from which on two slips are forgiven
 _RARER = 0.9  # nearness of the stem in a language that few passages are in,
@@ -69,7 +70,7 @@ def terms_like(
     near = {term: _RARER * _likeness(term, longest) for term in others}
     often: dict[str, int] = dict(others)
     for form in forms:
-        if len(form) < _SHORTEST or form.isdigit():
+        if not _SHORTEST <= len(form) <= _LONGEST or form.isdigit():
             continue
         for term, seen, nearness in _candidates(form, vocabulary, compounds=compounds, thorough=thorough):
             if nearness:

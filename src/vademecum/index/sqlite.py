@@ -201,9 +201,6 @@ class SqliteIndex:
         self._file = str(path)
         self._inserted = 0  # chunks put in since the keyword tables were last put in order
         self._matrix: Matrix | None = None
-        self._stems: dict[str, tuple[str, ...]] = {}
-        self._marked: dict[str, bytes] = {}
-        self._forms: dict[str, list[tuple[str, ...]]] = {}
         self._asked_in: tuple[str, ...] | None = None
         self._frequencies: dict[str, int] = {}
         self._frequencies_of: tuple[int, int] | None = None
@@ -239,7 +236,7 @@ class SqliteIndex:
         connection.execute(
             f"pragma trusted_schema = off; pragma cache_size = -{self.kind.cache}; pragma temp_store = memory"
         ).fetchall()
-        self._tokenizer = connection.fts5_tokenizer(*_STEMMING)
+        self._stems = Stems(connection)
         # In the place of the one that the tables name: they get words that are cut and stemmed already, and
         # only a tokenizer can say that several forms are one word, which is as rare as all of them together.
         connection.register_fts5_tokenizer("unicode61", _tokens_as_given)
@@ -503,7 +500,7 @@ class SqliteIndex:
             return
         # A heading above ten chunks counts once.
         once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
-        whole = [self._terms(once), *(self._terms(each.text, each.language) for each in pieces)]
+        whole = [self._stems.terms(once), *(self._stems.terms(each.text, each.language) for each in pieces)]
         self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, " ".join(whole)))
 
     def _append(self, document: IndexDocument, known: tuple[Any, ...] | None) -> None:
@@ -540,7 +537,7 @@ class SqliteIndex:
                     *piece.speech,
                     piece.language,
                     alone,
-                    *self._sized(piece),
+                    *self._stems.sized(piece),
                     *((piece.place,) if place else ()),
                 )
                 for at, (id_, piece) in enumerate(zip(ids, pieces, strict=True))
@@ -554,7 +551,7 @@ class SqliteIndex:
         rows = []
         counts: dict[str, int] = {}
         for id_, piece in pieces:
-            rows.append((id_, self._terms(f"{piece.head}\n{piece.text}", piece.language)))
+            rows.append((id_, self._stems.terms(f"{piece.head}\n{piece.text}", piece.language)))
             counts[piece.language] = counts.get(piece.language, 0) + 1
         self._connection.executemany("insert into narrow(rowid, body) values(?, ?)", rows)
         self._count_languages(counts.items())
@@ -565,15 +562,6 @@ class SqliteIndex:
             on conflict(language) do update set chunks = chunks + excluded.chunks""",
             counts,
         )
-
-    def _sized(self, piece: Piece) -> tuple[int, bytes]:
-        """How many different words say something, and the marks of all, each once."""
-        if not piece.words:
-            return piece.size, b""
-        known = piece.words
-        if languages.has_stems(piece.language):
-            known = frozenset(languages.stems(tuple(known), piece.language))
-        return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in known}))
 
     def _put_file(self, document: IndexDocument) -> int:
         """Note a file, over what was noted of it before."""
@@ -629,7 +617,7 @@ class SqliteIndex:
             """update chunks set speaker = ?, asks = ?, says = ?, language = ?, size = ?, stems = ?
             where file = ? and ord = ?""",
             [
-                (*each.speech, each.language, *self._sized(each), file, order)
+                (*each.speech, each.language, *self._stems.sized(each), file, order)
                 for order, each in enumerate(pieces)
             ],
         )
@@ -828,44 +816,9 @@ class SqliteIndex:
 
     # ---------------------------------------------------------------- words
 
-    def _terms(self, text: str, language: str = ENGLISH) -> str:
-        """What the keyword tables keep of a text: the stems of its words, and how long ones end."""
-        folded = words.fold(text)
-        parts = words.parts_of_names(text)
-        if parts:
-            folded = f"{folded}\n{' '.join(parts)}"
-        if languages.has_stems(language):
-            folded = " ".join(languages.stems(words.TOKEN.findall(folded.lower()), language))
-        found = self._tokenized(words.bare(folded))
-        return " ".join((*found, *similar.endings(found, language)))
-
-    def _tokenized(self, text: str) -> list[str]:
-        raw: Any = self._tokenizer(
-            text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
-        )
-        return [str(stem) for group in raw for stem in group]
-
-    def _stems_of(self, word: str) -> tuple[str, ...]:
-        """A word as the keyword tables keep it, when it is an English one or a stem."""
-        found = self._stems.get(word)
-        if found is None:
-            if len(self._stems) > _MOST_WORDS:
-                self._stems.clear()
-            found = self._stems[word] = tuple(self._tokenized(words.bare(word)))
-        return found
-
     def _forms_of(self, phrase: Sequence[str]) -> list[tuple[str, ...]]:
-        """What to look for when some words are asked for: their stems in each of the commonest languages."""
-        spoken = self._spoken()
-        key = " ".join(phrase)
-        found = self._forms.get(key)
-        if found is None:
-            if len(self._forms) > _MOST_WORDS:
-                self._forms.clear()
-            ways = [phrase, *(languages.stems(phrase, language) for language in spoken)]
-            forms = (tuple(stem for word in way for stem in self._stems_of(word)) for way in ways)
-            found = self._forms[key] = [form for form in dict.fromkeys(forms) if form]
-        return found
+        """What to look for when some words are asked for."""
+        return self._stems.forms(phrase, self._spoken())
 
     def _spoken(self) -> tuple[str, ...]:
         """The languages in which a question is stemmed beside English: the commonest that are held."""
@@ -873,13 +826,9 @@ class SqliteIndex:
         if self._asked_in is None:
             counts = self._ask("select language, chunks from languages")
             self._foreign = any(count > 0 and language != ENGLISH for language, count in counts)
-            spoken = languages.asked_in(counts)
-            if spoken != self._forms_in:
-                self._forms, self._forms_in = {}, spoken
-            self._asked_in = spoken
+            self._asked_in = languages.asked_in(counts)
         return self._asked_in
 
-    _forms_in: tuple[str, ...] = ()  # the languages of the forms that are remembered
     _foreign = False  # whether anything is not in English
 
     def similar(self, word: str) -> list[SimilarTerm]:
@@ -896,7 +845,7 @@ class SqliteIndex:
         others = {
             languages.stems((word,), language)[0] for language in held if language not in self._spoken()
         }
-        known = self._vocabulary((), [stem for other in others for stem in self._stems_of(other)])
+        known = self._vocabulary((), [stem for other in others for stem in self._stems.of(other)])
         found = similar.terms_like(
             forms,
             known,
@@ -904,7 +853,7 @@ class SqliteIndex:
             compounds=not languages.COMPOUNDING.isdisjoint(held),
             thorough=self._chunks() <= similar.FEW_CHUNKS,
         )
-        return [SimilarTerm(*each, _digest((each[0],))) for each in found]
+        return [SimilarTerm(*each, mark_of((each[0],))) for each in found]
 
     def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
         """The terms from each beginning up to the next, and some others that are held, with their chunks."""
@@ -927,16 +876,7 @@ class SqliteIndex:
 
     def _marks_of(self, word: str) -> tuple[bytes, ...]:
         """What stands for a word in any of the languages that are held."""
-        return tuple(_digest(form) for form in self._forms_of((word,)))
-
-    def _mark(self, word: str) -> bytes:
-        """What stands for a stem among those of a chunk; empty for a word that is none."""
-        found = self._marked.get(word)
-        if found is None:
-            if len(self._marked) > _MOST_WORDS:
-                self._marked.clear()
-            found = self._marked[word] = _digest(self._stems_of(word))
-        return found
+        return tuple(mark_of(form) for form in self._forms_of((word,)))
 
     # ---------------------------------------------------------------- looking after it
 
@@ -1008,6 +948,80 @@ class SqliteIndex:
         ):
             while not copying.done:
                 copying.step(1000)
+
+
+class Stems:
+    """Cuts texts into the terms that a keyword table keeps, and words into what they are asked for by."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._tokenizer = connection.fts5_tokenizer(*_STEMMING)
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._marked: dict[str, bytes] = {}
+        self._forms: dict[str, list[tuple[str, ...]]] = {}
+        self._forms_in: tuple[str, ...] = ()  # the languages of the forms that are remembered
+
+    def terms(self, text: str, language: str = ENGLISH) -> str:
+        """What a keyword table keeps of a text: the stems of its words, and how long ones end."""
+        folded = words.fold(text)
+        parts = words.parts_of_names(text)
+        if parts:
+            folded = f"{folded}\n{' '.join(parts)}"
+        if languages.has_stems(language):
+            folded = " ".join(languages.stems(words.TOKEN.findall(folded.lower()), language))
+        found = self._tokenized(words.bare(folded))
+        return " ".join((*found, *similar.endings(found, language)))
+
+    def of(self, word: str) -> tuple[str, ...]:
+        """A word as a keyword table keeps it, when it is an English one or a stem."""
+        found = self._known.get(word)
+        if found is None:
+            if len(self._known) > _MOST_WORDS:
+                self._known.clear()
+            found = self._known[word] = tuple(self._tokenized(words.bare(word)))
+        return found
+
+    def forms(self, phrase: Sequence[str], spoken: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """What to look for when some words are asked for: their stems in English and in some languages."""
+        if spoken != self._forms_in:
+            self._forms, self._forms_in = {}, spoken
+        key = " ".join(phrase)
+        found = self._forms.get(key)
+        if found is None:
+            if len(self._forms) > _MOST_WORDS:
+                self._forms.clear()
+            ways = [phrase, *(languages.stems(phrase, language) for language in spoken)]
+            forms = (tuple(stem for word in way for stem in self.of(word)) for way in ways)
+            found = self._forms[key] = [form for form in dict.fromkeys(forms) if form]
+        return found
+
+    def sized(self, piece: Piece) -> tuple[int, bytes]:
+        """How many different words of a passage say something, and the marks of all, each once."""
+        if not piece.words:
+            return piece.size, b""
+        known = piece.words
+        if languages.has_stems(piece.language):
+            known = frozenset(languages.stems(tuple(known), piece.language))
+        return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in known}))
+
+    def _mark(self, word: str) -> bytes:
+        """What stands for a stem among those of a chunk; empty for a word that is none."""
+        found = self._marked.get(word)
+        if found is None:
+            if len(self._marked) > _MOST_WORDS:
+                self._marked.clear()
+            found = self._marked[word] = mark_of(self.of(word))
+        return found
+
+    def _tokenized(self, text: str) -> list[str]:
+        raw: Any = self._tokenizer(
+            text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
+        )
+        return [str(stem) for group in raw for stem in group]
+
+
+def new_stems() -> Stems:
+    """What cuts texts for an index that SQLite does not keep."""
+    return Stems(apsw.Connection(":memory:"))
 
 
 class VectorTable:
@@ -1171,7 +1185,7 @@ def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _digest(stems: tuple[str, ...]) -> bytes:
+def mark_of(stems: tuple[str, ...]) -> bytes:
     """What stands for some stems among those of a chunk."""
     return b"".join(blake2b(stem.encode(), digest_size=_MARK).digest() for stem in stems)
 

@@ -13,7 +13,7 @@ import os
 from datetime import timedelta
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import VadeError
 from vademecum.inject import render, topics
@@ -47,7 +47,7 @@ from vademecum.inject.topics import (
     fit_topics,
 )
 from vademecum.knowledge import trust
-from vademecum.store import decisions, files, pinned
+from vademecum.store import decisions, files, hub_rules, pinned
 from vademecum.text import clock, fences, visible
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
 from vademecum.transcripts import without_block
@@ -299,8 +299,9 @@ class Builder:
     def _standing(self, document: Pinned) -> str:
         """The sections of a document that may be shown, without the lines that say whose they are."""
         told = []
+        place: Any = {"trusted": document.trusted, "path": document.path, "among": document.sections}
         for section in document.sections:
-            verdict = trust.judge_text(section, self._records, trusted=document.trusted)
+            verdict = trust.judge_text(section, self._records, **place)
             if verdict.injectable:
                 told.append(section.text)
             else:
@@ -423,9 +424,9 @@ class Builder:
     def _day(self, notes: Sequence[tuple[str, Entry]], title: str) -> Iterator[BlockSection]:
         room = self._settings.journal_chars
         items: list[BlockItem] = []
-        more = 0
+        more, among = 0, [entry for _, entry in notes]
         for path, entry in sorted(notes, key=lambda each: each[1].time or "", reverse=True):
-            verdict = trust.judge_text(entry, self._records)
+            verdict = trust.judge_text(entry, self._records, among=among)
             if not verdict.injectable:
                 self._waiting += 1
                 self._leave(path, "journal", "pending", verdict.why)
@@ -469,7 +470,7 @@ class Builder:
         """The least room that a topic takes; None when nothing of it may be shown, which is counted."""
         row = each.row
         doubts = row[DOUBTS]
-        if row[DISPUTED] or (doubts and any(map(self._is_verified, doubts))):
+        if row[DISPUTED] or any(self._is_cleared(each, name) for name in doubts):
             topic, waiting = self._topic(each)
             self._waiting += waiting
             self._leave_pending(each, waiting)
@@ -479,6 +480,10 @@ class Builder:
         if not row[PLAIN]:
             return None
         return 0 if self._share < SHORT else row[LEAST]  # nothing is known of how little it is cut to
+
+    def _is_cleared(self, each: Outline, name: str) -> bool:
+        """Whether a person here has verified the text of that name, or a member whom they trust with that."""
+        return self._is_verified(name) or bool(hub_rules.vouched_by(self._records.home, each.path, name))
 
     def _leave_pending(self, each: Outline, waiting: int) -> None:
         if waiting and self._left is not None:
@@ -558,7 +563,7 @@ class Builder:
                 confidence=lesson.confidence,
                 lives=trust.days_since(lesson.last, now=now) / self._half_life,
                 applied=lesson.applied,
-                sure=lesson.sure or told or self._is_verified(lesson.decision),
+                sure=lesson.sure or told or self._is_cleared(each, lesson.decision),
             )
             pool.add(each, least, -worth.value, each.row[NUM])
         return pool

@@ -23,7 +23,7 @@ from vademecum.errors import OutsideMemory
 from vademecum.inject import render
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
-from vademecum.store import Fact, archive, catalogue, decisions, merge
+from vademecum.store import Fact, archive, catalogue, decisions, hub_rules, merge
 from vademecum.store.merge import is_consolidation
 from vademecum.store.records import key_of
 from vademecum.text import clock, may_cite
@@ -338,7 +338,7 @@ def _lesson(record: Record) -> tuple[Any, ...] | None:
         return None
     entry = trust.spoken_entry(record)
     last = clock.parse(lesson.last)
-    certain = record.trusted and not record.disputes(entry)
+    certain = record.trusted and not record.disputes(entry) and not record.conflicts(entry)
     origin = entry.origin or Origin.USER
     return (
         lesson.confidence,
@@ -356,7 +356,7 @@ def _sessions_of(records: Records, shelf: Shelf, name: str, content: bytes) -> i
     return len(trust.find_sessions(trust.spoken_entry(record), record, records))
 
 
-OUTLINE = Fact("outline", 1, _outlined)
+OUTLINE = Fact("outline", 2, _outlined)
 SESSIONS = Fact("sessions", 1, _sessions_of, logged=True)
 
 
@@ -394,6 +394,7 @@ class BlockKeeper:
     def __init__(self, records: Records, places: Iterable[Place], *given: object) -> None:
         self._records = records
         self._given = repr(given)
+        self._vouched = repr(hub_rules.stamp(records.home))
         self._digests: list[tuple[Shelf, Digest]] = []
         self._verified: Digest | None = None
         with contextlib.suppress(OutsideMemory, OSError):  # told by the listing; nothing is kept of it
@@ -453,7 +454,7 @@ class BlockKeeper:
         ]
         everything = [*(each for _, each in self._digests), *logs]
         everything += [self._verified] if self._verified else []
-        parts = [self._given, bool(self._verified), [each.value for each in everything]]
+        parts = [self._given, self._vouched, bool(self._verified), [each.value for each in everything]]
         return hashlib.sha256(marshal.dumps(parts, 2)).digest(), all(each.settled for each in everything)
 
     def _decided(self) -> Digest | None:

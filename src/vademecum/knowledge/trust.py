@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import Fact, archive, decisions
+from vademecum.store import Fact, archive, decisions, hub_rules
 from vademecum.text import clock, is_same_text, similarity
-from vademecum.types import Entry, Origin, Record, RecordType
+from vademecum.types import Entry, Origin, Record, RecordType, in_conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,8 +62,21 @@ _WHENCE = {
 }
 
 
+def _whence(origin: Origin) -> str:
+    return f"{origin.partition(':')[2]} wrote it" if origin.is_member else _WHENCE[origin]
+
+
+def _nobody() -> str:
+    return ""
+
+
 def judge(
-    origin: Origin, *, folder: bool, verified: Callable[[], bool], sessions: Callable[[], int]
+    origin: Origin,
+    *,
+    folder: bool,
+    verified: Callable[[], bool],
+    sessions: Callable[[], int],
+    vouched: Callable[[], str] = _nobody,
 ) -> Trust:
     """Decide from where a text came; what costs a look into the home is asked only where it matters."""
     if origin is Origin.USER and folder:
@@ -72,8 +85,10 @@ def judge(
         return Trust(Level.VERIFIED, "", True, "you verified exactly this text")
     if not folder:
         return Trust(Level.WAITING, "[waiting]", False, "its folder is not trusted")
+    if member := vouched():
+        return Trust(Level.VERIFIED, "", True, f"{member} verified exactly this text, and you trust {member}")
     if origin is not Origin.AGENT:
-        return Trust(Level.WAITING, "[waiting]", False, _WHENCE[origin])
+        return Trust(Level.WAITING, "[waiting]", False, _whence(origin))
     count = sessions()
     if count >= ENOUGH:
         return Trust(Level.CONFIRMED, "", True, f"{count} sessions found the same")
@@ -81,22 +96,33 @@ def judge(
 
 
 def judge_text(
-    thing: Record | Entry, records: Records, *, record: Record | None = None, trusted: bool = True
+    thing: Record | Entry,
+    records: Records,
+    *,
+    record: Record | None = None,
+    trusted: bool = True,
+    path: str = "",
+    among: Sequence[Entry] = (),
 ) -> Trust:
     """How far a text is trusted: what a record says now, one of its entries, a note, or a pinned section.
 
-    An entry of a record comes with its `record`; for one of a pinned document, `trusted` says whether its
-    folder is.
+    An entry of a record comes with its `record`; for one of a pinned document or a journal, `trusted` says
+    whether its folder is, `path` where it stands, and `among` what stands beside it.
     """
     if isinstance(thing, Record):
         record, thing = thing, spoken_entry(thing)
     entry, owner = thing, record
+    if owner is not None:
+        trusted, path, among = owner.trusted, owner.path, owner.live
+    if in_conflict(entry, among):
+        return Trust(Level.WAITING, "[waiting]", False, "two machines changed it: decide between them")
     if owner is not None and owner.disputes(entry) and not decisions.verified(records.home, entry.text):
         return Trust(Level.WAITING, "[waiting]", False, "it contradicts what you wrote")
     return judge(
         entry.origin or Origin.USER,
-        folder=trusted if owner is None else owner.trusted,
+        folder=trusted,
         verified=lambda: decisions.verified(records.home, entry.text),
+        vouched=lambda: hub_rules.vouched_by(records.home, path, decisions.exactly(entry.text)),
         sessions=lambda: 0 if owner is None else len(find_sessions(entry, owner, records)),
     )
 
@@ -109,7 +135,7 @@ def spoken_entry(record: Record) -> Entry:
 def is_doubtful(entry: Entry, record: Record) -> bool:
     """Whether an entry waits for a person, unless one has verified it."""
     said_here = (entry.origin or Origin.USER) in (Origin.USER, Origin.AGENT)
-    return not record.trusted or not said_here or record.disputes(entry)
+    return not record.trusted or not said_here or record.disputes(entry) or record.conflicts(entry)
 
 
 def _doubts_of(records: Records, shelf: Shelf, name: str, content: bytes) -> list[tuple[str, str]]:
@@ -122,7 +148,7 @@ def _doubts_of(records: Records, shelf: Shelf, name: str, content: bytes) -> lis
     ]
 
 
-DOUBTS = Fact("doubts", 1, _doubts_of)
+DOUBTS = Fact("doubts", 2, _doubts_of)
 
 
 def find_sessions(entry: Entry, record: Record, records: Records) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import IndexFailed, NotFound, UsageError, VadeError
-from vademecum.store import Found, archive, decisions, document, files, scopes
+from vademecum.store import Found, archive, decisions, document, files, hub_rules, scopes
 from vademecum.store.records import LABELS, LOST
 from vademecum.text import clock
 from vademecum.text.names import shown
@@ -126,24 +126,18 @@ class Care:
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
 
-        private = self._work.caller.audience is Audience.PRIVATE
-        if (
-            self._work.settings.sweep is not config.Sweeping.AUTO
-            or self._work.settings.incognito
-            or not private
-        ):
+        due, now = self.due_for_sweep(), self._work.now()
+        places = [each for each in due if hub_rules.may_care(self._work.home, each, now=now)]
+        # Where another machine cares, or none could be asked, it stays due; the rest is done once a day.
+        name = self._sweep_name if len(places) == len(due) else f"{self._sweep_name} here"
+        if not places or not sweeping.is_due(self._work.state.moment(name), now=now):
             return None
-        name = self._sweep_name
-        if not sweeping.is_due(self._work.state.moment(name), now=self._work.now()):
-            return None
-        self._work.state.happened(name, self._work.now())
+        self._work.state.happened(name, now)
         try:
             with self._work.reported("sweep"):
                 # Nobody asked for it but the user's own setting, whoever happens to be at work here.
                 records = replace(self._work.records, caller=self._work.caller._replace(approved=True))
-                outcome = sweeping.sweep_unasked(
-                    records, self._sweepable(None, unasked=True), self._work.settings
-                )
+                outcome = sweeping.sweep_unasked(records, places, self._work.settings)
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
             return passes.RunOutcome((), findings=(Finding("sweep", str(self._work.home.path), str(error)),))
         self._work.state.happened(f"held {name}", self._work.now() if outcome.large else None)
@@ -152,6 +146,18 @@ class Care:
             with contextlib.suppress(OSError, VadeError):  # `status` tells of the run all the same
                 decisions.keep_notice(self._work.home, moved)
         return outcome
+
+    def due_for_sweep(self) -> list[Place]:
+        """The places in which a sweep that nobody asks for is due; none when it is not, or not wanted."""
+        from vademecum.lifecycle import sweep as sweeping
+
+        private = self._work.caller.audience is Audience.PRIVATE
+        wanted = self._work.settings.sweep is config.Sweeping.AUTO and not self._work.settings.incognito
+        if not wanted or not private:
+            return []
+        if not sweeping.is_due(self._work.state.moment(self._sweep_name), now=self._work.now()):
+            return []
+        return [*self._sweepable(None, unasked=True)]
 
     def _moved_by(self, outcome: passes.RunOutcome) -> Swept | None:
         from vademecum.lifecycle import sweep as sweeping
@@ -402,6 +408,11 @@ class Care:
         elif what == "rejected":
             requests.put_back(self._work.home, str(line["request"]).encode())
             yield running.Told(path, True)
+        elif what == "noticed":
+            decisions.keep_sync_notice(self._work.home, decisions.SyncNotice(**line["notice"]))
+            yield running.Told(path, True)
+        elif what == "held":
+            yield running.Told(path, *self._held_again(line, path))
         elif what == "run":
             try:
                 yield from self._undone(str(line["run"]))[1]
@@ -410,10 +421,21 @@ class Care:
         else:
             yield running.Told(path, False, f"undo it with `{line.get('back')}`")
 
+    def _held_again(self, line: dict[str, Any], path: str) -> tuple[bool, str]:
+        """Have a text wait again that a sync holds; what it was saved as goes to the archive."""
+        found = self._record_at(path) if line.get("saved") else None
+        if found is not None and len(found.record.entries) > 1:
+            return False, "it was changed since then"
+        if not decisions.reopen_held(self._work.home, str(line["workspace"]), str(line["id"])):
+            return False, "it was deleted permanently"
+        if found is not None:
+            self._work.records.forget(found)
+        return True, ""
+
     def _unverified_again(self, line: dict[str, Any], path: str) -> running.Told:
         from vademecum.store import runs as running
 
-        dropped = decisions.drop(self._work.home, decisions.VERIFIED, str(line["text"]))
+        dropped = decisions.unverify_name(self._work.home, str(line["text"]))
         found = self._record_at(path)
         if found is not None and found.shelf.trusted and found.record.fields.get("verified"):
             self._work.records.change_fields(found, {"verified": None}, operation="verify")

@@ -144,7 +144,7 @@ def line_number(text: str, position: int) -> int:
 def counter_name(seen: SeenRecord) -> str:
     """What the counters know a record by."""
     path = seen.shelf.name_of(archive.RECORDS, seen.name)
-    return f"{seen.shelf.top}/{path}" if seen.shelf.shared else path
+    return f"{seen.shelf.top}/{path}" if seen.shelf.outside else path
 
 
 # ------------------------------------------------------------ reading

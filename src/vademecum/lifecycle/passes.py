@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from vademecum.errors import Malformed, OutsideMemory
+from vademecum.errors import Malformed, NotFound, OutsideMemory
 from vademecum.progress import counted
 from vademecum.store import (
     Edit,
@@ -36,7 +36,7 @@ from vademecum.text import clock, names
 from vademecum.types import LEARNED, Finding, Origin, Record, RecordType, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.store import Records, Shelf
@@ -459,11 +459,14 @@ class RunOutcome(NamedTuple):
 
 
 def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRecord], list[Finding]]:
-    """All records of these places with their bytes, and the files that could not be read."""
+    """All records of these places with their bytes, and the files that could not be read.
+
+    A team's are left out: what one member's machine thinks old or doubled is not everybody's to lose.
+    """
     seen: list[SeenRecord] = []
     findings: list[Finding] = []
     for place in places:
-        for shelf in scopes.shelves(records.home, records.caller, place):
+        for shelf in (each for each in scopes.shelves(records.home, records.caller, place) if not each.team):
             try:
                 folder = shelf.open(archive.RECORDS)
             except (OutsideMemory, NotADirectoryError) as error:
@@ -538,9 +541,21 @@ def apply_proposals(
             gone = [run.do(edit, proposal.what) for edit in retired]
             told += gone
             for edit, each in zip(retired, gone, strict=True):
-                if written and not each.done:  # somebody wrote on: it must not stand in two places
-                    records.release(edit.shelf, key_of(edit.name))
+                if not each.done:  # somebody wrote on: it must not stand in two places
+                    _keep_once(records, edit, {one.name for one in written})
     return run.id, tuple(told)
+
+
+def _keep_once(records: Records, edit: Edit, ours: Collection[str]) -> None:
+    """Take a record that stands by itself out of what we consolidated it into; one that is gone stays in."""
+    key = key_of(edit.name)
+    try:
+        said = {entry.text for entry in records.load(edit.shelf, edit.name).record.entries}
+    except (NotFound, Malformed):
+        return
+    for held in records.holding(edit.shelf, key):
+        if held.name in ours and said >= {entry.text for entry in merge.narrowed(held.record, key).entries}:
+            records.release([held], key)
 
 
 def is_barred(records: Records, edit: Edit) -> bool:

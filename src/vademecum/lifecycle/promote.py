@@ -47,7 +47,6 @@ _RARE = 4  # words by which a statement is looked up
 _CROWD = 200  # statements that share a word; more of them share too common a word
 
 _TOOL = re.compile(r"(?:^|_)memory_(?:search|recall|get)\Z")
-_TRUST = list(Origin)
 _OF_THE_USER = re.compile(
     r"^(?:the )?user (prefer|like|want|need|use|hate|love|dislike|work|live)s\b", re.IGNORECASE
 )
@@ -409,7 +408,7 @@ def propose(
         target = targets.get(newest.place)
         if target is None or secrets.find(newest.text):
             continue
-        origin = max((each.origin for each in group.members), key=_TRUST.index)
+        origin = max((each.origin for each in group.members), key=lambda origin: origin.rank)
         sources = tuple(dict.fromkeys(each.source for each in group.members))[:SOURCES]
         kind = _kind(newest.text)
         here = pins.setdefault(newest.place, [])

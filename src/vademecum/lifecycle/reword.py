@@ -138,7 +138,7 @@ def accept_rows(rewording: Rewording, accepted: Collection[int], *, now: datetim
     if not taken:
         raise Refused("no rewording was accepted; nothing was changed")
     pieces = [unit for unit in _pieces(rewording.rows, taken) if unit.origin in origins]
-    articles = {each: _article(pieces, each) for each in Origin if each in origins}
+    articles = {each: _article(pieces, each) for each in sorted(origins, key=lambda origin: origin.rank)}
     covered = [entry for each, entries in _by_origin(seen).items() if each in origins for entry in entries]
     text = rewrite.joined(seen, covered, articles, now, by=rewording.model)
     stands = [entry.text for entry in document.parse(text).entries[-len(articles) :]]

@@ -40,7 +40,6 @@ LONGEST = 32 * 1024  # bytes of entries that one call is given
 _TOO_LONG = f"its entries are longer than {LONGEST // 1024} KiB together"
 LONGEST_ANSWER = 8192  # tokens, which every model in use can give
 _HEADING_WORDS = 3
-_TRUST = list(Origin)
 _MARK = re.compile(r"(?m)^(STATEMENT\b|END[ \t]*$)")
 
 
@@ -289,7 +288,7 @@ def find_unneeded(seen: SeenRecord, units: Sequence[TopicUnit], plan: TopicPlan)
     held: set[int] = set()  # for what gave way to it: it cannot go itself
     for pair in plan.repeats:
         stays, goes = units[pair.stays - 1], units[pair.goes - 1]
-        trusted = _TRUST.index(stays.origin) <= _TRUST.index(goes.origin)
+        trusted = stays.origin.rank <= goes.origin.rank
         together = stays.headings == goes.headings
         if trusted and together and _may_go(pair, gone, held) and _says_same(stays, goes):
             gone.add(pair.goes - 1)
@@ -320,7 +319,7 @@ def _is_of(said: contradictions.SaidEntry, unit: TopicUnit) -> bool:
 
 def write_articles(units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int]) -> dict[Origin, str]:
     """The text for each origin: its units as the plan has them, word for word."""
-    origins = sorted({unit.origin for unit in units}, key=_TRUST.index)
+    origins = sorted({unit.origin for unit in units}, key=lambda origin: origin.rank)
     found = {origin: lay_out(_placed(units, plan, gone, origin)) for origin in origins}
     return {origin: text for origin, text in found.items() if text}
 

@@ -47,7 +47,6 @@ _NEIGHBOURS = 6  # how far two texts of a crowd may lie apart in the order of th
 _APART = 4  # beginnings of words that only one of two wordings may have, and a few more in a long text
 _STEM = 5  # letters of a word that stay when it is inflected
 _TELLING = frozenset({"not", "no", "never"})
-_TRUST = list(Origin)
 
 
 class SaidRecord(NamedTuple):
@@ -202,7 +201,7 @@ def _precedence(seen: SeenRecord) -> tuple[bool, int, bool, str, str]:
 
 def _trust(record: Record) -> int:
     """How little the least trusted living entry is trusted."""
-    return max((_TRUST.index(entry.origin or Origin.USER) for entry in record.live), default=0)
+    return max(((entry.origin or Origin.USER).rank for entry in record.live), default=0)
 
 
 # -------------------------------------------------------------------- finding candidates

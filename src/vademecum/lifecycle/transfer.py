@@ -393,7 +393,7 @@ def write_bundle(path: Path, files: Mapping[str, str], *, force: bool) -> None:
     if path.name.endswith((".tar.gz", ".tgz")):
         _write_archive(path, files, force=force)
     else:
-        _write_folder(path, files, force=force)
+        write_folder(path, counted([*files.items()], "writing"), force=force)
 
 
 def _write_archive(path: Path, files: Mapping[str, str], *, force: bool) -> None:
@@ -419,26 +419,34 @@ def _write_archive(path: Path, files: Mapping[str, str], *, force: bool) -> None
         staged.unlink(missing_ok=True)
 
 
-def _write_folder(path: Path, files: Mapping[str, str], *, force: bool) -> None:
-    """Make the folder aside and put it in place whole; into one that has files, only if told to."""
+def write_folder(path: Path, files: Iterable[tuple[str, str]], *, force: bool) -> int:
+    """Make the folder aside and put it in place whole; into one that has files, only if told to.
+
+    Takes the files one at a time, each a path and its text, and returns how many there were.
+    """
     full = path.is_dir() and any(path.iterdir())
     if (full or (path.exists() and not path.is_dir())) and not force:
         raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
-    staged = _staged(path)
+    staged, count = _staged(path), 0
     try:
-        for name, text in counted([*files.items()], "writing"):
+        for name, text in files:
+            count += 1
             target = staged / name
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(text.encode())
         if not full:
+            staged.mkdir(mode=0o700, exist_ok=True)
             if path.is_dir():
                 path.rmdir()
             os.replace(staged, path)
-            return
-        for name in files:  # what else lies there is not ours to take away
-            (path / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.replace(staged / name, path / name)
+            return count
+        made = [each for each in sorted(staged.rglob("*")) if not each.is_dir()]
+        for each in made:  # what else lies there is not ours to take away
+            target = path / each.relative_to(staged)
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.replace(each, target)
+        return count
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

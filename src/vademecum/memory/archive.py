@@ -27,14 +27,19 @@ from vademecum.text import clock
 from vademecum.types import Audience, Finding, Record, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vademecum.store import Shelf, Workspace
     from vademecum.store.tombstones import Tombstone
+    from vademecum.sync.facts import Dot
+    from vademecum.sync.orders import Finder, HeldText, PurgeOrder
+    from vademecum.sync.project import FactSet
+    from vademecum.sync.purges import Cut
     from vademecum.types import Entry, Origin
 
 _ATTEMPTS = 5  # at clearing a file that somebody keeps saving
+_SYNCED = "hub"  # the folder of what is synced
 _LOOKS = 3  # at what a session writes while it is purged
 
 
@@ -259,13 +264,17 @@ class Archive:
             shelf, file, record = self._purgeable(str(name), scope)
             found = purging.record(self._work.home, shelf, file, dry=True)
             if dry_run:
-                return purging.Purge(tuple(found), dry=True)
+                synced = self._would_go(_record_finder(file, record), shelf=shelf)
+                return purging.Purge((*found, *synced), dry=True)
             proof = self._proof("record", found, prove=prove)
             texts = purging.texts_of(self._work.home, shelf, file) if prove else ()
             proof.put(texts=texts, records=(record,) if record else ())
-            self._work.records.release(shelf, key_of(file))  # what was consolidated with it stays
-            with self._work.records.locked(shelf, file):
+            records, key = self._work.records, key_of(file)
+            orders = self._ordered_record(shelf, file, record)
+            records.release(records.holding(shelf, key), key)  # what was consolidated with it stays
+            with records.locked(shelf, file):
                 found = purging.record(self._work.home, shelf, file)
+            found += self._sent_on(orders)
             self._forget_derived()
             return proof.finished(found, scope=shelf.place.scope, record=record)
 
@@ -275,12 +284,15 @@ class Archive:
         wanted = document.accept_text(text, largest=self._work.settings.limits.content_bytes)
         with self._work.reported("purge that text"):
             if dry_run:
-                return purging.Purge((*self._purged_text(wanted, dry=True), *self._beyond(wanted)), dry=True)
+                found = [*self._purged_text(wanted, dry=True), *self._would_go(_text_finder(wanted))]
+                return purging.Purge((*found, *self._beyond(wanted)), dry=True)
             self._finished()
             proof = self._proof("a text", self._purged_text(wanted, dry=True) if prove else (), prove=prove)
             proof.put(part=wanted)
+            orders = self._ordered_text(wanted)
             self._forget_derived()
             found = [*self._purged_text(wanted, dry=False), *self._beyond(wanted)]
+            found += self._sent_on(orders)
             self._forget_derived()
             return proof.finished(found)
 
@@ -299,10 +311,23 @@ class Archive:
                 why = f"the purge of {each.what} was interrupted: some of it may still be here"
                 where = f"{tombstones.FOLDER}/{each.id}.json"
                 found.append(Finding("purge", where, why, "vade purge --finish", "error"))
+        found += self._sync_findings()
         for path in tombstones.damaged(home):
             why = "it cannot be read, so what was purged with it may come back"
             found.append(Finding("purge", path, why, "restore it from a backup", "error"))
         return found
+
+    def _sync_findings(self) -> Iterator[Finding]:
+        if not self._work.home.names(_SYNCED):
+            return
+        from vademecum.sync import orders
+
+        for order in orders.list_orders(self._work.home):
+            why = "a purge of synced memory was interrupted: some of it may still be here"
+            yield Finding("purge", "/".join(order.log.parts), why, "vade purge --finish", "error")
+        for held in orders.list_held(self._work.home):
+            why = "edited here while another machine purged what it was made from; it is not synced"
+            yield Finding("held", f"{held.place}: {held.path}", why, "vade sync held", "warning")
 
     def finish_purges(self, *, dry_run: bool = False) -> purging.Purge:
         """Finish every purge that was cut short, and take out what came back by a copy of the files."""
@@ -319,7 +344,9 @@ class Archive:
                 return purging.Purge(tuple(found))
             proof = self._proof("what came back", (), prove=False)
             order = self._order(proof, back.entries)
+            orders = self._ordered_entries(back.entries)
             found += origins.carry_out(home, shared, order)
+            found += self._sent_on(orders)
             for each in back.parts:
                 found += purging.text(home, shared, each)
             self._forget_derived()
@@ -362,14 +389,17 @@ class Archive:
         seen = origins.preview(home, shared, plan)
         elsewhere = self._elsewhere(plan.entries)
         if dry or not (plan.entries or plan.files):
-            return purging.Purge((*seen, *elsewhere), dry=dry)
+            synced = self._would_go(_entries_finder(plan.entries)) if plan.entries else []
+            return purging.Purge((*seen, *synced, *elsewhere), dry=dry)
         proof = self._proof(str(wanted), seen, prove=prove)
         found: list[purging.Purged] = []
         self._forget_derived()
         for _ in range(_LOOKS):  # a session that still goes on writes behind us
             told: dict[str, Any] = {"files": plan.files, "sessions": plan.sessions, "records": plan.records}
             order = self._order(proof, plan.entries, **told)
+            orders = self._ordered_entries(plan.entries)
             found += origins.carry_out(home, shared, order, only=plan.where)
+            found += self._sent_on(orders)
             plan = provenance.plan(home, shared, wanted)
             if not (plan.entries or plan.files):
                 break
@@ -406,6 +436,10 @@ class Archive:
         home, shared = self._work.home, self._shared
         orders = [each for each in tombstones.every(home) if not each.done]
         every: list[purging.Purged] = []
+        if home.names(_SYNCED):
+            from vademecum.sync import orders as syncing
+
+            syncing.finish(home, self._work.caller.actor, self._work.now)
         for order in orders:
             found = origins.carry_out(home, shared, order)
             back = origins.returned(home, shared, only=order) if order.prove else None
@@ -420,6 +454,60 @@ class Archive:
             proof.stone = order._replace(doomed=(), files=())
             every += proof.finished(found)
         return every
+
+    # What is synced: an order is written before anything is deleted, and the logs let go of it last.
+
+    def _ordered_text(self, wanted: str) -> Sequence[PurgeOrder]:
+        placed = self._ordered(_text_finder(wanted))
+        if placed or self._work.home.names(_SYNCED):
+            from vademecum.sync import orders
+
+            orders.purge_held(self._work.home, wanted)
+        return placed
+
+    def _ordered_record(self, shelf: Shelf, file: str, record: str | None) -> Sequence[PurgeOrder]:
+        return self._ordered(_record_finder(file, record), shelf=shelf)
+
+    def _ordered_entries(self, entries: Sequence[Entry]) -> Sequence[PurgeOrder]:
+        return self._ordered(_entries_finder(entries)) if entries else ()
+
+    def _ordered(self, find: Finder, shelf: Shelf | None = None) -> Sequence[PurgeOrder]:
+        if not self._work.home.names(_SYNCED):
+            return ()
+        from vademecum.sync import orders
+
+        return orders.place_orders(self._work.home, find, shelf=shelf)
+
+    def _would_go(self, find: Finder, shelf: Shelf | None = None) -> list[purging.Purged]:
+        """What a purge would take from the logs of what is synced, and from the folder and the hubs."""
+        if not self._work.home.names(_SYNCED):
+            return []
+        from vademecum.sync import orders
+
+        return [purging.Purged(*each) for each in orders.preview(self._work.home, find, shelf=shelf)]
+
+    def _sent_on(self, placed: Sequence[PurgeOrder]) -> list[purging.Purged]:
+        """Take it from the logs of what is synced, and let the next sync tell the other machines."""
+        if not placed:
+            return []
+        from vademecum.sync import orders
+
+        orders.carry_out(self._work.home, placed)
+        return [purging.Purged("/".join(each.log.parts), len(each.named)) for each in placed]
+
+    def held_texts(self) -> Sequence[HeldText]:
+        """Texts that were edited here while another machine purged what they were made from."""
+        self._work.not_in_group("see what was purged")
+        from vademecum.sync import orders
+
+        return orders.list_held(self._work.home)
+
+    def drop_held(self, id: str) -> None:
+        """Delete one of these for good; to save one again, add it as a new text."""
+        self._may_purge("vade sync held --drop", dry=False)
+        from vademecum.sync import orders
+
+        orders.drop_held(self._work.home, id)
 
     def _proof(self, what: str, found: Iterable[purging.Purged], *, prove: bool) -> origins.Proof:
         """A receipt in the making: what the files that will change hold now."""
@@ -442,6 +530,12 @@ class Archive:
         for root in scopes.trusted_folders(self._work.home):
             if self._shared is None or root != self._shared.parent:
                 yield from purging.elsewhere(root, wanted)
+        if self._work.home.names(_SYNCED):
+            from vademecum.sync import orders
+
+            for team, count in orders.held_by_teams(self._work.home, _text_finder(wanted)):
+                why = "the team's other members keep it: only its owner can purge it for all"
+                yield purging.Purged(f"team:{team}", count, gone=False, why=why)
 
     def _elsewhere(self, entries: Sequence[Entry]) -> list[purging.Purged]:
         """The `.vade/` of other trusted projects that have any of these texts."""
@@ -452,7 +546,7 @@ class Archive:
         return found
 
     def _purgeable(self, name: str, scope: str | Scope | None) -> tuple[Shelf, str, str | None]:
-        """A record that is here, or one that is only in the archive."""
+        """A record that is here, or one that is only in the archive, if the caller may purge it."""
         try:
             found = self._work.find(name, scope, only=True)
         except NotFound:
@@ -460,6 +554,10 @@ class Archive:
             if version is None:
                 raise
             return version.shelf, version.name, None
+        if found.shelf.team:
+            from vademecum.sync import orders
+
+            orders.check_role(self._work.home, found.shelf)
         if found.part:
             return found.shelf, f"{found.part}.md", found.record.id
         return found.shelf, found.name, found.record.id
@@ -469,3 +567,33 @@ class Archive:
         self._close()
         purging.derived(self._work.home)
         requests.clear_answers(self._work.home)
+
+
+# What a purge is about, as the logs of what is synced are asked; they are read only where there are any.
+
+
+def _text_finder(wanted: str) -> Finder:
+    def find(state: FactSet) -> Mapping[Dot, Cut | None]:
+        from vademecum.sync import purges
+
+        return purges.find_text(state.facts.values(), wanted)
+
+    return find
+
+
+def _record_finder(file: str, record: str | None) -> Finder:
+    def find(state: FactSet) -> Mapping[Dot, Cut | None]:
+        from vademecum.sync import purges
+
+        return purges.find_record(state, f"{archive.RECORDS}/{file}", record)
+
+    return find
+
+
+def _entries_finder(entries: Sequence[Entry]) -> Finder:
+    def find(state: FactSet) -> Mapping[Dot, Cut | None]:
+        from vademecum.sync import purges
+
+        return purges.find_entries(state, entries)
+
+    return find

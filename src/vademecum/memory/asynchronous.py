@@ -105,6 +105,8 @@ class AsyncArchive(_Noun):
     tombstones = _awaited(Archive.tombstones)
     finish_purges = _awaited(Archive.finish_purges)
     purge_findings = _awaited(Archive.purge_findings)
+    held_texts = _awaited(Archive.held_texts)
+    drop_held = _awaited(Archive.drop_held)
     restore = _awaited(Archive.restore)
     versions = _awaited(Archive.versions)
 
@@ -151,6 +153,7 @@ class AsyncCare(_Noun):
     tag = _awaited(Care.tag)
     sweep = _awaited(Care.sweep)
     sweep_if_due = _awaited(Care.sweep_if_due)
+    due_for_sweep = _awaited(Care.due_for_sweep)
     undo = _awaited(Care.undo)
     write_listing = _awaited(Care.write_listing)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UsageError
 from vademecum.knowledge import trust as trusting
 from vademecum.search.base import as_of as moment_of
-from vademecum.store import Fact, archive, decisions
+from vademecum.store import Fact, archive, decisions, hub_rules
 from vademecum.text import clock, outgoing
 from vademecum.types import Finding, Origin, Record
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.citations import CheckedClaim, ProjectTree
     from vademecum.knowledge.trust import Trust
     from vademecum.memory.core import Memory
-    from vademecum.store import Records, Shelf
+    from vademecum.store import Home, Records, Shelf
     from vademecum.types import Entry
 
 FACETS = ("scope", "type", "tag", "origin", "trust", "age", "agent")
@@ -140,7 +140,7 @@ class Browse:
         findings = self._work.hidden(places)
         shown: list[tuple[Any, str, Shelf, str, tuple[str, ...]]] = []
         counted: dict[str, list[tuple[Any, ...]]] = {facet: [] for facet in ("", *wanted)}
-        labels_of = _Labels(self._work.now(), decisions.verdicts(self._memory.home))
+        labels_of = _Labels(self._work.now(), self._memory.home)
         total, newest = 0, sort in ("updated", "created")
         for each in self._work.records.known(places, ROWS):
             if isinstance(each, Finding):
@@ -303,13 +303,13 @@ def _row_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[
         record.updated or record.created or "",
         str(origin),
         agent_of(record),
-        record.disputes(entry),
+        2 if record.conflicts(entry) else int(record.disputes(entry)),
         decisions.exactly(entry.text),
         said,
     )
 
 
-ROWS = Fact("rows", 2, _row_of)
+ROWS = Fact("rows", 3, _row_of)
 
 
 def _spans(record: Record) -> tuple[tuple[str, str], ...]:
@@ -352,11 +352,11 @@ def agent_of(record: Record) -> str:
 class _Labels:
     """What each facet says of a row, in their order; the tags stand together."""
 
-    def __init__(self, now: datetime, verified: Callable[[str], bool]) -> None:
+    def __init__(self, now: datetime, home: Home) -> None:
         days = sorted(AGES.items(), key=itemgetter(1), reverse=True)  # the longest ago first, as times sort
         self._since = [clock.stamp(now - timedelta(days=each)) for _, each in days]
         self._ages = ("older", *(name for name, _ in days))
-        self._verified = verified
+        self._home, self._verified = home, decisions.verdicts(home)
         self._levels: dict[tuple[str, int, bool], str] = {}  # of what nobody verified
 
     def __call__(self, shelf: Shelf, fact: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -369,9 +369,9 @@ class _Labels:
         """How far what a record says is trusted, as `trust` judges it; most are judged once for many."""
         origin, said = fact[_ORIGIN], min(fact[_SAID], trusting.ENOUGH)
         verified = origin != Origin.USER and self._verified(fact[_MARK])
-        if fact[_DISPUTED] and not verified and not self._verified(fact[_MARK]):
+        if fact[_DISPUTED] and (fact[_DISPUTED] > 1 or not self._verified(fact[_MARK])):
             return str(trusting.Level.WAITING)
-        if verified or not shelf.trusted:
+        if verified or not shelf.trusted or hub_rules.workspace_of(shelf.label):
             return str(self._judged(fact, shelf))
         if (origin, said, True) not in self._levels:
             self._levels[origin, said, True] = str(self._judged(fact, shelf))
@@ -382,6 +382,7 @@ class _Labels:
             Origin(fact[_ORIGIN]),
             folder=shelf.trusted,
             verified=lambda: self._verified(fact[_MARK]),
+            vouched=lambda: hub_rules.vouched_by(self._home, f"{shelf.label}/", fact[_MARK]),
             sessions=lambda: int(fact[_SAID]),
         ).level
 

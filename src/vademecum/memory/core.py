@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
 from vademecum.memory.old_names import old_name
-from vademecum.store import Draft, Workspace, archive, document, scopes
+from vademecum.store import Draft, Workspace, archive, document, scopes, teams
 from vademecum.store.merge import is_guarded
 from vademecum.store.records import key_of
 from vademecum.store.workspace import listing_order
@@ -154,10 +154,12 @@ class Memory:
         confidence: float | None = None,
         protected: bool | None = None,
         slug: bool = False,
+        team: str | None = None,
     ) -> Stored:
         """Keep a text; when this returns, it is on disk.
 
-        With `slug`, a key that is not one is made into one; without, it is refused.
+        With `slug`, a key that is not one is made into one; without, it is refused. With `team`, it is kept
+        in the memory that this team shares.
         """
         work = self.workspace
         work.may_write()
@@ -177,6 +179,8 @@ class Memory:
         )
         cleaned = document.clean_tags(tags, work.settings.secrets.in_scope(scope))
         draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, confidence, protected)
+        if team is not None:
+            draft = draft._replace(team=teams.find_shared(work.home, team, scope).workspace)
         if scope is Scope.PROJECT:
             draft = draft._replace(cites=self._cited(kept))
         trouble = len(work.index_trouble)
@@ -212,7 +216,7 @@ class Memory:
 
     def _sweep_after(self, stored: Stored) -> Swept | None:
         """Tidy up when a scope has grown beyond its cap; below it this costs one look at a folder."""
-        if stored.outcome is not Outcome.CREATED or not stored.path.startswith("memory/"):
+        if stored.outcome is not Outcome.CREATED or stored.team or not stored.path.startswith("memory/"):
             return None
         try:
             there = len(self.home.names(*stored.path.split("/")[:-1], ordered=False))
@@ -368,15 +372,26 @@ class Memory:
         explain: bool = False,
         max_weak: int | None = None,
         now: str | datetime | None = None,
+        hub: str | None = None,
     ) -> Answer:
         """The passages that answer a question, from everything in sight, with what was covered.
 
         When every match is weak, at most `max_weak` are returned: three, or half of `max_results`; all of a
         question that was read. "Last Tuesday" is seen from `now`, the clock's unless given: passages of that
         time gain, and `notes` says which time was understood.
+
+        With `hub`, the workspace of that name answers instead, whether or not a copy of it is here; an empty
+        name is the only one that was joined. While its hub is away this home answers, and `degraded` says so.
         """
         if self.settings.incognito:
             return self._finder.nothing()
+        if hub is not None:
+            from vademecum.memory.sync import search_hub
+
+            given: dict[str, Any] = {"max_results": max_results, "min_score": min_score, "mode": mode}
+            given |= {"scope": scope, "type": type, "as_of": as_of, "sort_by": sort_by, "explain": explain}
+            seen_from = now if now is None or isinstance(now, str) else now.isoformat()
+            return search_hub(self, query, hub, sources=sources, max_weak=max_weak, now=seen_from, **given)
         asked = self._finder.question(query, scope=scope, type=type, sources=sources, as_of=as_of, now=now)
         options = self._finder.options(
             max_results=max_results, min_score=min_score, mode=mode, sort_by=sort_by, explain=explain

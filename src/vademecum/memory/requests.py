@@ -84,6 +84,8 @@ class Requests:
         self._work.may_write()
         place = scopes.place_for(self._work.caller, scopes.parse_scope(scope))
         self._write(operation)
+        if arguments.get("team"):  # what names no team is refused now, and not when a person looks at it
+            self._work.find_team(str(arguments["team"]), place.scope)
         asked = {name: self._gated(value, place.scope) for name, value in arguments.items()}
         seen = self.seen(operation, asked, place.scope)
         return self._work.wait_for_a_person(

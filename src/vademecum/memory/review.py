@@ -12,16 +12,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
-from vademecum.store import Found, Listed, archive, decisions, files, pinned, reading, scopes
+from vademecum.store import (
+    Found,
+    Listed,
+    archive,
+    decisions,
+    files,
+    hub_rules,
+    pinned,
+    reading,
+    scopes,
+)
 from vademecum.store import requests as approving
 from vademecum.store import runs as running
 from vademecum.text import names
-from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
+from vademecum.types import Audience, Finding, Origin, Outcome, Scope, find_versions, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.memory.core import Memory
+    from vademecum.store import Pinned
+    from vademecum.sync.orders import HeldText
     from vademecum.types import Entry, Place, Record
 
 KINDS = {  # in the order in which they are shown, and what a yes does
@@ -29,6 +41,9 @@ KINDS = {  # in the order in which they are shown, and what a yes does
     "folder": "A .vade folder that is not trusted: yes trusts it",
     "text": "Unverified texts: yes verifies them, so agents see them",
     "contradiction": "Contradictions: yes replaces the first statement with the second",
+    "version": "Entries with two versions after a sync: yes keeps the second, no the first",
+    "notice": "Records that a sync restored or joined: yes keeps them, no archives a restored one",
+    "held": "Texts you edited while another machine purged their source: yes saves them as new, no discards",
     "conflict": "Conflict copies left by a sync tool: yes merges them into the record and archives the copy",
     "promotion": "Statements that journals repeat: yes saves them as memories",
     "signal": "Things you said that are worth saving: yes saves them as memories",
@@ -122,13 +137,15 @@ class Review:
         items: Sequence[Item],
         *,
         yes: bool,
+        keep: str | None = None,
         sitting: str | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> tuple[str, Sequence[Decided]]:
         """Decide about things that wait, exactly as they were shown; what changed since then is left alone.
 
         Returns the name of the sitting, which `undo` takes back as a whole, and what became of each. The name
-        of an earlier call goes on with its sitting.
+        of an earlier call goes on with its sitting. Of an entry with two versions a yes keeps the second and
+        a no the first, unless `keep` names one or `both`.
         """
         self._work.may_write()
         self._work.may_decide("decide about pending changes", "vade review")
@@ -142,7 +159,7 @@ class Review:
             lines: list[dict[str, Any]] = []
             for kind in KINDS:
                 chosen = [each for each in items if each.kind == kind]
-                for done, (result, line) in enumerate(self._decided(kind, chosen, yes=yes), 1):
+                for done, (result, line) in enumerate(self._decided(kind, chosen, yes=yes, keep=keep), 1):
                     decided.append(result)
                     if line is not None:
                         lines.append(line)
@@ -277,6 +294,43 @@ class Review:
                 place = str(clash.older.seen.record.place.scope)
                 yield Item("contradiction", mark, key, path, text, clash.rule, place, clash)
 
+    def _waiting_versions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+        from vademecum.lifecycle import versions
+
+        for each in versions.find_two_versions(self._work.records, self._work.places(scope)):
+            mark = decisions.mark_of("version", each.path, each.shown)
+            name = each.name.removesuffix(".md") if each.kind == archive.RECORDS else each.path
+            why = "changed on two machines before they had met; neither is injected"
+            yield Item("version", mark, name, each.path, each.shown, why, str(each.shelf.place.scope), each)
+
+    def _waiting_notices(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+        places = self._work.places(scope)
+        for notice in decisions.sync_notices(self._work.home):
+            where = [each for each in places if str(each) == notice.place]
+            path = f"{notice.folder}/{notice.path}"
+            if where:
+                mark = decisions.mark_of("notice", notice.what, path, notice.at)
+                name = notice.path.rpartition("/")[2].removesuffix(".md")
+                yield Item("notice", mark, name, path, notice.text, notice.why, str(where[0].scope), notice)
+
+    def _waiting_helds(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+        if not self._work.home.names("hub"):
+            return
+        from vademecum.sync import blocks, orders
+
+        places, others = {str(each): each for each in self._work.places(scope)}, 0
+        for held in orders.list_held(self._work.home):
+            if held.place not in places:
+                others += 1
+                continue
+            mark = decisions.mark_of("held", held.workspace, held.id, held.text)
+            name = held.path.rpartition("/")[2].removesuffix(".md")
+            why = "edited here while another machine purged what it was made from; it is in no file"
+            text = blocks.text_of(held.text)
+            yield Item("held", mark, name, held.path, text, why, str(places[held.place].scope), held)
+        if others and scope is None:
+            notes.append(f"{others} texts of other projects wait after a purge: `vade sync held` lists them")
+
     def _waiting_conflicts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         from vademecum.lifecycle import copies
 
@@ -347,7 +401,7 @@ class Review:
     # ---------------------------------------------------------------- deciding
 
     def _decided(
-        self, kind: str, items: Sequence[Item], *, yes: bool
+        self, kind: str, items: Sequence[Item], *, yes: bool, keep: str | None
     ) -> Iterator[tuple[Decided, dict[str, Any] | None]]:
         """Decide about items of one kind; each comes with the line that takes it back."""
         if not items:
@@ -361,14 +415,26 @@ class Review:
         for item in items:
             if item.id not in standing:
                 yield Decided(item, False, "changed since it was shown"), None
-        if not yes:
+        if kind == "held":
+            for item in fresh:
+                yield self._decided_held(item, yes=yes)
+        elif kind in ("version", "notice"):
+            kept = keep or ("second" if yes else "first")
+            for item in fresh:
+                two = kind == "version"
+                yield self._applied(item, (item.about.settle(kept),)) if two else self._noticed(item, yes=yes)
+        elif yes:
+            yield from self._approved(kind, fresh)
+        else:
             for item in fresh:
                 decisions.decline(
                     self._work.home, item.id, kind=kind, at=self._work.stamp(), by=self._work.caller.actor
                 )
                 self._work.audit(f"decline {kind}")
                 yield Decided(item, True), {"what": "declined", "id": item.id, "path": item.path}
-            return
+
+    def _approved(self, kind: str, fresh: Sequence[Item]) -> Iterator[tuple[Decided, dict[str, Any] | None]]:
+        """Do what a yes to items of one kind means."""
         for item in fresh:
             decisions.undecline(self._work.home, item.id)
         if kind == "text":
@@ -420,7 +486,6 @@ class Review:
 
     def _one(self, kind: str, item: Item) -> tuple[Decided, dict[str, Any] | None]:
         from vademecum.lifecycle import contradictions as clashing
-        from vademecum.lifecycle import passes
 
         if kind == "folder":
             self._memory.projects.trust()
@@ -431,13 +496,67 @@ class Review:
             edits: tuple[running.Edit, ...] = (clashing.settle_clash(item.about, at=self._work.stamp()),)
         else:
             edits = item.about
+        return self._applied(item, edits)
+
+    def _applied(self, item: Item, edits: tuple[running.Edit, ...]) -> tuple[Decided, dict[str, Any] | None]:
+        """Make the edits that a decision means, as a run that can be undone."""
+        from vademecum.lifecycle import passes
+
+        kind = item.kind
         proposal = passes.Proposal(kind, item.path, item.why, edits)
         run, told = passes.apply_proposals(
-            self._work.records, [proposal], what=f"review {kind}", replacing=kind == "conflict"
+            self._work.records,
+            [proposal],
+            what=f"review {kind}",
+            replacing=kind in ("conflict", "version"),
         )
         wrong = next((each.why for each in told if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None
         return Decided(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
+
+    def _noticed(self, item: Item, *, yes: bool) -> tuple[Decided, dict[str, Any] | None]:
+        """Take note of what a sync did; a no archives a record that it brought back."""
+        notice: decisions.SyncNotice = item.about
+        if yes or notice.what != decisions.REVIVED:
+            decisions.drop_sync_notice(self._work.home, notice)
+            return Decided(item, True), {"what": "noticed", "path": item.path, "notice": notice._asdict()}
+        found = self._work.find(item.name, item.scope or None, only=True)
+        content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+        decided = self._applied(
+            item, (running.Edit(found.shelf, archive.RECORDS, found.name, content, None),)
+        )
+        if decided[0].done:
+            decisions.drop_sync_notice(self._work.home, notice)
+        return decided
+
+    def _decided_held(self, item: Item, *, yes: bool) -> tuple[Decided, dict[str, Any] | None]:
+        """Save a text that a sync holds as a new record of its place, or discard it; it waits no longer."""
+        held: HeldText = item.about
+        line: dict[str, Any] = {"what": "held", "path": item.path, "workspace": held.workspace, "id": held.id}
+        if yes:
+            shared = held.workspace in self._work.team_ids()
+            key, team = self._free_key(item.name, item.scope), held.workspace if shared else None
+            try:
+                stored = self._memory.store(item.text, key=key, scope=item.scope, team=team)
+            except VadeError as error:
+                return Decided(item, False, str(error)), None
+            line |= {"path": stored.path, "saved": stored.outcome is Outcome.CREATED}
+        decisions.settle_held(self._work.home, held.workspace, held.id)
+        self._work.audit("approve held" if yes else "decline held")
+        return Decided(item, True), line
+
+    def _free_key(self, name: str, scope: str) -> str:
+        """A key for a new record that no other has: what was purged is not continued."""
+        wanted = names.slug(name)
+        for number in range(1, _MESSAGES):
+            key = wanted if number == 1 else f"{wanted[:50]}-{number}"
+            try:
+                self._work.find(key, scope, only=True)
+            except NotFound:
+                return key
+            except VadeError:
+                continue
+        return wanted
 
     def _saved_signal(self, item: Item) -> tuple[Decided, dict[str, Any]]:
         place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
@@ -539,11 +658,19 @@ class Review:
     # ---------------------------------------------------------------- a person's word
 
     def trust_of(
-        self, thing: Record | Entry, *, record: Record | None = None, trusted: bool = True
+        self,
+        thing: Record | Entry,
+        *,
+        record: Record | None = None,
+        document: Pinned | None = None,
+        trusted: bool = True,
     ) -> trusting.Trust:
-        """How far a record, an entry of a `record`, a note or a section of a pinned document is trusted."""
+        """How far a record, an entry of a `record`, a note or a section of a pinned `document` is trusted."""
+        given: dict[str, Any] = {"trusted": trusted}
+        if document is not None:
+            given = {**_beside(document), "path": document.path}
         with self._work.reported("read the decisions"):
-            return trusting.judge_text(thing, self._work.records, record=record, trusted=trusted)
+            return trusting.judge_text(thing, self._work.records, record=record, **given)
 
     def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Unverified]:
         """The texts that agents are not told until a person has verified them."""
@@ -574,17 +701,19 @@ class Review:
         """The texts of pinned documents and journals that wait for a person."""
         for each in self._work.documents.all(places):
             if not isinstance(each, Finding):
-                yield from self._waiting(each.path, each.path, each.sections, trusted=each.trusted)
+                yield from self._waiting(each.path, each.path, each.sections, **_beside(each))
         for day in self._work.journal.days(places):
             if not isinstance(day, Finding):
-                yield from self._waiting(day.path, day.path, day.entries)
+                yield from self._waiting(day.path, day.path, day.entries, among=day.entries)
 
     def _waiting(
         self, name: str, path: str, entries: Iterable[Entry], **about: Any
     ) -> Iterator[trusting.Unverified]:
-        for entry in entries:
-            told = trusting.judge_text(entry, self._work.records, **about)
-            if entry.live and entry.text.strip() and not told.injectable:
+        record, listed = about.get("record"), tuple(entries)
+        versions = {each for some in find_versions(record.live if record else listed) for each in some}
+        for entry in listed:
+            told = trusting.judge_text(entry, self._work.records, path=path, **about)
+            if entry.live and entry.text.strip() and not told.injectable and entry not in versions:
                 yield trusting.Unverified(name, path, entry.text, told.why)
 
     def _waiting_marks(self) -> Iterator[str]:
@@ -593,7 +722,10 @@ class Review:
         verified = decisions.verdicts(self._work.home)
         for each in self._work.records.listed(places, trusting.DOUBTS):
             if isinstance(each, Listed):
-                yield from (mark for decision, mark in each.fact if not verified(decision))
+                path = each.shelf.name_of(archive.RECORDS, each.name)
+                for decision, mark in each.fact:
+                    if not verified(decision) and not hub_rules.vouched_by(self._work.home, path, decision):
+                        yield mark
         for text in self._waiting_beside(places):
             yield decisions.mark_of("text", text.path, text.text)
 
@@ -713,6 +845,11 @@ def _changed(name: str) -> Conflict:
     return Conflict(
         f"{name} was changed after it was asked for", hint="nothing was done; reject it, and ask again"
     )
+
+
+def _beside(found: Pinned) -> dict[str, Any]:
+    """What is known of a section of a pinned document by where it stands."""
+    return {"trusted": found.trusted, "among": found.sections}
 
 
 def _first(text: str) -> str:

@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.errors import Malformed, NotFound, UsageError, VadeError
 from vademecum.index import freshness
+from vademecum.lifecycle.transfer import write_folder
+from vademecum.store import arrange, hook_log
+from vademecum.sync import blocks, edits, membership, project, trust
 from vademecum.sync import folder as shared
 from vademecum.sync import hub as hubs
-from vademecum.sync.folder import FolderSync, PlaceSynced
+from vademecum.sync.folder import FolderSync, PlaceSynced, place_of
 from vademecum.sync.hub import read_standing
-from vademecum.sync.membership import spell_key
+from vademecum.sync.membership import SHARED, Membership, find_membership, list_memberships, spell_key
+from vademecum.sync.remote import HubRefused, HubUnreachable
+from vademecum.sync.team import SHARED_DOCUMENTS, FactStamp, TeamSigning
+from vademecum.sync.trust import take_leases
+from vademecum.text import outgoing
+from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vademecum.memory.core import Memory
-    from vademecum.sync.membership import Membership
+    from vademecum.search.base import Answer, Passage
+    from vademecum.store import Home
+    from vademecum.store.arrange import Arranged
+    from vademecum.store.hook_log import BackgroundSync
+    from vademecum.sync.remote import HubEvents
 
-__all__ = ["FolderSync", "PlaceSynced", "read_standing"]
+# With what the hub shows of the facts it holds.
+_ROUNDS = 3  # of a purge, while others write the same text
+__all__ = [
+    "SHARED_DOCUMENTS",
+    "FactStamp",
+    "FolderSync",
+    "Membership",
+    "PlaceSynced",
+    "TeamSigning",
+    "blocks",
+    "edits",
+    "find_membership",
+    "membership",
+    "place_of",
+    "project",
+    "read_standing",
+    "trust",
+    "write_folder",
+]
 
 
 def join(memory: Memory, path: Path | None, key: str | None) -> tuple[FolderSync, str]:
@@ -40,6 +75,7 @@ def needs_key(memory: Memory, path: Path) -> bool:
 def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[list[PlaceSynced], list[str]]:
     """Sync every place; beside what was done, the names in the folder that were ignored."""
     memory.workspace.may_write()
+    _finish_purges(memory)
     with memory.workspace.reported("sync"):
         return shared.sync_folder(
             memory.home,
@@ -50,10 +86,70 @@ def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[lis
         )
 
 
+def _finish_purges(memory: Memory) -> None:
+    """Carry out what was ordered here and cut short, before anything is sent."""
+    from vademecum.sync import orders
+
+    with memory.workspace.reported("sync"):
+        orders.finish(memory.home, memory.caller.actor, memory.workspace.now)
+
+
+def spread_purge(memory: Memory, text: str | None = None) -> list[str]:
+    """Sync so that a purge reaches the other machines at once, where that can be; what is to be told of it.
+
+    A hub looks through all it has for a text, which may hold more than was known here: that is purged too.
+    """
+    told = []
+    with contextlib.suppress(NotFound):
+        folder = shared.find_folder(memory.home)
+        try:
+            run(memory, folder, None)
+        except VadeError as error:
+            told.append(f"not sent to the shared folder yet: {error}")
+        counts = shared.count_purged(memory.home, folder).values()
+        told += [_reached(*min(counts))] if counts else []
+    for joined in list_memberships(memory.home):
+        try:
+            told += _spread_at(memory, joined, text)
+        except VadeError as error:
+            told.append(f"not sent to {joined.name} yet: {error}")
+    return told
+
+
+def _spread_at(memory: Memory, joined: Membership, text: str | None) -> list[str]:
+    for _ in range(_ROUNDS):
+        run_hub(memory, joined.workspace, None)
+        if text is None or not hubs.holds_text(memory.home, joined, text):
+            break
+        memory.archive.purge_text(text)
+    counts = hubs.count_purged(memory.home, joined).values()
+    return [_reached(*min(counts))] if counts else []
+
+
+def _reached(done: int, machines: int) -> str:
+    rest = "" if done >= machines else "; the others follow when they sync"
+    return f"purged on {done} of {machines} machine{'' if machines == 1 else 's'}{rest}"
+
+
 def status(memory: Memory) -> tuple[FolderSync, int]:
     """The folder, and how many changes are not in it yet."""
     joined = shared.find_folder(memory.home)
     return joined, shared.count_unsent(memory.home, joined)
+
+
+def purged_in_folder(memory: Memory) -> dict[str, tuple[int, int]]:
+    """Of each place with purges on how many machines of how many they were carried out."""
+    return shared.count_purged(memory.home, shared.find_folder(memory.home))
+
+
+def purged_at_hub(home: Home, joined: Membership) -> dict[str, tuple[int, int]]:
+    """The same of a workspace, as its hub says."""
+    return hubs.count_purged(home, joined)
+
+
+def tell_purged(counts: Mapping[str, tuple[int, int]]) -> list[str]:
+    """The same in words."""
+    return [f"{place}: {_reached(*each)}" for place, each in sorted(counts.items())]
 
 
 def leave(memory: Memory) -> FolderSync:
@@ -63,22 +159,273 @@ def leave(memory: Memory) -> FolderSync:
 
 
 def has_hub(memory: Memory) -> bool:
-    """Whether this home has joined a personal workspace of a hub."""
+    """Whether this home has joined a workspace of a hub."""
     return hubs.has_hub(memory.home)
 
 
+class HubSynced(NamedTuple):
+    """What a sync with one workspace did, or why it could not."""
+
+    joined: Membership
+    places: Sequence[PlaceSynced]
+    error: VadeError | None = None
+
+
 def run_hub(memory: Memory, workspace: str, deletions: bool | None) -> tuple[Membership, list[PlaceSynced]]:
-    """Sync every place with the hub that was joined."""
+    """Sync every place with one workspace: the named one, or the first that was joined."""
     memory.workspace.may_write()
-    joined, key = hubs.find_hub(memory.home, workspace)
+    joined = hubs.find_hubs(memory.home, workspace)[0]
+    _finish_purges(memory)
     with memory.workspace.reported("sync"):
-        now = memory.workspace.now
-        return joined, hubs.HubSync(memory.home, joined, key, memory.caller.actor, now, deletions).run()
+        key = hubs.find_key(memory.home, joined)
+        now, actor = memory.workspace.now, memory.caller.actor
+        found = hubs.HubSync(memory.home, joined, key, actor, now, deletions).run()
+    _care(memory, joined)
+    return joined, found
 
 
-def wakings(memory: Memory, every: float, stop: threading.Event) -> Iterator[str]:
-    """Say that it is time to sync: at once, when a file of memory has changed, and every so many seconds."""
+def _care(memory: Memory, joined: Membership) -> None:
+    """Archive what is old if that is due and the hub lends the care of these places to this machine."""
+    due = memory.care.due_for_sweep() if joined.may_care else []
+    if due and take_leases(memory.home, joined, due, now=memory.workspace.now()):
+        memory.care.sweep_if_due()
+
+
+def run_hubs(
+    memory: Memory, workspace: str = "", deletions: bool | None = None, *, without: Collection[str] = ()
+) -> list[HubSynced]:
+    """Sync with every workspace that was joined, or with the named one; one that fails stops no other."""
+    done: list[HubSynced] = []
+    for joined in hubs.find_hubs(memory.home, workspace):
+        if joined.workspace in without:
+            continue
+        try:
+            done.append(HubSynced(*run_hub(memory, joined.workspace, deletions)))
+        except VadeError as error:
+            done.append(HubSynced(joined, (), error))
+    return done
+
+
+def share(memory: Memory, names: Sequence[str], team: str, scope: str | None = None) -> Arranged:
+    """Move records of one's own to a team's memory; a person decides, and `undo` takes it back."""
+    memory.workspace.may_write()
+    memory.workspace.may_decide("share with a team", "vade hub share")
+    with memory.workspace.reported("share with a team"):
+        chosen = [memory.workspace.find(name, memory.workspace.scope(scope), only=True) for name in names]
+        return arrange.share(memory.workspace, chosen, team)
+
+
+def unshare(memory: Memory, names: Sequence[str], scope: str | None = None) -> Arranged:
+    """Move records from a team's memory back to one's own."""
+    memory.workspace.may_write()
+    memory.workspace.may_decide("take a record from a team", "vade hub unshare")
+    with memory.workspace.reported("take a record from a team"):
+        chosen = [memory.workspace.find(name, memory.workspace.scope(scope), only=True) for name in names]
+        return arrange.unshare(memory.workspace, chosen)
+
+
+def leave_hub(memory: Memory, name: str, *, archive: bool = False) -> tuple[Membership, list[str]]:
+    """Stop syncing with a workspace; with `archive`, the team's files go to the archive, as a run."""
+    memory.workspace.may_write()
+    memory.workspace.may_decide("leave a hub", "vade hub leave")
+    joined = find_membership(memory.home, name)
+    with memory.workspace.reported("leave a hub"):
+        hubs.leave_hub(memory.home, joined, forget=archive)
+        if not archive or joined.kind != hubs.TEAM:
+            return joined, []
+        told = arrange.put_away(memory.workspace, joined.workspace).told
+        return joined, [each.path for each in told if each.done]
+
+
+def sync_joined(memory: Memory) -> None:
+    """Sync with everything that was joined, and write down what came of each."""
+    for each in list_memberships(memory.home):
+        _record(memory, each.workspace, partial(run_hub, memory, each.workspace, None))
+    try:
+        joined = shared.find_folder(memory.home)
+    except NotFound:
+        return
+    _record(memory, SHARED, partial(run, memory, joined, None))
+
+
+def _record(memory: Memory, where: str, sync: Callable[[], object]) -> None:
+    try:
+        sync()
+        problem = ""
+    except VadeError as error:
+        problem = str(error)
+    hook_log.record_sync(memory.home.path, where, problem)
+
+
+def last_background(home: Home, where: str = SHARED) -> BackgroundSync | None:
+    """The last sync with a workspace, or with the folder, that ran by itself."""
+    return hook_log.last_sync(home.path, where)
+
+
+# ------------------------------------------------------------------------------- `vade sync --watch`
+
+_WHILE_HEARD = 900.0  # seconds between two syncs of a hub that tells of changes: events are hints
+
+
+def watch_folder(memory: Memory, joined: FolderSync, every: float, stop: threading.Event) -> Iterator[str]:
+    """Say that it is time to sync: at once, when a file changed here or in the folder, and every so often."""
+    yield from freshness.wakings(
+        [_top(memory), os.path.join(joined.path, shared.TOP)],
+        ignore=lambda _: False,
+        stop=stop,
+        every=lambda: every,
+    )
+
+
+def watch_hubs(
+    memory: Memory, workspace: str, deletions: bool | None, *, every: float, stop: threading.Event
+) -> Iterator[list[HubSynced]]:
+    """Sync when a file changed here or a hub tells of a change; one that tells nothing is asked at times.
+
+    A workspace whose token no longer counts is left out from then on; the last one's refusal is raised.
+    """
+    rung = threading.Event()
+    heard: dict[str, HubEvents] = {}
+    ended: set[str] = set()
+
+    def called() -> bool:
+        was = rung.is_set()
+        rung.clear()
+        return was
+
+    def pause() -> float:
+        return max(every, _WHILE_HEARD) if heard and all(each.hears for each in heard.values()) else every
+
+    try:
+        for _ in freshness.wakings(
+            [_top(memory)], ignore=lambda _: False, stop=stop, every=pause, called=called
+        ):
+            done = run_hubs(memory, workspace, deletions, without=ended)
+            lost = [one for one in done if _is_over(one.error)]
+            ended.update(one.joined.workspace for one in lost)
+            if len(lost) == len(done):
+                raise next((one.error for one in lost if one.error), NotFound("this home has joined no hub"))
+            yield done
+            _listen(memory, [one.joined for one in done if one not in lost], heard, rung.set)
+    finally:
+        for each in heard.values():
+            each.close()
+
+
+def _listen(
+    memory: Memory, joined: Sequence[Membership], heard: dict[str, HubEvents], ring: Callable[[], None]
+) -> None:
+    """Listen to these workspaces and to no other."""
+    now = {each.workspace: each for each in joined}
+    for gone in heard.keys() - now.keys():
+        heard.pop(gone).close()
+    for new in now.keys() - heard.keys():
+        heard[new] = hubs.hear(memory.home, now[new], ring)
+
+
+def _is_over(error: VadeError | None) -> bool:
+    """Whether the hub will not take this home's token again."""
+    return isinstance(error, HubRefused) and (error.status, error.code) == (401, "token")
+
+
+def _top(memory: Memory) -> str:
     memory.workspace.may_write()
     memory.home.folder("memory", create=True).close()
-    top = os.path.join(memory.home.path, "memory")
-    yield from freshness.wakings([top], ignore=lambda _: False, stop=stop, every=every)
+    return os.path.join(memory.home.path, "memory")
+
+
+# ------------------------------------------------------------------------------- search without a copy
+
+
+def search_hub(
+    memory: Memory, query: str, workspace: str = "", *, sources: Iterable[str] = (), **given: Any
+) -> Answer:
+    """What a workspace of a hub holds that answers, whether or not this home has a copy of it.
+
+    Who is no person is told of what is in sight alone, as in this home. While the hub is away, or says no,
+    this home answers, and the answer says so.
+    """
+    work = memory.workspace
+    work.not_in_group("search a hub")
+    if [*sources]:
+        raise UsageError("a hub has no sources", hint="leave out `sources` or `hub`")
+    joined = membership.find_membership(memory.home, workspace)
+    places = None if memory.caller.origin is Origin.USER else work.streams_in_sight(given.get("scope"))
+    # No secret leaves this machine in a question; and a day is that of who asks.
+    asked = {name: value for name, value in given.items() if value is not None}
+    if asked.get("max_weak", 0) < 0:
+        asked["max_weak"] = 100  # all that a hub gives
+    asked |= {"query": outgoing.clean_text(query), "now": str(asked.get("now") or work.now().isoformat())}
+    client = membership.client_of(memory.home, joined, patience=hubs.PATIENCE, seconds=hubs.PATIENCE)
+    try:
+        body = asked if places is None else {**asked, "places": places}
+        told = client.ask("POST", "/v1/search", json.dumps(body).encode()).json()
+    except (HubUnreachable, HubRefused) as error:
+        if isinstance(error, HubRefused) and error.status == 422:
+            raise UsageError(str(error)) from error
+        found = memory.search(query, **given)
+        said = f"{joined.name} was not searched, and these are from this machine: {error}"
+        return replace(found, degraded=(said, *found.degraded))
+    finally:
+        client.close()
+    return _read_answer(told, joined, places)
+
+
+def find_stream(path: str, scope: str) -> tuple[str, str]:
+    """The place of a file of a workspace, and its path there; the workspace's name may stand above them."""
+    parts = path.split("/")
+    inner = 2 if len(parts) > 1 and parts[-2] in ("records", "journal") else 1
+    owner = parts[-inner - 1 : -inner] if Scope(scope).rule.owner else []
+    return "/".join([scope, *owner]), "/".join(parts[-inner:])
+
+
+def _read_answer(told: Mapping[str, Any], joined: Membership, places: Collection[str] | None) -> Answer:
+    """An answer that a hub gave, as one that local search gives; nothing of other places is taken."""
+    from vademecum.search import base
+
+    try:
+        covered, team = told["coverage"], joined.name if joined.kind == hubs.TEAM else ""
+        listed = [
+            each
+            for each in told["results"]
+            if places is None or find_stream(str(each["path"]), str(each["scope"]))[0] in places
+        ]
+        return base.Answer(
+            tuple(_read_passage(each, team) for each in listed),
+            str(told["mode"]),
+            base.Coverage(*(int(covered[name]) for name in ("files", "indexed", "pending", "failed"))),
+            tuple(map(str, told["degraded"])),
+            str(told["provider"]),
+            str(told["model"]),
+            notes=tuple(map(str, told["notes"])),
+            hidden=int(told["hidden"]),
+            hub=joined.name,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Malformed("the hub's answer cannot be read", hint="check the hub's version") from error
+
+
+def _read_passage(told: Mapping[str, Any], team: str) -> Passage:
+    from vademecum.search.base import Passage
+
+    optional: Any = {name: None if told.get(name) is None else str(told[name]) for name in _OPTIONAL}
+    arithmetic = told.get("arithmetic")
+    return Passage(
+        str(told["path"]),
+        int(told["startLine"]),
+        int(told["endLine"]),
+        outgoing.clean_text(str(told["snippet"])),
+        float(told["score"]),
+        float(told["relevance"]),
+        str(told["source"]),
+        Place(Scope(told["scope"])),
+        {str(name): float(value) for name, value in (told.get("components") or {}).items()},
+        num=None if told.get("num") is None else int(told["num"]),
+        vouched=tuple(map(str, told.get("vouched") or ())),
+        arithmetic=None if arithmetic is None else {str(k): float(v) for k, v in arithmetic.items()},
+        team=team,
+        **optional,
+    )
+
+
+_OPTIONAL = ("key", "type", "time", "origin", "superseded", "stale")

@@ -61,6 +61,8 @@ class Passage(NamedTuple):
     claims: tuple[Cited, ...] = ()
     stale: str | None = None  # how its entry is marked
     related: Mapping[str, str] | None = None  # to which hit, how and by whose word, when it is none itself
+    team: str = ""  # the team that shares it
+    vouched: tuple[str, ...] = ()  # members whose word counts for it, as a hub says
 
     @property
     def match(self) -> str:
@@ -104,6 +106,7 @@ class Answer:
     notes: tuple[str, ...] = ()  # how the question was read, where that is not what was typed
     hidden: int = 0  # how many the caller's own `min_score` left out
     read: bool = False  # whether the question was read
+    hub: str = ""  # the workspace of a hub that answered, instead of this home
 
     def __len__(self) -> int:
         return len(self.results)

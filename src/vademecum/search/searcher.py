@@ -22,7 +22,7 @@ from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
 from vademecum.search.reading import Passages, read_in_background, read_passages
-from vademecum.store import archive, scopes
+from vademecum.store import archive, scopes, teams
 from vademecum.text import clock, names
 from vademecum.types import Audience, Place, Scope
 
@@ -363,6 +363,11 @@ class Searcher:
         report.degraded = _lasting(report.degraded)
         return told
 
+    def _of_team(self, found: Passage) -> Passage:
+        """A hit with the team that shares it."""
+        name = teams.name_of_path(self.home, found.path)
+        return found._replace(team=name) if name else found
+
     def _answer(self, found: Ranking, report: SyncReport, *, explain: bool) -> Answer:
         findings = report.findings
         coverage = Coverage(
@@ -396,7 +401,7 @@ class Searcher:
         asked = None if found.by_words else self.embedder
         provider, model = ("none", "") if asked is None else (asked.provider, asked.model)
         return Answer(
-            tuple(passage(hit, explain=explain) for hit in found.hits),
+            tuple(self._of_team(passage(hit, explain=explain)) for hit in found.hits),
             found.mode,
             coverage,
             tuple(degraded),

@@ -12,16 +12,17 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import files
+from vademecum.store.folders import sync_all
 from vademecum.text import clock, normalise
 from vademecum.types import Entry, Origin, parse_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.store.home import Home, Shelf
@@ -74,14 +75,119 @@ class Kept(NamedTuple):
 
 def keep(home: Home, shelf: Shelf, kind: str, name: str, content: bytes, *, why: str, at: datetime) -> Image:
     """Put a version of a file away; on disk before it returns."""
-    moment = f"{clock.stamp(at).replace('-', '').replace(':', '')[:-1]}{at.microsecond:06d}Z"
     parts = ("archive", *area(shelf), kind, name)
-    with home.folder(*parts, create=True) as folder:
-        mark = files.digest(content)[:8]
-        image = Image((*parts, f"{moment}-{why}-{mark}.md"), moment, why, mark)
-        with contextlib.suppress(FileExistsError):  # the very same version of the very same moment
-            folder.create(image.parts[-1], content)
+    image = _image(parts, content, why, at)
+    with home.folder(*parts, create=True) as folder, contextlib.suppress(FileExistsError):
+        folder.create(image.parts[-1], content)  # or there is the very same version of the very same moment
     return image
+
+
+def _image(parts: tuple[str, ...], content: bytes, why: str, at: datetime) -> Image:
+    moment = f"{clock.stamp(at).replace('-', '').replace(':', '')[:-1]}{at.microsecond:06d}Z"
+    mark = files.digest(content)[:8]
+    return Image((*parts, f"{moment}-{why}-{mark}.md"), moment, why, mark)
+
+
+@dataclass(slots=True)
+class FileTurn:
+    """A file that is to hold something else, if it still holds what was seen; None for no file."""
+
+    name: str
+    before: bytes | None
+    after: bytes | None
+    why: str
+    at: datetime
+    staged: str = ""  # once it is about to happen: the name under which that is written
+
+    def run(self, folder: files.DiskFolder, drafts: files.Drafts) -> bool:
+        """Replace the file, or take it away; False when somebody saved it meanwhile, which stays."""
+        if self.after is None:
+            return drafts.take(folder, self.name, before=self.before or b"")
+        return drafts.exchange(folder, self.staged, self.name, before=self.before, after=self.after)
+
+
+def replace_all(
+    home: Home,
+    shelf: Shelf,
+    kind: str,
+    turns: Sequence[FileTurn],
+    *,
+    log: Callable[[Sequence[FileTurn]], None],
+) -> list[FileTurn]:
+    """Replace files whose locks are held: each step for all of them, and on disk, before the next one.
+
+    1. What stands there goes to the archive, and what will stand there is written beside it.
+    2. `log` says what is about to change: the audit, and the logs of kept entries.
+    3. The files change places, each at once. A save of the last moment is put back; those are returned.
+
+    A crash before 3 leaves every file as it was, with versions in the archive and lines in logs of changes
+    that are yet to be made; amid 3, each file is the old or the new one, and its old version is archived.
+    What was written beside the files is swept away by whoever writes there next.
+    """
+    with (
+        home.disk(*shelf.parts, *(() if kind == PINNED else (kind,)), create=True) as folder,
+        contextlib.ExitStack() as stack,
+        files.Drafts() as drafts,
+    ):
+        folder.sweep()
+        going, left = [], []
+        for turn in turns:
+            content, mode = files.look(folder, turn.name)
+            if content == turn.before and content != turn.after:
+                going.append((turn, mode))
+            elif content != turn.after:
+                left.append(turn)
+        images = _write_images(home, shelf, kind, [turn for turn, _ in going], drafts=drafts, stack=stack)
+        for turn, mode in going:
+            gone = turn.after is None
+            turn.staged = turn.name if gone else drafts.write(folder, turn.name, turn.after or b"", mode=mode)
+        drafts.sync()
+        _bring_in(images, drafts)
+        log([turn for turn, _ in going])
+        left += [turn for turn, _ in going if not turn.run(folder, drafts)]
+        folder.sync()
+        return left
+
+
+class _StagedImage(NamedTuple):
+    """A version that was written beside its place in the archive."""
+
+    folder: files.DiskFolder
+    staged: str
+    name: str
+
+
+def _write_images(
+    home: Home,
+    shelf: Shelf,
+    kind: str,
+    turns: Sequence[FileTurn],
+    *,
+    drafts: files.Drafts,
+    stack: contextlib.ExitStack,
+) -> list[_StagedImage]:
+    """Write what files hold beside its places in the archive."""
+    parts, kept = ("archive", *area(shelf), kind), [each for each in turns if each.before is not None]
+    if not kept:
+        return []
+    with home.disk(*parts, create=True) as above:
+        folders = above.enter_all(each.name for each in kept)
+    for folder in folders.values():
+        stack.callback(folder.close)
+    found = []
+    for each in kept:
+        content, folder = each.before or b"", folders[each.name]
+        image = _image((*parts, each.name), content, each.why, each.at).parts[-1]
+        found.append(_StagedImage(folder, drafts.write(folder, image, content), image))
+    return found
+
+
+def _bring_in(staged: Sequence[_StagedImage], drafts: files.Drafts) -> None:
+    """Put versions that are on disk in their places; they are there for good when this returns."""
+    for each in staged:
+        with contextlib.suppress(FileExistsError):  # the very same version of the very same moment
+            drafts.create(each.folder, each.staged, each.name)
+    sync_all([each.folder.fd for each in staged if each.folder.fd is not None])
 
 
 def images(home: Home, shelf: Shelf, kind: str, name: str) -> list[Image]:
@@ -137,6 +243,30 @@ def log_taken(
         state = log.get((record, fingerprint(entry)))
         if state is not None and not state.taken:
             _log(home, shelf, kind, name, state._replace(taken=True))
+
+
+class TakenEntries(NamedTuple):
+    """Entries that are taken out of a file through us."""
+
+    name: str
+    record: str | None
+    entries: Sequence[Entry]
+
+
+def log_all_taken(home: Home, shelf: Shelf, kind: str, taken: Iterable[TakenEntries]) -> None:
+    """Write down what is taken out of many files; all of it is on disk when this returns."""
+    with contextlib.ExitStack() as stack:
+        folder, pens = None, []
+        for name, record, entries in taken:
+            log = _states(home, shelf, kind, name)
+            states = filter(None, (log.get((record, fingerprint(entry))) for entry in entries))
+            lines = [_line(each._replace(taken=True)) for each in states if not each.taken]
+            if lines:
+                folder = folder or stack.enter_context(home.disk("archive", KEPT, *area(shelf), kind))
+                pen = stack.enter_context(contextlib.closing(files.LogPen(folder, f"{name}.jsonl")))
+                pen.write(b"\n".join(lines), sync=False)
+                pens.append(pen)
+        files.sync_pens(pens)
 
 
 def log_returned(
@@ -211,6 +341,11 @@ def fingerprint(entry: Entry) -> str:
 
 
 def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
+    with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
+        folder.append_line(f"{name}.jsonl", _line(state))
+
+
+def _line(state: Kept) -> bytes:
     entry = state.entry
     line: dict[str, Any] = {
         "record": state.record,
@@ -229,8 +364,7 @@ def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
     if state.said:
         line["said"] = list(state.said)
     line |= state.writer
-    with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
-        folder.append_line(f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
+    return json.dumps(line, ensure_ascii=False).encode()
 
 
 def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | None, str], Kept]:
@@ -259,8 +393,22 @@ def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | 
     return found
 
 
+def team_area(label: str, scope: str) -> tuple[str, str]:
+    """The folders in the archive that belong to a folder of a team's files."""
+    return "hub", f"{scope}-{hashlib.sha256(label.encode()).hexdigest()[:12]}"
+
+
+def scope_of(area: tuple[str, ...]) -> str:
+    """The scope that a part of the archive is of."""
+    if area[0] == "hub":
+        return area[1].partition("-")[0]
+    return "project" if area[0] == "repository" else area[0]
+
+
 def area(shelf: Shelf) -> tuple[str, ...]:
     """The folders in the archive that belong to a shelf."""
+    if shelf.team:
+        return team_area(shelf.label, shelf.place.scope)
     if shelf.shared:  # by path, as trust is: a project's id may change with its remote
         return "repository", hashlib.sha256(os.fsencode(os.path.realpath(shelf.top))).hexdigest()[:12]
     return shelf.parts[1:] if len(shelf.parts) > 2 else (*shelf.parts[1:], "_")

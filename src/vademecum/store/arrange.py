@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Conflict, NotFound, NotVisible, SecretFound, UsageError
-from vademecum.store import archive, document, frontmatter, reading, scopes
+from vademecum.store import archive, document, frontmatter, reading, scopes, teams
 from vademecum.store import runs as running
 from vademecum.text import names
+from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +55,11 @@ def rename(work: Workspace, found: Found, new: str) -> Arranged:
         raise UsageError(f"{old} is already its key")
     earlier = [each for each in dict.fromkeys((*found.record.aliases, old)) if each != key]
     return _relocate(
-        work, "rename", [found], found.shelf, lambda _: (f"{key}.md", {"key": key, "aliases": earlier})
+        work,
+        "rename",
+        [found],
+        lambda _: found.shelf,
+        lambda _: (f"{key}.md", {"key": key, "aliases": earlier}),
     )
 
 
@@ -66,20 +71,54 @@ def move(work: Workspace, chosen: Sequence[Found], scope: Scope) -> Arranged:
     shelf = scopes.shelf_for_new(scopes.shelves(work.home, work.caller, place))
     chosen = [work.records.standing_alone(found) for found in chosen if found.shelf.place != place]
     labels = {"scope": str(scope), "scope_id": place.id or None}
-    return _relocate(work, "move", chosen, shelf, lambda found: (found.name, labels))
+    return _relocate(work, "move", chosen, lambda _: shelf, lambda found: (found.name, labels))
+
+
+def share(work: Workspace, chosen: Sequence[Found], team: str) -> Arranged:
+    """Move records of one's own to the memory that a team shares, each under its own key."""
+    for found in chosen:
+        _check_own(work, found, "hub share")
+        teams.find_shared(work.home, team, found.shelf.place.scope)
+        if found.shelf.outside:
+            raise UsageError(
+                f"{found.record.key} lies in the repository's `.vade/`, which git shares",
+                hint="save its text with `vade store --team`",
+            )
+    own = [work.records.standing_alone(found) for found in chosen if not found.shelf.team]
+    meant = teams.find_team(work.home, team)
+    return _relocate(work, "share", own, lambda each: teams.team_shelf(work.home, meant, each.shelf.place))
+
+
+def unshare(work: Workspace, chosen: Sequence[Found]) -> Arranged:
+    """Move records from a team's memory to one's own; the team keeps what it knew."""
+    for found in chosen:
+        _check_own(work, found, "hub unshare")
+    theirs = [work.records.standing_alone(found) for found in chosen if found.shelf.team]
+    return _relocate(work, "unshare", theirs, lambda each: work.home.shelf(each.shelf.place))
+
+
+def put_away(work: Workspace, workspace: str) -> Arranged:
+    """Move all records of a team that was left to the archive."""
+    run, told = _begin(work, "leave"), []
+    for shelf in teams.shelves_of(work.home, workspace):
+        for found in work.records.on(shelf):
+            if not isinstance(found, Finding):
+                edit = running.Edit(found.shelf, archive.RECORDS, found.name, _content(found), None)
+                told.append(run.do(edit, "leave"))
+    return Arranged(run.id, (), tuple(told))
 
 
 def _relocate(
     work: Workspace,
     what: str,
     chosen: Sequence[Found],
-    shelf: Shelf,
-    target: Callable[[Found], tuple[str, Mapping[str, Any]]],
+    goes: Callable[[Found], Shelf],
+    target: Callable[[Found], tuple[str, Mapping[str, Any]]] = lambda found: (found.name, {}),
 ) -> Arranged:
     """Write each record to its new file, then put the old file into the archive: never is it in neither."""
     planned = []
     for found in chosen:
-        name, labels = target(found)
+        shelf, (name, labels) = goes(found), target(found)
         if reading.from_shelf(shelf, archive.RECORDS, name) is not None:
             raise Conflict(
                 f"{shelf.name_of(archive.RECORDS, name)} already exists", hint="choose another key first"
@@ -93,11 +132,11 @@ def _relocate(
                 f" {shelf.place.scope} memory must not contain",
                 hint=f"remove it with `vade edit {found.record.key}` first",
             )
-        planned.append((found, name, before, text.encode()))
+        planned.append((found, before, running.Edit(shelf, archive.RECORDS, name, None, text.encode())))
     run = _begin(work, what)
     told = []
-    for found, name, before, after in planned:
-        made = run.do(running.Edit(shelf, archive.RECORDS, name, None, after), what)
+    for found, before, edit in planned:
+        made = run.do(edit, what)
         told.append(made)
         if made.done:
             told.append(run.do(running.Edit(found.shelf, archive.RECORDS, found.name, before, None), what))

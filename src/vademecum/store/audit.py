@@ -76,9 +76,35 @@ def write(
         # An id of a person's own making may say what the record is about.
         "record": record if record is not None and _UUID.fullmatch(record) else None,
         "num": num,
+    }
+    _write(home, at, [{**line, **_digests(before, after)}])
+
+
+def write_all(
+    home: Home,
+    *,
+    at: datetime,
+    actor: str,
+    operation: str,
+    scope: Scope | None,
+    changes: Iterable[tuple[bytes | None, bytes | None]],
+) -> None:
+    """Add a line for each of many mutations, by one wait for the disk, and move the head."""
+    told = {"at": clock.stamp(at), "actor": actor, "op": operation}
+    line = {**told, "scope": None if scope is None else str(scope), "record": None, "num": None}
+    lines = [{**line, **_digests(before, after)} for before, after in changes]
+    if lines:
+        _write(home, at, lines)
+
+
+def _digests(before: bytes | None, after: bytes | None) -> dict[str, str | None]:
+    return {
         "before": None if before is None else files.digest(before),
         "after": None if after is None else files.digest(after),
     }
+
+
+def _write(home: Home, at: datetime, lines: list[dict[str, Any]]) -> None:
     with home.lock("audit"), home.folder("audit", create=True) as folder:
         logs = _logs(folder)
         head = _parse_head(folder.read(HEAD))
@@ -88,25 +114,27 @@ def write(
             head = 0, _GENESIS
             folder.update(HEAD, lambda _: _head_block(0, _GENESIS))
         _note_start(home, at, lost=lost)
-        written = ([{**line, "op": LOST, **_NOTHING}] if lost else []) + [line]
-        for each in written:
-            head = _append(folder, each, head, day=f"{at:%Y-%m-%d}")
+        if lost:
+            lines = [{**lines[0], "op": LOST, **_NOTHING}, *lines]
+        _append(folder, lines, head, day=f"{at:%Y-%m-%d}")
 
 
 def _append(
-    folder: Directory, line: dict[str, Any], head: tuple[int, str] | None, *, day: str
-) -> tuple[int, str] | None:
-    """Add a line to the chain and move the head, which is returned as it is now."""
+    folder: Directory, lines: Iterable[dict[str, Any]], head: tuple[int, str] | None, *, day: str
+) -> None:
+    """Add lines to the chain and move the head."""
     seq, last = _last(folder, head)
-    line = {"seq": seq + 1, **line, "prev": last}
-    line["hash"] = _hash(line)
+    rendered = []
+    for each in lines:
+        seq += 1
+        line = {"seq": seq, **each, "prev": last}
+        line["hash"] = last = _hash(line)
+        rendered.append(json.dumps(line, separators=(",", ":")).encode())
     # A day's file never goes back in time, even if the clock does: the chain follows the file names.
     name = max([f"{day}.jsonl", *_logs(folder)[-1:]])
-    folder.append_line(name, json.dumps(line, separators=(",", ":")).encode())
-    if head is None:  # a lost one stays lost: a new one would vouch for whatever is there now
-        return None
-    folder.overwrite(HEAD, _head_block(seq + 1, line["hash"]))
-    return seq + 1, line["hash"]
+    folder.append_line(name, b"\n".join(rendered))
+    if head is not None:  # a lost one stays lost: a new one would vouch for whatever is there now
+        folder.overwrite(HEAD, _head_block(seq, last))
 
 
 def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
@@ -250,9 +278,15 @@ def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def _tail(folder: Directory, name: str) -> list[dict[str, Any] | None]:
+    """The last lines of a log; further back, where a power cut left a long stump of many lines."""
     with folder.reader(name) as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
-        return [line for _, line in _parsed(log.read(_TAIL).split(b"\n"))]
+        size, length = log.seek(0, os.SEEK_END), _TAIL
+        while True:
+            log.seek(max(0, size - length))
+            found = [line for _, line in _parsed(log.read(length).split(b"\n"))]
+            if any(found) or length >= size:
+                return found
+            length *= 8
 
 
 def _parsed(raw_lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any] | None]]:

@@ -143,7 +143,7 @@ class Catalogue:
         stamps = look.stamps
         if only is not None:
             stamps = {name: stamps[name] for name in only if name in stamps}
-        if fact.logged or shelf.shared:  # who said what in a shared folder is in the log alone
+        if fact.logged or not shelf.signed:  # who said what is in the log alone
             logs = self._logs(shelf, only)
             stamps = {name: (*stamp, *logs.get(name, ())) for name, stamp in stamps.items()}
         kept = self._kept_of(shelf, fact, len(look.stamps))
@@ -434,6 +434,7 @@ def _is_log(name: str) -> bool:
 
 
 def _mark(shelf: Shelf) -> str:
-    """What tells the facts of one shelf from another's: where it is, and whether it is trusted."""
-    said = "\0".join((os.fspath(shelf.top), *shelf.parts, str(shelf.shared), str(shelf.trusted)))
+    """What tells the facts of one shelf from another's: where it is, and how far it is trusted."""
+    how = (str(shelf.shared), str(shelf.trusted), *(["signed"] if shelf.team and shelf.signed else []))
+    said = "\0".join((os.fspath(shelf.top), *shelf.parts, *how))
     return hashlib.sha256(os.fsencode(said)).hexdigest()[:16]

@@ -447,7 +447,6 @@ def _ordered(
 
 def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[Entry], Origin] | None) -> str:
     """The text with what any version says of an entry: that it was superseded, and its lowest origin."""
-    trust = list(Origin)
     parsed = document.parse(text)
     entries = parsed.entries
     if len(entries) != len(pieces):
@@ -460,8 +459,8 @@ def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[En
             for name in ("superseded", "stale", "contradicts")
         }
         changed = {name: value for name, value in marks.items() if value != getattr(entry, name)}
-        lowest = max(own, key=trust.index)
-        if lowest is not (entry.origin or Origin.USER):
+        lowest = max(own, key=lambda each: each.rank)
+        if lowest != (entry.origin or Origin.USER):
             changed["origin"] = lowest
         if changed:
             parsed = parsed._replace(source=document.sign(parsed, index, **changed))
@@ -561,7 +560,6 @@ def _sections_of(text: str) -> dict[str, list[str]]:
 
 def _lines_of(blocks: Sequence[Sequence[str]]) -> list[str]:
     """The lines of some versions of one section: each once, the lowest signature last."""
-    trust = list(Origin)
     signatures = [line for block in blocks for line in block if document.signed_origin(line) is not None]
     plain = [[line for line in block if line not in signatures] for block in blocks]
     marked = [_numbered_lines(block) for block in plain]
@@ -573,9 +571,7 @@ def _lines_of(blocks: Sequence[Sequence[str]]) -> list[str]:
     for mark in order:
         lines += [""] * (mark in spaced) + [mark[-1]]
     if signatures:
-        lines.append(
-            max(signatures, key=lambda line: trust.index(document.signed_origin(line) or Origin.USER))
-        )
+        lines.append(max(signatures, key=lambda line: (document.signed_origin(line) or Origin.USER).rank))
     return lines
 
 

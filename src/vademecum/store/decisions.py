@@ -11,6 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.store import hub_rules
 from vademecum.text import names, normalise
 from vademecum.types import Swept
 
@@ -57,6 +58,7 @@ VERIFIED = "verified"
 def verify(home: Home, text: str, *, at: str, by: str) -> None:
     """Keep a person's word that exactly this text is true, wherever it stands."""
     put(home, VERIFIED, exactly(text), {"at": at, "by": by})
+    hub_rules.note_withdrawal(home, exactly(text), on=False)
 
 
 def verified(home: Home, text: str) -> bool:
@@ -72,7 +74,13 @@ def verdicts(home: Home) -> Callable[[str], bool]:
 
 def unverify(home: Home, text: str) -> bool:
     """Take that word back; False when it was never given."""
-    return drop(home, VERIFIED, exactly(text))
+    return unverify_name(home, exactly(text))
+
+
+def unverify_name(home: Home, name: str) -> bool:
+    """The same by the text's name; teams to which it was given hear of it, whichever machine gave it."""
+    hub_rules.note_withdrawal(home, name, on=True)
+    return drop(home, VERIFIED, name)
 
 
 def exactly(text: str) -> str:
@@ -145,6 +153,78 @@ def unseen_notices(home: Home) -> list[Swept]:
 def drop_notice(home: Home, run: str) -> None:
     """Take a notice away: it was seen, or what it tells of was undone."""
     drop(home, NOTICES, run)
+
+
+SYNC_NOTICES = "sync-notices"
+REVIVED, JOINED = "revived", "joined"
+_WHY = {
+    REVIVED: "it was removed on one machine while another one added to it: what was added is here",
+    JOINED: "two machines each made one of that name: they are one file now, with the entries of both",
+}
+
+
+class SyncNotice(NamedTuple):
+    """What a sync did to a file that a person should know: it came back, or two became one."""
+
+    what: str
+    place: str
+    folder: str  # the shelf's label
+    path: str
+    text: str
+    at: str
+
+    @property
+    def why(self) -> str:
+        """What happened, in a sentence."""
+        return _WHY.get(self.what, "")
+
+
+def keep_sync_notice(home: Home, notice: SyncNotice) -> None:
+    """Keep what a sync did until a person has seen it."""
+    put(home, SYNC_NOTICES, _notice_name(notice), notice._asdict())
+
+
+def sync_notices(home: Home) -> list[SyncNotice]:
+    """What syncs did that nobody has seen yet, oldest first."""
+    found = []
+    for _, told in every(home, SYNC_NOTICES):
+        fields = {name: str(told.get(name) or "") for name in SyncNotice._fields}
+        if fields["what"] in _WHY:
+            found.append(SyncNotice(**fields))
+    return sorted(found, key=lambda each: (each.at, each.path))
+
+
+def drop_sync_notice(home: Home, notice: SyncNotice) -> None:
+    """Take a notice away: it was seen."""
+    drop(home, SYNC_NOTICES, _notice_name(notice))
+
+
+def _notice_name(notice: SyncNotice) -> str:
+    return mark_of(notice.what, notice.folder, notice.path)
+
+
+DECIDED = ".decided"  # behind the name of a held text about which a person has decided
+
+
+def settle_held(home: Home, workspace: str, id: str) -> None:
+    """Show a text no longer that a sync holds for a person; `vade sync held --drop` deletes it for good."""
+    _rename_held(home, workspace, f"{id}.json", f"{id}.json{DECIDED}")
+
+
+def reopen_held(home: Home, workspace: str, id: str) -> bool:
+    """Show it again, if it is still there."""
+    return _rename_held(home, workspace, f"{id}.json{DECIDED}", f"{id}.json")
+
+
+def _rename_held(home: Home, workspace: str, old: str, new: str) -> bool:
+    parts = ("hub", workspace, "held")
+    content = home.read(*parts, old) if old in home.names(*parts) else None
+    if content is None:
+        return False
+    with home.folder(*parts) as folder:
+        folder.update(new, lambda _: content)
+        folder.delete(old)
+    return True
 
 
 _KIND = "reviews"

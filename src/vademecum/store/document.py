@@ -31,8 +31,6 @@ _SIGNATURE = re.compile(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
 _MARKUP = re.compile(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:))", re.MULTILINE)
 _ESCAPED = re.compile(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
 
-_TRUST = list(Origin)
-
 
 class Section(NamedTuple):
     """Where one entry stands: heading, text and signature as character positions."""
@@ -127,7 +125,9 @@ def blocks(text: str) -> list[Entry]:
         inner = unescape(text[section.text_start : section.text_end].replace("\r\n", "\n")).strip("\n")
         if inner.strip():
             last = line + text.count("\n", start, section.signature_end)
-            found.append(Entry(inner, None, _origin(section.signed), None, line, last))
+            signed = _fields(section.signed)
+            versions = {"contradicts": signed.get("contradicts"), "id": signed.get("id")}
+            found.append(Entry(inner, None, _origin(section.signed), None, line, last, **versions))
     return found
 
 
@@ -295,13 +295,18 @@ def _origin(signed: str | None) -> Origin | None:
     """Whose text it is by its signature, the least trusted of several; None when nobody signed it."""
     pairs = (part.partition(":") for part in (signed or "").split("|"))
     named = [parse_origin(value.strip()) for name, _, value in pairs if name.strip() == "origin"]
-    return max(named, key=_TRUST.index, default=None)
+    return max(named, key=lambda each: each.rank, default=None)
 
 
 def signed_origin(line: str) -> Origin | None:
     """Whose text a line signs; None when it is no signature."""
     found = _SIGNATURE.fullmatch(line)
     return _origin(found[1]) if found else None
+
+
+def least_known(claimed: Origin | None) -> Origin:
+    """The origin of a text of which a file alone speaks: that another member wrote it is no boast."""
+    return claimed if claimed is not None and claimed.is_member else Origin.EXTERNAL
 
 
 def _fields(signed: str | None) -> dict[str, str]:

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
 from vademecum.store import folders
-from vademecum.store.folders import Folder, Watch, try_lock, unwritten
+from vademecum.store.folders import Folder, Watch, sync_all, try_lock, unwritten
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import Self
 
 PREFIX = ".vade-"
 TEMP = ".tmp"  # being written: worth nothing until it is renamed
@@ -112,6 +113,18 @@ def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
         if size > largest:
             raise Malformed(f"{folder.path}/{name} is {size:,} bytes long; at most {largest:,} are read")
         return _read_all(fd)
+    finally:
+        os.close(fd)
+
+
+def look(folder: Folder, name: str) -> tuple[bytes | None, int]:
+    """All of a file and the permissions that a person gave it, or nothing and our own."""
+    try:
+        fd = folder.open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        return None, 0o600
+    try:
+        return _read_all(fd), stat.S_IMODE(os.fstat(fd).st_mode)
     finally:
         os.close(fd)
 
@@ -220,6 +233,101 @@ def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | 
     return last
 
 
+class Drafts:
+    """Files that are written together: beside their places first, on disk by one wait, then brought in.
+
+    As with `update`, nothing stands in a place that is not whole and on disk, and a person's save is never
+    written over. The caller holds the locks of the files, and syncs their folder before this is closed: that
+    takes away what came out of the places, and what was never brought in.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Folder, int]] = {}  # what was written, by the name it has until then
+        self._out: list[tuple[Folder, str, bool]] = []  # what came out, and whether somebody still writes it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for folder, staged, lost in self._out:
+            try:
+                _clear_away(folder, staged, lost=lost)
+            except OSError:
+                _abandoned.add(staged)
+        for temp in list(self._waiting):
+            _discard(self._let_go(temp), temp)
+
+    def _let_go(self, temp: str) -> Folder:
+        """Be done with writing: what is brought in must look like a file that nobody can write to."""
+        folder, fd = self._waiting.pop(temp)
+        with contextlib.suppress(OSError):  # what it wrote is on disk by now, or worth nothing
+            os.close(fd)
+        return folder
+
+    def write(self, folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> str:
+        """Write what is to stand under a name in a folder, and return the name that it has until then."""
+        _check_size(folder, name, content, LARGEST)
+        temp = _temporary()
+        try:
+            fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except BaseException:
+            _discard(folder, temp)
+            raise
+        self._waiting[temp] = folder, fd
+        try_lock(fd)  # so that a sweeper in another container, blind to our pid, sees a living owner
+        write_all(fd, content)
+        return temp
+
+    def sync(self) -> None:
+        """Wait until everything that was written is on disk."""
+        sync_all([fd for _, fd in self._waiting.values()])
+
+    def create(self, folder: Folder, temp: str, name: str) -> None:
+        """Bring in a file that must not exist yet; FileExistsError when it does."""
+        folder.place(temp, name)
+        self._let_go(temp)
+
+    def exchange(self, folder: Folder, temp: str, name: str, *, before: bytes | None, after: bytes) -> bool:
+        """Bring in a content where another stands; False when it is not that one, which then stays."""
+        staged = _name(name, before, after, SWAP)
+        folder.rename(temp, staged)
+        self._let_go(temp)
+        found = _put(folder, name, staged, before, after)
+        if found is not None and found.content != before:
+            _put_back(folder, name, staged, after)
+            return False
+        if found is not None and before is not None:
+            self._out.append((folder, staged, not found.settled))
+        return found is not None
+
+    def take(self, folder: Folder, name: str, *, before: bytes) -> bool:
+        """Take a file away; False when it holds something else, and then it stays."""
+        aside = _name(name, before, before, SWAP)
+        try:
+            folder.rename(name, aside)
+        except FileNotFoundError:
+            return True
+        last, settled = b"", False
+        try:
+            last, settled = _settle(folder, aside)
+        finally:
+            if last != before:
+                _give_back(folder, aside, name)
+        if last == before:
+            self._out.append((folder, aside, not settled))
+        return last == before
+
+
+def _give_back(folder: Folder, aside: str, name: str) -> None:
+    """Give a file its name again that was to be taken away, or a visible one beside a newer save."""
+    try:
+        folder.place(aside, name)
+    except FileExistsError:
+        _rescue(folder, aside)
+    except OSError:
+        _abandoned.add(aside)
+
+
 def delete(folder: Folder, name: str) -> None:
     """Take a file away for good."""
     folder.unlink(name)
@@ -260,6 +368,11 @@ class LogPen:
         if self._fd is not None:
             fd, self._fd = self._fd, None
             os.close(fd)
+
+
+def sync_pens(pens: Sequence[LogPen]) -> None:
+    """Wait until what was added to many logs is on disk."""
+    sync_all([pen._fd for pen in pens if pen._fd is not None])
 
 
 def _append_to(folder: Folder, fd: int, line: bytes, *, sync: bool) -> int:
@@ -507,7 +620,7 @@ class _Found(NamedTuple):
 
 def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
     """Write and sync the new content beside the file, under a name that says what it is."""
-    temp = f"{PREFIX}{os.getpid()}-{_RUN}{os.urandom(4).hex()}{TEMP}"
+    temp = _temporary()
     staged = _name(name, old, new, SWAP)
     try:
         fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -653,6 +766,10 @@ def _rescue(folder: Folder, staged: str) -> str:
         folder.place(staged, visible)
         folder.sync()
     return visible
+
+
+def _temporary() -> str:
+    return f"{PREFIX}{os.getpid()}-{_RUN}{os.urandom(4).hex()}{TEMP}"
 
 
 def _name(target: str, old: bytes | None, new: bytes, ending: str) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import files
-from vademecum.store.folders import somebody_died
+from vademecum.store.folders import hold_locks, somebody_died
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from vademecum.store.backend import Backend, Directory
@@ -30,7 +30,7 @@ def _raised(number: bytes | None) -> bytes:
 
 
 class Shelf(NamedTuple):
-    """One folder that holds things of a place: in the home, or in a repository's `.vade/`."""
+    """One folder that holds things of a place: in the home, a team's in it, or a repository's `.vade/`."""
 
     place: Place
     top: Path
@@ -39,16 +39,29 @@ class Shelf(NamedTuple):
     shared: bool = False
     trusted: bool = True
     backend: Backend | None = None  # where its home is kept, if that is no folder
+    team: str = ""  # the team that shares it, by name
+    signed: bool = True  # whether the last lines of entries say whose they are: not where anybody writes them
+    writes: bool = False  # whether new records of the place go there, of a team
+
+    @property
+    def workspace(self) -> str:
+        """The id of the team's workspace; nothing for what is no team's."""
+        return self.parts[2] if self.team else ""
+
+    @property
+    def outside(self) -> bool:
+        """Whether it lies in a repository and not in the home."""
+        return self.shared and not self.team
 
     @property
     def folder_mode(self) -> int:
         """A home is its owner's alone; a repository's files are shared as git shares them."""
-        return 0o755 if self.shared else 0o700
+        return 0o755 if self.outside else 0o700
 
     @property
     def file_mode(self) -> int:
         """As `folder_mode`, for files."""
-        return 0o644 if self.shared else 0o600
+        return 0o644 if self.outside else 0o600
 
     def name_of(self, *names: str) -> str:
         """How a path below this shelf is shown and asked for."""
@@ -56,7 +69,7 @@ class Shelf(NamedTuple):
 
     def open(self, *names: str, create: bool = False) -> Directory | None:
         """The folder of this shelf, or one below it; None when it does not exist."""
-        backend = self.backend or files.Disk(self.top, self.shared, self.trusted)
+        backend = self.backend or files.Disk(self.top, self.outside, self.trusted)
         try:
             return backend.open(*self.parts, *names, create=create, mode=self.folder_mode)
         except FileNotFoundError:
@@ -146,6 +159,17 @@ class Home(NamedTuple):
                 if isinstance(folder, files.DiskFolder) and somebody_died(folder.path):
                     files.sweep_below(self.path)
                 yield
+
+    @contextlib.contextmanager
+    def locks(self, things: Iterable[str]) -> Iterator[set[str]]:
+        """Hold those of many locks that are free now; what of it is held is given."""
+        self.check_format()
+        with self.disk("locks", create=True) as folder:
+            self._mark_format()
+            with hold_locks(folder, things) as held:
+                if somebody_died(folder.path):
+                    files.sweep_below(self.path)
+                yield held
 
     def read(self, *names: str) -> bytes | None:
         """A file below the home, or None."""

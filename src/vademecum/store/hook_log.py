@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text import clock
+from vademecum.text import clock, outgoing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +61,42 @@ def last(home: Path) -> Failure | None:
             if len(words) == 4:
                 return Failure(*words)
     return None
+
+
+# -------------------------------------------------------------------- syncs after a session ended
+
+SYNCS = ("hooks", "sync.log")
+_KEPT = 50  # lines
+
+
+class BackgroundSync(NamedTuple):
+    """What came of one sync that ran by itself."""
+
+    time: str
+    where: str  # a workspace's id, or `folder`
+    problem: str
+
+
+def record_sync(home: Path, where: str, problem: str) -> None:
+    """Write down what came of a sync; that it cannot be written stops nobody."""
+    words = (" ".join(outgoing.clean_text(each).split())[:300] for each in (where, problem))
+    line = "\t".join((clock.stamp(clock.now()), *words))
+    path = os.path.join(home, *SYNCS)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        _replace(path, "".join(f"{each}\n" for each in [*_sync_lines(home), line][-_KEPT:]).encode())
+
+
+def last_sync(home: Path, where: str) -> BackgroundSync | None:
+    """The last one with a workspace or folder that ran by itself."""
+    found = (BackgroundSync(*line.split("\t")) for line in _sync_lines(home) if line.count("\t") == 2)
+    return next((each for each in reversed([*found]) if each.where == where), None)
+
+
+def _sync_lines(home: Path) -> list[str]:
+    with contextlib.suppress(OSError), open(os.path.join(home, *SYNCS), "rb") as file:
+        return file.read(LARGEST).decode(errors="replace").splitlines()
+    return []
 
 
 # -------------------------------------------------------------------- sessions that agents have open

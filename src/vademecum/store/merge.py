@@ -45,6 +45,7 @@ class Draft(NamedTuple):
     wanted: str = ""  # the key that those make, which may be taken
     labels: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None  # its own, joined to a record's
     cites: str | None = None  # fingerprints of the code it cites
+    team: str = ""  # the workspace of the team that it is for, if it is for one
 
 
 class Known(NamedTuple):
@@ -272,8 +273,7 @@ def is_persons(entry: Entry, verified: Verified) -> bool:
 
 def may_supersede(record: Record, entry: Entry, *, origin: Origin) -> bool:
     """Whether a text may, unasked, take the place of one it resembles: none protected or more trusted."""
-    trust = list(Origin)
-    return not record.protected and trust.index(origin) <= trust.index(entry.origin or Origin.USER)
+    return not record.protected and origin.rank <= (entry.origin or Origin.USER).rank
 
 
 def saying(parsed: document.Document, text: str) -> int | None:

@@ -275,7 +275,7 @@ class Documents:
             origin = section.origin or Origin.USER
             if shelf.shared:
                 vouched = known.get(archive.fingerprint(section))
-                origin = Origin.EXTERNAL if vouched is None else _lowest(origin, vouched)
+                origin = document.least_known(section.origin) if vouched is None else _lowest(origin, vouched)
             found.append(replace(section, origin=origin))
         return tuple(found)
 
@@ -306,7 +306,7 @@ def _standing(content: bytes) -> list[Entry]:
 
 def _lowest(*origins: Origin) -> Origin:
     """The least trusted of several origins."""
-    return max(origins, key=list(Origin).index)
+    return max(origins, key=lambda each: each.rank)
 
 
 def _sign(text: str, section: Entry, origin: Origin) -> str:

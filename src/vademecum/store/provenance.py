@@ -23,6 +23,7 @@ from vademecum.store import (
     pinned,
     purge,
     requests,
+    teams,
     tombstones,
 )
 from vademecum.store.document import decode
@@ -42,10 +43,12 @@ _TRANSCRIPTS = "transcripts"
 _LOG = ".jsonl"
 REQUESTS = ("decisions", "approvals")
 _NOTE = re.compile(r"\(transcripts/[^/\s]+/([^/\s]+)\.jsonl\b")  # how a session's note names its transcript
+_IMPORT = "import "  # how the log of a run begins that imported
 _WORDS = 4  # of a line that can be told to come from another text
 OTHERS = "others said it too; purge it by its key or with --text to delete it"
 TWO = "two sources wrote in that second; purge it by its key or with --text"
 SOURCES = "its record came from several sources; purge it by its key or with --text"
+NO_FILE = "which file of {} it came from is not known; `--source {}` deletes it"
 REPEATED = "it repeats purged text; purge it by its key or with --text to delete it"
 BEGUN = "it began before that time; `vade purge --session` deletes all of it"
 UNREAD = "it cannot be read, so its author is unknown"
@@ -197,7 +200,7 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
     records: dict[str, tuple[str, int]] = {}
     told: list[Purged] = []
     kept = _from_logs(home, found)
-    wrote = _writers(home)
+    wrote, days = _writers(home), _imported_days(home)
     for file in markdown(home, shared):
         content = read_file(file)
         values = _values(content)
@@ -215,6 +218,8 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
             each.origin = each.origin if file.archived else origin
             each.where.add(file.where)
             _learn(each, file, values, wrote)
+            if each.origin is Origin.IMPORT and file.kind == archive.JOURNAL:
+                each.sources |= days.get((file.area, file.name), set())
     return KnownEntries(found, confirmed, records, told)
 
 
@@ -233,7 +238,7 @@ def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str
         mark, area = archive.fingerprint(entry), parts[2:4]
         each = found.setdefault(mark, KnownEntry(entry, entry.origin or Origin.USER))
         each.said |= set(map(str, line.get("said") or ()))
-        each.scopes.add(area[0])
+        each.scopes.add(archive.scope_of(area))
         kept[area, mark] = each.origin
         if line.get("by"):
             each.writers.add((str(line["by"]), str(line.get("client") or "")))
@@ -245,7 +250,7 @@ def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str
 def _learn(each: KnownEntry, file: StoredFile, values: Mapping[str, Any], wrote: Mapping[Any, Any]) -> None:
     """Add what a file and the audit tell of one of its entries."""
     scope, owner = file.area[:2]
-    each.scopes.add(str(Scope.PROJECT) if scope == "repository" else scope)
+    each.scopes.add(archive.scope_of(file.area))
     if scope == Scope.SESSION:
         each.sessions.add(owner)
     if each.origin is Origin.TOOL and file.kind == archive.JOURNAL:
@@ -281,6 +286,27 @@ def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str
     return {label} - {""} if at and values.get("created") == at else set()
 
 
+def _imported_days(home: Home) -> dict[tuple[tuple[str, ...], str], set[str]]:
+    """From which systems each day of a journal was imported, as the runs say: a journal has no labels."""
+    found: dict[tuple[tuple[str, ...], str], set[str]] = {}
+    for name in home.names("archive", "runs"):
+        lines = [line for raw in home.lines("archive", "runs", name) if (line := _parsed(raw))]
+        system = str(lines[0].get("what") or "") if lines else ""
+        for line in lines if system.startswith(_IMPORT) else ():
+            if line.get("kind") == archive.JOURNAL:
+                area = (str(line.get("scope")), str(line.get("id") or "_"))
+                found.setdefault((area, str(line.get("name"))), set()).add(f"{system.removeprefix(_IMPORT)}:")
+    return found
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return {}
+    return line if isinstance(line, dict) else {}
+
+
 def _list(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
@@ -310,9 +336,17 @@ def _verdict(each: KnownEntry, wanted: Wanted, ids: Collection[str]) -> bool | s
     if wanted.agent:
         checks.append(_by_agent(each, wanted.agent))
     if wanted.source:
-        matching = {one for one in each.sources if _of_source(one, wanted.source)}
-        checks.append(_all_of(each.sources, matching, SOURCES))
+        checks.append(_from_source(each.sources, wanted.source))
     return next((one for one in checks if isinstance(one, str)), True) if all(checks) else False
+
+
+def _from_source(known: Collection[str], source: str) -> bool | str:
+    """Whether an entry came from a source; of a journal only the system is known."""
+    matching = {one for one in known if _of_source(one, source)}
+    if not matching and any(source.startswith(one) for one in known if one.endswith(":")):
+        system = source.partition(":")[0]
+        return NO_FILE.format(system, system)
+    return _all_of(known, matching, SOURCES)
 
 
 def _all_of(known: Collection[Any], matching: Collection[Any], otherwise: str) -> bool | str:
@@ -511,6 +545,9 @@ def below(
 
 
 def _memory_file(parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
+    if parts[1] == teams.FOLDER and len(parts) > 4 and parts[3] in teams.SCOPES:
+        owned = 4 + bool(Scope(parts[3]).rule.owner)  # where the folder of a team's place ends
+        return _named(archive.team_area("/".join(parts[:owned]), parts[3]), parts[owned:])
     if len(parts) < 3 or parts[1] not in list(Scope):
         return None
     owned = bool(Scope(parts[1]).rule.owner)

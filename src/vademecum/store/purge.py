@@ -27,7 +27,7 @@ from vademecum.store.folders import try_lock
 from vademecum.store.home import Shelf
 from vademecum.store.records import is_record
 from vademecum.text import clock, names
-from vademecum.types import Origin, Place, Scope
+from vademecum.types import MEMBER_NAME, Origin, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +58,10 @@ _MARKS = {"seq", "kind", "time", "id", "ids", "covers", "first_kept", "how", "ro
 }
 _FREE = {"extra", "value"}
 _TIME = r"\d{4}-\d\d-\d\d[0-9T:.Z+ -]*"
-_SIGNED = rf"origin: (?:{'|'.join(Origin)})(?: \| (?:superseded: {_TIME}|id: [0-9a-z]{{1,32}}(?= )))*"
+_SIGNED = (
+    rf"origin: (?:{'|'.join(Origin)}|member:{MEMBER_NAME})"
+    rf"(?: \| (?:superseded: {_TIME}|(?:id: [0-9a-z]{{1,32}}|by: {MEMBER_NAME})(?= )))*"
+)
 # What the parser acts upon, each with the line ending that makes it a line of its own.
 _STRUCTURE = re.compile(
     rf"^## {_TIME}\r?(?:\n|\Z)|^#{{1,6}} +|(?:\r?\n|^)<!-- {_SIGNED}(?: -->[ \t]*\r?(?:\n|\Z))?", re.M
@@ -214,7 +217,7 @@ def _versions(home: Home, shelf: Shelf, name: str, *, dry: bool) -> Iterator[Pur
 
 def text(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> list[Purged]:
     """Replace a text by a mark wherever it stands: in the home, and in the project's own `.vade/`."""
-    if len(wanted.strip()) < SHORTEST or wanted in MARK:
+    if not is_long_enough(wanted):
         raise UsageError(
             f"{names.shown(wanted)} is too short to be purged",
             hint=f"pass at least {SHORTEST} characters, ideally the whole text",
@@ -230,6 +233,32 @@ def _everywhere(home: Home, shared: Path | None, wanted: str, *, dry: bool = Fal
     yield from _below(home, home.path, (), wanted, dry=dry)
     if shared is not None:  # the repository's folder may be a link out of it; the home is the user's own
         yield from _below(home, shared.parent, (shared.name,), wanted, dry=dry)
+
+
+def is_long_enough(wanted: str) -> bool:
+    """Whether a text is one that can be purged."""
+    return len(wanted.strip()) >= SHORTEST and wanted not in MARK
+
+
+def finder(wanted: str) -> Callable[[str], tuple[int, int] | None]:
+    """What finds where in a text another one begins and ends, in any form that a file may have it in."""
+    forms = _forms(wanted)
+
+    def find(text: str) -> tuple[int, int] | None:
+        found = forms.search(text)
+        return found.span() if found else None
+
+    return find
+
+
+def without_text(content: bytes, wanted: str) -> bytes:
+    """The content of a Markdown file without a text, as `text` leaves it."""
+    return _in_markdown(content, _forms(wanted)).content
+
+
+def is_label(key: str) -> bool:
+    """Whether a key of the frontmatter has a meaning of its own, in which no text is purged."""
+    return key in _LABELS
 
 
 def elsewhere(root: Path, wanted: str) -> list[Purged]:
@@ -280,8 +309,8 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str, *, dry: b
     for path, below, inside in os.walk(top.joinpath(*start), onerror=raise_unless_gone):
         inner = os.path.relpath(path, top).split(os.sep)
         parts = () if inner == ["."] else tuple(inner)
-        # Locks name a process and go with it.
-        below[:] = sorted(name for name in below if parts or name != "locks")
+        # Locks name a process and go with it; what is synced is purged by facts (`sync.purges`).
+        below[:] = sorted(name for name in below if parts or name not in ("locks", "hub"))
         if not dry:
             _sweep(top, parts)
         counts = 0
@@ -475,7 +504,13 @@ def _forms(wanted: str) -> re.Pattern[str]:
     forms = plain | {form.replace("\n", "\r\n") for form in plain}
     for _ in range(3):  # what a tool is given is JSON inside of a line of JSON, and may hold JSON itself
         forms |= {json.dumps(form, ensure_ascii=kept)[1:-1] for form in forms for kept in (False, True)}
-    return re.compile("|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
+    # What all begin with is written once: `re` would look for it itself, in time quadratic in its length.
+    least, most = min(forms), max(forms)
+    same = next(
+        (at for at, (one, other) in enumerate(zip(least, most, strict=False)) if one != other), len(least)
+    )
+    rest = (form[same:] for form in sorted(forms, key=len, reverse=True))
+    return re.compile(f"{re.escape(least[:same])}(?:{'|'.join(map(re.escape, rest))})")
 
 
 def _in_markdown(content: bytes, forms: re.Pattern[str]) -> _Replaced:

@@ -31,6 +31,7 @@ from vademecum.store import (
     people,
     scopes,
     short_numbers,
+    teams,
     tombstones,
 )
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 else:
     similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
-_TRUST = list(Origin)
 _LISTINGS = ("index.md", "log.md")
 _BEGINNING = 80  # characters of a superseded wording that are told
 
@@ -250,10 +250,14 @@ class Records:
         """Keep a text: under its key, in the record it repeats, or in one of its own."""
         place = scopes.place_for(self.caller, scope)
         shelves = scopes.shelves(self.home, self.caller, place)
+        if draft.team:
+            shelves = [shelf for shelf in shelves if shelf.workspace == draft.team]
+            shelves = [shelf._replace(writes=True) for shelf in shelves]
         if key is not None:
             with self.catalogue.one_look():
                 shelf, name, fresh = self._answering(shelves, key)
             return self._write(shelf, name, draft, fresh=fresh)
+        shelves = teams.only_own(shelves)  # a text that merely resembles a team's is not told to the team
         # One at a time per place, or two processes would each find no near-duplicate of the other's text.
         with self.home.lock(f"place {place}"):
             with self.catalogue.one_look():
@@ -282,7 +286,7 @@ class Records:
         `known` picks that record among those whose files are `likely` to hold it.
         """
         place = scopes.place_for(self.caller, scope)
-        shelves = scopes.shelves(self.home, self.caller, place)
+        shelves = teams.only_own(scopes.shelves(self.home, self.caller, place))
         # One at a time per place, or two processes would each find the lesson new.
         with self.home.lock(f"place {place}"):
             of_type = self.typed(shelves, str(draft.type), likely=likely)
@@ -422,12 +426,13 @@ class Records:
 
         with self.locked(found.shelf, found.name), self._folder(found.shelf) as folder:
             folder.sweep()
+            holders = self.holding(found.shelf, key_of(found.name))
             content = folder.remove(found.name, keep)
             if content is None or image is None:
                 raise NotFound(f"{found.record.path} is already deleted")
             self._audit(operation, found.record, before=content)
         self.announce(Change(ChangeKind.REMOVED, found.shelf.place, found.record.path))
-        self.release(found.shelf, key_of(found.name))  # or its earlier text would answer in its place
+        self.release(holders, key_of(found.name))  # or its earlier text would answer in its place
         return image
 
     def restore(self, shelf: Shelf, name: str, image: archive.Image) -> Record:
@@ -450,10 +455,11 @@ class Records:
                     self._archive(Found(record, shelf, name), current, "restore")
                 return content
 
+            holders = self.holding(shelf, record.key)
             written = folder.update(name, put, mode=shelf.file_mode)
             self._audit("restore", record, before=written.before, after=content)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
-        self.release(shelf, record.key)
+        self.release(holders, record.key)
         return record
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
@@ -501,6 +507,7 @@ class Records:
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = folder.read(name)
             held = None if fresh else self._held_as_part(shelf, name, current)
+            holders = self.holding(shelf, held.part) if held is not None else []
             back = self._content_of(held) if held is not None and current is None else None
             if current is None:
                 self._check_free(folder, name)
@@ -535,11 +542,13 @@ class Records:
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
         if held is not None and _says_all(written.before, held.record):
-            self.release(shelf, held.part)
+            self.release(holders, held.part)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         merged = _merged(record, join)
         record = self._settled(record, seen)
-        told = Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+        told = Stored(
+            join.outcome, record.key, record.num, record.id, shelf.place, record.path, team=shelf.team
+        )
         return told._replace(beside=join.beside, merged=merged, purged=purged.at if purged else "")
 
     def _verified(self, text: str) -> bool:
@@ -830,7 +839,9 @@ class Records:
             labels = self._labels(shelf, strict=True)
             for name in sorted(name for name, said in labels.items() if key in said[_ALIASES]):
                 with contextlib.suppress(Malformed, NotFound):  # told by the listing
-                    yield self.load(shelf, name)
+                    found = self.load(shelf, name)
+                    if key in found.record.aliases:  # a part may have been taken out meanwhile
+                        yield found
 
     def _is_alias(self, key: str, shelves: Iterable[Shelf]) -> bool:
         """Whether a key that is free as a file still names something of the caller's own."""
@@ -868,13 +879,14 @@ class Records:
         """Make a part of a consolidation a record of its own again, as it was when it was consolidated."""
         shelf, name = found.shelf, f"{found.part}.md"
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
+            holders = self.holding(shelf, found.part)
             if folder.read(name) is None:
                 self._check_free(folder, name)
                 content = self._content_of(found)
                 written = folder.update(name, lambda current: current or content, mode=shelf.file_mode)
                 self._log_back(shelf, name, written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
-        self.release(shelf, found.part)
+        self.release(holders, found.part)
         return shelf, name
 
     def _held_as_part(self, shelf: Shelf, name: str, current: bytes | None) -> Found | None:
@@ -903,17 +915,24 @@ class Records:
                 return content
         return merge.revived(found.record).encode()
 
-    def release(self, shelf: Shelf, key: str) -> None:
-        """Take a part out of the consolidations that hold it; their versions with it go to the archive."""
-        for found in [*self._holders(key, [shelf])]:
-            if key in merge.parts_of(found.record):
-                self._release_from(found, key)
+    def holding(self, shelf: Shelf, key: str) -> list[Found]:
+        """The consolidations that a record is a part of."""
+        return [each for each in self._holders(key, [shelf]) if key in merge.parts_of(each.record)]
+
+    def release(self, holders: Iterable[Found], key: str) -> None:
+        """Take a part out of consolidations; their versions with it go to the archive.
+
+        They are those that held it when whoever asks read or wrote its file: in one that a sweep has made
+        since then it may be the only copy.
+        """
+        for found in holders:
+            self._release_from(found, key)
 
     def _release_from(self, found: Found, key: str) -> None:
         shelf = found.shelf
         with self.locked(shelf, found.name), self._folder(shelf) as folder:
             current = folder.read(found.name)
-            if current is None:
+            if current is None or key not in merge.parts_of(self.parse(shelf, found.name, current)):
                 return
             entries = _entries(current)
             whole = merge.without_part(decode(current), key) is None
@@ -931,9 +950,9 @@ class Records:
     def _forget_part(self, found: Found, operation: str) -> archive.Image:
         """Move one part of a consolidation to the archive, as the record that it was."""
         name, content = f"{found.part}.md", self._content_of(found)
-        whole = Found(found.record, found.shelf, name)
+        whole, holders = Found(found.record, found.shelf, name), self.holding(found.shelf, found.part)
         image = self._archive(whole, content, operation)
-        self.release(found.shelf, found.part)
+        self.release(holders, found.part)
         self._audit(operation, self.parse(found.shelf, name, content), before=content)
         return image
 
@@ -1071,15 +1090,15 @@ class Records:
         return short_numbers.allocate(self.home, above=highest)
 
     def _with_origins(self, shelf: Shelf, name: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-        """Entries with the origin that can be vouched for, whatever a shared file claims."""
-        if not shelf.shared:
+        """Entries with the origin that can be vouched for, whatever a file of others claims."""
+        if shelf.signed:
             return tuple(entry if entry.origin else replace(entry, origin=Origin.USER) for entry in entries)
         known: dict[str, Origin | None] = {}
         if shelf.trusted:
             for _, entry in archive.kept(self.home, shelf, archive.RECORDS, name):
                 known[archive.fingerprint(entry)] = entry.origin
         return tuple(
-            replace(entry, origin=known.get(archive.fingerprint(entry)) or Origin.EXTERNAL)
+            replace(entry, origin=known.get(archive.fingerprint(entry)) or document.least_known(entry.origin))
             for entry in entries
         )
 
@@ -1093,7 +1112,7 @@ class Records:
             if earlier is None:
                 text = document.sign(document.parse(text), index, origin=self.caller.origin)
             elif claimed not in earlier:
-                least = max([claimed, *earlier], key=_TRUST.index)
+                least = max([claimed, *earlier], key=lambda each: each.rank)
                 text = document.sign(document.parse(text), index, origin=least)
         return text
 
@@ -1210,6 +1229,7 @@ def _from_front(shelf: Shelf, name: str, values: Mapping[str, Any]) -> Record:
         confidence=_number(values.get("confidence")),
         protected=values.get("protected") is True,
         trusted=shelf.trusted,
+        team=shelf.team,
         fields=values,
     )
 

@@ -140,7 +140,7 @@ class Run:
             "scope": str(edit.shelf.place.scope),
             "id": edit.shelf.place.id,
             "label": edit.shelf.label,
-            "top": str(edit.shelf.top) if edit.shelf.shared else "",
+            "top": str(edit.shelf.top) if edit.shelf.outside else "",
             "kind": edit.kind,
             "name": edit.name,
             "image": None if image is None else list(image.parts),
@@ -313,7 +313,8 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
     """How an edit is taken back whose file was changed since then without any text being lost; else None.
 
     A record that was begun again under the key of one that the run moved away gets the earlier entries back
-    among its own. A file that the run made goes when nothing was added to it.
+    among its own. A file that the run made goes when nothing was added to it, or all of it stands in the
+    records that it was made of.
     """
     if edit.kind != archive.RECORDS or edit.before is None:
         return None
@@ -339,11 +340,27 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
         known = {archive.fingerprint(entry) for _, entry in logged}
         begun = clock.parse(_stamp_of(run))
         for entry in entries:
+            if _stands(edit, entry):
+                continue
             moment = clock.parse(entry.time)
             if archive.fingerprint(entry) not in known or moment is None or begun is None or moment >= begun:
                 return None
         return edit, "changed since then, but nothing was added to it"
     return None
+
+
+def _stands(edit: Edit, entry: Entry) -> bool:
+    """Whether the record that an entry of a consolidation is of has it again."""
+    name = f"{entry.part}.md"
+    if not entry.part or not is_record(name):
+        return False
+    try:
+        with _folder(edit, create=False) as folder:
+            content = folder.read(name) if folder is not None else None
+        known = document.parse(decode(content)).entries if content is not None else ()
+    except (Malformed, OutsideMemory):
+        return False
+    return normalise(entry.text) in {normalise(each.text) for each in known}
 
 
 def _stamp_of(run: str) -> str:
@@ -369,7 +386,7 @@ def _shelf(home: Home, caller: scopes.Caller, line: dict[str, Any]) -> Shelf | N
     if place not in reach(caller, place):
         return None
     for shelf in scopes.shelves(home, caller, place):
-        same = shelf.label == line["label"] and (not shelf.shared or str(shelf.top) == line["top"])
+        same = shelf.label == line["label"] and (not shelf.outside or str(shelf.top) == line["top"])
         if same and shelf.trusted:
             return shelf
     return None

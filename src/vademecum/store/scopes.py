@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.config import is_a_home
 from vademecum.errors import Collision, NotFound, NotVisible, ScopeUnresolved, UnknownName, UsageError
-from vademecum.store import archive, decisions, files
+from vademecum.store import archive, decisions, files, teams
 from vademecum.store.files import DiskFolder
 from vademecum.store.home import Home, Shelf
 from vademecum.text import names
@@ -151,11 +151,11 @@ def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
 
     A repository's `.vade/` comes first, or last as long as nobody has trusted it: what strangers wrote must
     not hide what is the user's own. What the home keeps for the same project stays readable, and so does what
-    was kept under an id the project had before.
+    was kept under an id the project had before. What a team shares comes after all that is the user's own.
     """
-    own = [home.shelf(place)]
+    own, shared_by_teams = [home.shelf(place)], teams.team_shelves(home, place)
     if place.scope is not Scope.PROJECT:
-        return own
+        return [*own, *shared_by_teams]
     if caller.project is not None and place.id == caller.project.id:
         shared = repository_shelf(home, caller.project.root, place)
         own = [*([shared] if shared else []), *own]
@@ -165,12 +165,13 @@ def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
         shelf = home.shelf(Place(Scope.PROJECT, alias))._replace(place=place)
         if shelf not in own:
             own.append(shelf)
-    return sorted(own, key=lambda shelf: not shelf.trusted)
+    return sorted([*own, *shared_by_teams], key=lambda shelf: not shelf.trusted)
 
 
 def shelf_for_new(shelves: Sequence[Shelf]) -> Shelf:
-    """Where new records of a place go: to the repository's `.vade/`, trusted or not, if there is one."""
-    return next((shelf for shelf in shelves if shelf.shared), shelves[0])
+    """Where new records of a place go: to the team that is chosen, or to the repository's `.vade/`."""
+    chosen = (shelf for shelf in shelves if shelf.writes)
+    return next(chosen, None) or next((shelf for shelf in shelves if shelf.outside), shelves[0])
 
 
 def _kept_before(home: Home, project: Project) -> list[str]:
@@ -186,7 +187,7 @@ def repository_shelf(home: Home, root: Path, place: Place) -> Shelf | None:
     folder = root / ".vade"
     if not folder.is_dir() or is_a_home(folder, home.path):
         return None
-    return Shelf(place, root, (".vade",), ".vade", shared=True, trusted=is_trusted(home, root))
+    return Shelf(place, root, (".vade",), ".vade", shared=True, trusted=is_trusted(home, root), signed=False)
 
 
 def check_new_folder(shelf: Shelf) -> None:

@@ -20,7 +20,7 @@ from vademecum.errors import (
     UnknownName,
     VadeError,
 )
-from vademecum.store import archive, audit, files, scopes
+from vademecum.store import archive, audit, files, scopes, teams
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
 from vademecum.text import clock, names, secrets
@@ -250,11 +250,32 @@ class Workspace:
         chosen = dict.fromkeys(place for place in places if place.id not in aliased)
         return [place for place in chosen if scope is None or place.scope is scopes.parse_scope(scope)]
 
+    def streams_in_sight(self, scope: str | Scope | None) -> list[str]:
+        """The places in sight as a hub calls them, and the ids that projects among them had before."""
+        found = []
+        for place in self.places(scope):
+            known = scopes.aliases(self.home, place.id) if place.scope is Scope.PROJECT else []
+            found += [str(place), *(str(Place(place.scope, each)) for each in known)]
+        return found
+
+    def find_team(self, name: str, scope: Scope) -> teams.Team:
+        """The team of that name, for memory of a scope that teams share."""
+        return teams.find_shared(self.home, name, scope)
+
+    def team_ids(self) -> set[str]:
+        """The workspaces of the teams whose memory is here."""
+        return {each.workspace for each in teams.list_teams(self.home)}
+
     def everything(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
         """Every record of these places, and what cannot be read as one; nothing when incognito."""
         if self.settings.incognito:
             return iter(())
         return self.records.all(places)
+
+    def folders(self) -> tuple[str, ...]:
+        """Where the files lie that the caller sees, as their paths begin."""
+        every = (scopes.shelves(self.home, self.caller, place) for place in self.places(None))
+        return tuple(f"{shelf.label}/" for shelves in every for shelf in shelves)
 
     def copies(self, places: Iterable[Place]) -> list[SecondCopy]:
         """The second copies that sync tools left in these places; nothing when incognito."""

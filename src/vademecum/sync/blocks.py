@@ -13,7 +13,8 @@ from datetime import UTC
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import document, frontmatter
+from vademecum.errors import Malformed
+from vademecum.store import decisions, document, frontmatter
 from vademecum.text import clock, names, normalise
 
 if TYPE_CHECKING:
@@ -73,7 +74,21 @@ class CutText(NamedTuple):
         return odd
 
 
-@functools.lru_cache(maxsize=256)
+def text_of(raw: str) -> str:
+    """What a block says as the store reads it, without its heading's time and its last line."""
+    try:
+        entries = document.parse(f"# t\n\n{raw}\n").entries if instant_of(raw) else document.blocks(raw)
+    except Malformed:  # a text that begins as frontmatter does
+        return raw
+    return "\n\n".join(each.text for each in entries)
+
+
+def name_of(raw: str) -> str:
+    """The name under which exactly this text is verified."""
+    return decisions.exactly(text_of(raw))
+
+
+@functools.lru_cache(maxsize=2048)
 def cut(text: str, path: str) -> CutText:
     """A file's text in its parts; Malformed when its frontmatter cannot be read."""
     ends, carried = text.count("\n"), text.count("\r\n")
@@ -134,6 +149,12 @@ def sign(raw: str, **changes: str) -> str:
     if signed is None:
         return f"{raw}\n<!-- {line} -->"
     return f"{raw[: signed.start()]}{raw[signed.start() : signed.start(1)]}{line}{raw[signed.end(1) :]}"
+
+
+def unsigned(raw: str) -> str:
+    """A block without its last line, if that signs it."""
+    signed = _SIGNED.search(raw)
+    return raw.rstrip() if signed is None else raw[: signed.start()].rstrip()
 
 
 @functools.lru_cache(maxsize=4096)

@@ -7,30 +7,35 @@ person can only have meant what they saw.
 from __future__ import annotations
 
 import difflib
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
 from vademecum.sync import blocks
-from vademecum.sync.facts import NOTHING, Dot, SyncFact
+from vademecum.sync.facts import NOTHING, Dot, SyncFact, heads
 from vademecum.sync.project import (
     APPLIED,
     CONFIRMED,
     LISTS,
     REGISTERS,
+    TYPED,
     FactSet,
     ShownBlock,
     Shows,
+    Signing,
     Stand,
     element,
     elements,
-    everything,
+    folded_path,
     is_in,
     path_of,
     read_front,
+    safe_path,
     session,
     show,
     shown_heads,
+    sibling,
 )
 from vademecum.text import names
 
@@ -56,11 +61,22 @@ class Ledger:
     last: SyncFact | None = None
     lam: int = 0  # the largest that it has seen
     door: str = "file"
-    trust: Callable[[SyncFact], bool] = everything
+    signing: Signing = TYPED
+    make: Callable[[SyncFact], SyncFact] = lambda fact: fact  # what is done to each: a seal
+    moved: Callable[[Shows], str] = lambda shows: ""  # where a file that is gone went, if that is known
     made: list[SyncFact] = field(default_factory=list)
+    doubts: list[tuple[str, str, str]] = field(default_factory=list)  # (doc, entry, text), see `_doubt`
+    unshown: Collection[Dot] = ()  # facts made here since files were last written
+    _to: str = ""
+    _called: dict[str, list[str]] | None = None
 
     def write(self, doc: str, kind: str, target: str = "", value: Any = None, **given: Any) -> SyncFact:
         """Make the next fact."""
+        if kind == "put":
+            raw, given["origin"] = self.signing.said(value["raw"])
+            value = {"raw": raw}
+        if kind == "drop" and self._to:
+            value = {"to": self._to}
         fact = SyncFact(
             stream=self.stream,
             replica=self.replica,
@@ -70,14 +86,30 @@ class Ledger:
             doc=doc,
             kind=kind,
             target=target,
-            value=value,
+            value=_as_read(value),
             door=self.door,
             **given,
         )
+        fact = self.make(fact)
         self.last, self.lam = fact, fact.lam
         self.seen.add(fact)
         self.made.append(fact)
         return fact
+
+    def called(self, path: str) -> list[str]:
+        """The documents whose file ever had this name, as far as was known when this was first asked."""
+        if self._called is None:
+            self._called = {}
+            for doc, groups in sorted(self.seen.docs.items()):
+                named = (fact.value for fact in groups.get("name", {}).get("", ()))
+                for name in {folded_path(safe_path(value)) for value in named if value}:
+                    self._called.setdefault(name, []).append(doc)
+        return self._called.get(folded_path(path), [])
+
+
+def _as_read(value: Any) -> Any:
+    """A value as every replica reads it: names in the order of a fact's line."""
+    return json.loads(json.dumps(value, sort_keys=True)) if isinstance(value, dict | list) else value
 
 
 class _Match(NamedTuple):
@@ -127,8 +159,13 @@ def diff(
     page = blocks.cut(text, path)
     doc = base.doc if base is not None else doc
     named = path_of(ledger.seen, doc)
+    if uncertain and not named and ledger.seen.of(doc, "name"):  # the whole document was purged
+        ledger.doubts += [(doc, block.id or block.derived(), block.raw) for block in page.blocks]
+        return
     if named != path and not (uncertain and named):
-        ledger.write(doc, "name", value=path, over=_heads_of(ledger, doc, "name"))
+        renamed = base.docs if base is not None and base.path != path else (doc,)
+        for each in renamed:
+            ledger.write(each, "name", value=path, over=_heads_of(ledger, each, "name"))
     if base is not None and base.text == text:
         return
     values = dict(read_front(page.front))
@@ -136,20 +173,24 @@ def diff(
     if known is None:
         _lay_out(ledger, doc, page, {})
     if uncertain:
-        values = {key: value for key, value in values.items() if not _was_ever(ledger, doc, key, value)}
-        _diff_values(ledger, doc, {}, values)
+        _diff_values(ledger, doc, {}, _untold(ledger, doc, values))
     else:
         _diff_values(ledger, doc, base.values if base is not None else _shown_values(ledger, doc), values)
-    standing = _diff_blocks(ledger, base, page, doc, uncertain=uncertain, older=older)
+    docs = tuple(dict.fromkeys((doc, *(base.docs if base is not None else ()))))
+    if uncertain:  # it may still show a document that left the file, or has nothing left to show
+        docs = tuple(dict.fromkeys((*docs, *(older.docs if older is not None else ()), *ledger.called(path))))
+    standing = _diff_blocks(ledger, base, page, docs, uncertain=uncertain, older=older)
     if not uncertain:
         _make_exact(ledger, base, page, doc, standing)
 
 
-def identify(base: Mapping[str, Shows], files: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def identify(
+    base: Mapping[str, Shows], files: Mapping[str, str], elsewhere: Collection[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
     """The document of each file, and the path in the base of each that was renamed.
 
     A file that was copied with its id gets a new one; the path in the base keeps it, else the file that is
-    called as its key says, else the first.
+    called as its key says, else the first. Documents that are `elsewhere` are shown by other files.
     """
     shown = {
         shows.values.get("id"): path
@@ -158,29 +199,33 @@ def identify(base: Mapping[str, Shows], files: Mapping[str, str]) -> tuple[dict[
     }
     given: dict[str, str] = {}
     moved: dict[str, str] = {}
-    taken: dict[str, str] = {}
+    taken: set[str] = set()
+    every = {doc for each in base.values() for doc in each.docs} | set(elsewhere)
+    kept = set(files) - _given_way(base, files, shown)
+    new = {read_front(text).get("id") for path, text in files.items() if path not in base}
     for path in sorted(files, key=lambda path: (path not in base, not _is_called(path, files[path]), path)):
         front = read_front(files[path])
         home = shown.get(front.get("id"))
-        if path in base:
+        if path in base and path in kept:
             given[path] = base[path].doc
-            if (
-                home is not None
-                and home != path
-                and home not in files
-                and base[home].doc not in taken.values()
-            ):
+            over = home is not None and home != path and home not in kept and front.get("id") not in new
+            if home is not None and over and base[home].doc not in taken:
                 given[path], moved[path] = base[home].doc, home
-        elif home is not None and home not in files and base[home].doc not in taken.values():
+        elif home is not None and home not in kept and base[home].doc not in taken:
             given[path], moved[path] = base[home].doc, home
         else:
             mark = blocks.document_id(path, front.get("id"))
-            known = (
-                mark in taken.values() or mark in shown or any(mark in each.docs for each in base.values())
-            )
+            known = mark in taken or mark in shown or mark in every
             given[path] = names.new_id() if known and names.is_id(mark) else mark
-        taken[path] = given[path]
+        taken.add(given[path])
     return given, moved
+
+
+def _given_way(base: Mapping[str, Shows], files: Mapping[str, str], shown: Mapping[Any, str]) -> set[str]:
+    """Paths whose file was renamed and has given way to a new one with an id that nobody knows."""
+    ids = {path: read_front(text).get("id") for path, text in files.items()}
+    renamed = {shown[each] for path, each in ids.items() if path not in base and each in shown}
+    return {path for path in renamed & set(files) if ids[path] not in shown and names.is_id(str(ids[path]))}
 
 
 def _is_called(path: str, text: str) -> bool:
@@ -188,18 +233,24 @@ def _is_called(path: str, text: str) -> bool:
 
 
 def _heads_of(ledger: Ledger, doc: str, kind: str, target: str = "") -> tuple[Dot, ...]:
-    """All that a register was ever told, as far as it was seen here."""
-    return tuple(sorted(fact.dot for fact in ledger.seen.of(doc, kind).get(target, ())))
+    """All that a register was ever told, as far as it was seen here, without what was purged."""
+    return _standing_dots(ledger, ledger.seen.of(doc, kind).get(target, ()))
+
+
+def _standing_dots(ledger: Ledger, facts: Iterable[SyncFact]) -> tuple[Dot, ...]:
+    return tuple(sorted(fact.dot for fact in facts if not ledger.seen.is_gone(fact)))
 
 
 def _shown_values(ledger: Ledger, doc: str) -> dict[str, Any]:
-    return show(ledger.seen, [doc], ledger.trust).values if doc in ledger.seen.docs else {}
+    return show(ledger.seen, [doc], ledger.signing).values if doc in ledger.seen.docs else {}
 
 
 def _remove(ledger: Ledger, base: Shows) -> None:
-    """A file that is gone: every block that it showed is dropped."""
+    """A file that is gone: every block that it showed is dropped, and where it went is said."""
+    ledger._to = ledger.moved(base)
     for shown in base.blocks:
         _drop(ledger, shown.stands)
+    ledger._to = ""
     if not base.blocks:
         ledger.write(base.doc, "name", value="", over=_heads_of(ledger, base.doc, "name"))
 
@@ -239,26 +290,34 @@ def _diff_values(ledger: Ledger, doc: str, before: Mapping[str, Any], now: Mappi
         elif key == CONFIRMED and isinstance(is_now, list):
             _diff_confirmed(ledger, doc, was, is_now)
         elif key == APPLIED and all(type(each or 0) is int for each in (was, is_now)):
-            known = sum(fact.value for fact in ledger.seen.of(doc, APPLIED).get("", ()))
+            known = sum(fact.value or 0 for fact in ledger.seen.of(doc, APPLIED).get("", ()))
             ledger.write(doc, APPLIED, value=(is_now or 0) - known)
         elif was != is_now or not ledger.seen.of(doc, "front").get(key):
             ledger.write(doc, "front", key, value=is_now)
 
 
-def _was_ever(ledger: Ledger, doc: str, key: str, value: Any) -> bool:
-    """Whether a key ever said this: then a file that says it may only be old."""
+def _untold(ledger: Ledger, doc: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What no key ever said: a file that says anything else may only be old."""
     facts = ledger.seen.docs.get(doc, {})
-    fronts = (fact.value["front"] for each in facts.get("layout", {}).values() for fact in each if fact.value)
-    known = [read_front(front).get(key) for front in fronts]
-    if key in LISTS:
-        told = {element(each) for listed in known for each in elements(listed)} | set(
-            facts.get(LISTS[key], ())
-        )
-        return {element(each) for each in elements(value)} <= told
-    if key == CONFIRMED:
-        return True  # those of other sessions are never taken away, and the newest come with the next
-    named = facts.get(key, {}).get("", []) if key in REGISTERS else facts.get("front", {}).get(key, [])
-    return value in known or key == APPLIED or any(fact.value == value for fact in named)
+    typed = (fact.value["front"] for each in facts.get("layout", {}).values() for fact in each if fact.value)
+    fronts = [read_front(front) for front in typed]
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in LISTS:
+            told = {element(each) for front in fronts for each in elements(front.get(key))}
+            told |= set(facts.get(LISTS[key], ()))
+            new: Any = [each for each in elements(value) if element(each) not in told]
+        elif key in (CONFIRMED, APPLIED):
+            continue  # those of other sessions are never taken away, and the newest come with the next
+        else:
+            named = (
+                facts.get(key, {}).get("", []) if key in REGISTERS else facts.get("front", {}).get(key, [])
+            )
+            known = [*(front.get(key) for front in fronts), *(fact.value for fact in named)]
+            new = None if value in known else value
+        if new not in (None, []):
+            found[key] = new
+    return found
 
 
 def _diff_list(ledger: Ledger, doc: str, key: str, was: Any, now: Any, *, born: bool) -> None:
@@ -267,10 +326,10 @@ def _diff_list(ledger: Ledger, doc: str, key: str, was: Any, now: Any, *, born: 
     for each in sorted(after - before if not born else after):
         facts = ledger.seen.of(doc, kind).get(each, [])
         if not is_in(facts):
-            ledger.write(doc, kind, each, value=True, over=tuple(sorted(fact.dot for fact in facts)))
+            ledger.write(doc, kind, each, value=True, over=_standing_dots(ledger, facts))
     for each in sorted(before - after):
         facts = ledger.seen.of(doc, kind).get(each, [])
-        ledger.write(doc, kind, each, value=False, over=tuple(sorted(fact.dot for fact in facts)))
+        ledger.write(doc, kind, each, value=False, over=_standing_dots(ledger, facts))
 
 
 def _diff_confirmed(ledger: Ledger, doc: str, was: Any, now: list[Any]) -> None:
@@ -288,34 +347,57 @@ def _diff_confirmed(ledger: Ledger, doc: str, was: Any, now: list[Any]) -> None:
 
 
 def _diff_blocks(
-    ledger: Ledger, base: Shows | None, page: CutText, doc: str, *, uncertain: bool, older: Shows | None
+    ledger: Ledger,
+    base: Shows | None,
+    page: CutText,
+    docs: Sequence[str],
+    *,
+    uncertain: bool,
+    older: Shows | None,
 ) -> list[_Standing]:
     shown = base.blocks if base is not None else ()
-    matches, missing = match(shown, page.blocks, sure=not uncertain)
-    before = {each.id: each for each in (older.blocks if older is not None else ())}
-    standing = [_diff_block(ledger, each, doc, uncertain=uncertain, before=before) for each in matches]
+
+    def is_old(block: TextBlock) -> bool:
+        return any(_is_known(ledger, each, block.id, block.raw) for each in docs)
+
+    matches, missing = match(shown, page.blocks, is_old if uncertain else None)
+    # What stands in the file as another block was not edited into this one.
+    there = {block.words for block in page.blocks}
+    known = older.blocks if older is not None else ()
+    before = {each.id: each for each in known if _words(each) not in there}
+    matches = _with_pending_marks(ledger, matches) if ledger.unshown else matches
+    standing = [_diff_block(ledger, each, docs, uncertain=uncertain, before=before) for each in matches]
     for each in missing if not uncertain else ():
         _drop(ledger, each.stands)
     return standing
 
 
 def _diff_block(
-    ledger: Ledger, found: _Match, doc: str, *, uncertain: bool, before: Mapping[str, ShownBlock]
+    ledger: Ledger, found: _Match, docs: Sequence[str], *, uncertain: bool, before: Mapping[str, ShownBlock]
 ) -> _Standing:
     shown = found.shown
     if shown is None:
-        return _new(ledger, found, doc, uncertain=uncertain)
+        doc = _document_of(ledger, found.block, docs) if uncertain else docs[0]
+        if uncertain and not found.block.id and not found.copied and _was_said(ledger, found.block, docs):
+            return _Standing(found.raw, doc, "", (), exact=False)
+        return _new(ledger, found, doc, uncertain=uncertain, before=before)
     first = shown.stands[0]
+    if _is_version(found.block.id, shown.id):  # which of an entry's texts is the first has changed
+        said = blocks.parts(shown.raw)
+        raw = blocks.sign(found.raw, id=said.get("id", ""), contradicts=said.get("contradicts", ""))
+        found = found._replace(block=found.block._replace(raw=raw))
     settled = shown.conflict and "~" in shown.id and not blocks.parts(found.raw).get("contradicts")
     if settled and blocks.parts(shown.raw).get("contradicts"):
         return _settle(ledger, found, shown)
     if found.copied:
         found = found._replace(block=found.block._replace(raw=blocks.sign(found.raw, id=shown.id)))
-    if blocks.content(found.raw) == blocks.content(shown.raw):
+    if ledger.signing.content(found.raw) == ledger.signing.content(shown.raw):
         _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
         return _Standing(found.raw, first.doc, first.target, first.dots, exact=not shown.conflict)
-    if uncertain and _is_known(ledger, first.doc, first.target, found.raw):
+    if uncertain and _is_known(ledger, first.doc, first.target, found.raw, version=shown.conflict):
         return _Standing(found.raw, first.doc, first.target, first.dots, exact=False)
+    if uncertain and _doubt(ledger, first.doc, first.target, found.raw):
+        return _Standing(found.raw, first.doc, first.target, (), exact=False)
     _drop(ledger, shown.stands[1:])
     raw = _without_sibling(found.raw, shown)
     fact = ledger.write(
@@ -324,7 +406,6 @@ def _diff_block(
         first.target,
         value={"raw": raw},
         over=_replaced(ledger, first, before.get(shown.id)) if uncertain else ledger.seen.closure(first.dots),
-        origin=_origin(raw),
     )
     return _Standing(raw, first.doc, first.target, (fact.dot,), exact=not shown.conflict)
 
@@ -337,34 +418,109 @@ def _replaced(ledger: Ledger, latest: Stand, before: ShownBlock | None) -> tuple
     return tuple(sorted(earlier)) or ledger.seen.closure(latest.dots)
 
 
+def _is_version(mark: str, other: str) -> bool:
+    """Whether two ids are of two texts of one entry."""
+    return mark != other and mark.partition("~")[0] == other.partition("~")[0]
+
+
 def _settle(ledger: Ledger, found: _Match, shown: ShownBlock) -> _Standing:
     """Somebody decided that a second text of an entry stands for itself: it becomes an entry of its own."""
     _drop(ledger, shown.stands)
     doc = shown.stands[0].doc
     over = _heads_of(ledger, doc, "entry", shown.id)
-    fact = ledger.write(doc, "put", shown.id, value={"raw": found.raw}, over=over, origin=_origin(found.raw))
-    return _Standing(found.raw, doc, shown.id, (fact.dot,))
+    raw = found.raw
+    if not ledger.signing.exact and not blocks.parts(raw):  # who takes a name away has not written the text
+        raw = blocks.sign(raw, origin=blocks.parts(shown.raw).get("origin", ""))
+    fact = ledger.write(doc, "put", shown.id, value={"raw": raw}, over=over)
+    return _Standing(raw, doc, shown.id, (fact.dot,))
 
 
 def _without_sibling(raw: str, shown: ShownBlock) -> str:
     """A second text of an entry as it is kept: its id and its mark are the projection's."""
     if shown.conflict and "~" in shown.id:
-        return blocks.sign(raw, id=shown.id.partition("~")[0], contradicts="")
+        return blocks.sign(raw, id=shown.stands[0].target, contradicts="")
     return raw
 
 
-def _new(ledger: Ledger, found: _Match, doc: str, *, uncertain: bool) -> _Standing:
+def _new(
+    ledger: Ledger, found: _Match, doc: str, *, uncertain: bool, before: Mapping[str, ShownBlock]
+) -> _Standing:
     """A block that was not shown: new, or brought back over what removed it."""
     target = found.block.id or _derived(ledger, doc, found)
     known = ledger.seen.of(doc, "entry").get(target, [])
+    if uncertain and not known and (second := _second_text(ledger, doc, target)):
+        return _new_version(ledger, found, second)
     if uncertain and _is_known(ledger, doc, target, found.raw):
         return _Standing(found.raw, doc, target, (), exact=False)
+    if uncertain and _doubt(ledger, doc, found.block.id or found.block.derived(), found.raw):
+        return _Standing(found.raw, doc, target, (), exact=False)
     raw = blocks.sign(found.raw, id=target) if found.copied else found.raw
-    over = tuple(sorted(fact.dot for fact in known))
+    over = _standing_dots(ledger, known)
     if uncertain:  # it may have been dropped since: an edit that did not see that goes to the archive
-        over = tuple(sorted(fact.dot for fact in known if fact.kind == "put"))
-    fact = ledger.write(doc, "put", target, value={"raw": raw}, over=over, origin=_origin(raw))
+        over = _unseen(ledger, known, before.get(target))
+    fact = ledger.write(doc, "put", target, value={"raw": raw}, over=over)
     return _Standing(raw, doc, target, (fact.dot,))
+
+
+def _document_of(ledger: Ledger, block: TextBlock, docs: Sequence[str]) -> str:
+    """Of the documents that a file may have shown the one whose entry a block was, else the first."""
+    mark = block.id or block.derived()
+    known = (doc for doc in docs if mark in ledger.seen.of(doc, "entry") or _second_text(ledger, doc, mark))
+    return next(known, docs[0])
+
+
+def _was_said(ledger: Ledger, block: TextBlock, docs: Sequence[str]) -> bool:
+    """Whether a block that lost its id says what an entry of these documents ever said."""
+    puts = (
+        fact
+        for doc in docs
+        for facts in ledger.seen.of(doc, "entry").values()
+        for fact in facts
+        if fact.kind == "put" and fact.value
+    )
+    said = (block.instant, block.words)
+    return any(
+        (blocks.instant_of(raw), blocks.words_of(raw)) == said for raw in (each.value["raw"] for each in puts)
+    )
+
+
+def _unseen(ledger: Ledger, known: list[SyncFact], before: ShownBlock | None) -> tuple[Dot, ...]:
+    """What an edit replaces whose text is no longer shown: what the file showed, else all that went since."""
+    if before is not None:
+        return ledger.seen.closure(before.stands[0].dots)
+    there = {fact.dot for fact in shown_heads(ledger.seen, known)}
+    puts = [fact for fact in known if fact.kind == "put"]
+    return _standing_dots(ledger, [fact for fact in puts if fact.dot not in there] or puts)
+
+
+def _second_text(ledger: Ledger, doc: str, mark: str) -> SyncFact | None:
+    """The text that was shown under the id of a second text; the id says which that was."""
+    name, second, _ = mark.partition("~")
+    for target, facts in ledger.seen.of(doc, "entry").items() if second else ():
+        for fact in facts if target.partition("~")[0] == name else ():
+            said = fact.value if fact.kind == "put" else None
+            if said and sibling(target, ledger.signing.content(said["raw"])) == mark:
+                return fact
+    return None
+
+
+def _new_version(ledger: Ledger, found: _Match, was: SyncFact) -> _Standing:
+    """A second text of an entry that is no longer shown: it is what it was, or an edit of that."""
+    raw = blocks.sign(found.raw, id=was.target, contradicts="")
+    if blocks.unsigned(raw) == blocks.unsigned(was.value["raw"]):
+        return _Standing(found.raw, was.doc, was.target, (), exact=False)
+    over = ledger.seen.closure([was.dot])
+    fact = ledger.write(was.doc, "put", was.target, value={"raw": raw}, over=over)
+    return _Standing(raw, was.doc, was.target, (fact.dot,))
+
+
+def _doubt(ledger: Ledger, doc: str, target: str, raw: str) -> bool:
+    """Whether a text may be one that was purged: its entry was, and nobody knows what the file showed."""
+    facts = ledger.seen.of(doc, "entry").get(target, ())
+    purged = any(ledger.seen.is_gone(fact) for fact in facts)
+    if purged:
+        ledger.doubts.append((doc, target, raw))
+    return purged
 
 
 def _derived(ledger: Ledger, doc: str, found: _Match) -> str:
@@ -377,13 +533,11 @@ def _derived(ledger: Ledger, doc: str, found: _Match) -> str:
     return mark if number == 1 else f"{mark}-{number}"
 
 
-def _is_known(ledger: Ledger, doc: str, target: str, raw: str) -> bool:
-    """Whether a text is one that this entry ever had."""
-    wanted = blocks.content(raw)
-    facts = ledger.seen.of(doc, "entry").get(target, ())
-    return any(
-        fact.kind == "put" and fact.value and blocks.content(fact.value["raw"]) == wanted for fact in facts
-    )
+def _is_known(ledger: Ledger, doc: str, target: str, raw: str, *, version: bool = False) -> bool:
+    """Whether a text is one that this entry ever had; of a `version` the last line is the projection's."""
+    content = blocks.unsigned if version else ledger.signing.content
+    wanted, facts = content(raw), ledger.seen.of(doc, "entry").get(target, ())
+    return any(fact.kind == "put" and fact.value and content(fact.value["raw"]) == wanted for fact in facts)
 
 
 def _diff_marks(ledger: Ledger, stand: Stand, was: str, now: str, *, uncertain: bool) -> None:
@@ -408,20 +562,48 @@ def _diff_marks(ledger: Ledger, stand: Stand, was: str, now: str, *, uncertain: 
             ledger.write(stand.doc, "mark", each, value=there, over=over)
 
 
-def _origin(raw: str) -> str:
-    return blocks.parts(raw).get("origin", "user")[:120]
+def _with_pending_marks(ledger: Ledger, matches: list[_Match]) -> list[_Match]:
+    """Marks are the entry's: one set or lifted at one of its texts is there alone until files are written.
+
+    That the other texts in the file still say otherwise is no change of its own.
+    """
+    texts: dict[tuple[str, str], list[int]] = {}
+    said: dict[tuple[str, str], Mapping[str, str]] = {}
+    for place, (_, shown, _) in enumerate(matches):
+        if shown is not None and shown.conflict:
+            entry = shown.stands[0][:2]
+            texts.setdefault(entry, []).append(place)
+            said[entry] = blocks.parts(shown.raw)
+    for entry, places in texts.items():
+        for name in blocks.MARKS:
+            mark = said[entry].get(name, "")
+            found = {blocks.parts(matches[place].raw).get(name, "") for place in places}
+            for place in places if mark in found and _is_pending(ledger, *entry, name) else ():
+                block = matches[place].block
+                marked = block._replace(raw=blocks.sign(block.raw, **{name: mark}))
+                matches[place] = matches[place]._replace(block=marked)
+    return matches
+
+
+def _is_pending(ledger: Ledger, doc: str, target: str, name: str) -> bool:
+    begin = f"{target} {name}: "
+    told = (facts for mark, facts in ledger.seen.of(doc, "mark").items() if mark.startswith(begin))
+    return any(all(fact.dot in ledger.unshown for fact in heads(facts)) for facts in told)
 
 
 # ------------------------------------------------------------ which block is which
 
 
 def match(
-    shown: Sequence[ShownBlock], found: Sequence[TextBlock], *, sure: bool = True
+    shown: Sequence[ShownBlock],
+    found: Sequence[TextBlock],
+    is_old: Callable[[TextBlock], bool] | None = None,
 ) -> tuple[list[_Match], list[ShownBlock]]:
     """Find the shown block of each block of a file: by id, text, time, or place and likeness.
 
-    Two blocks with ids of their own are the same by their ids alone. Where it is not `sure` what a file
-    showed, time and likeness say nothing: others may have written at the same time.
+    Two blocks with ids of their own are the same by their ids alone. Where it is not sure what a file showed,
+    time and likeness say nothing: others may have written at the same time. Then `is_old` says of a block
+    whether its entry ever had this text.
     """
     left = dict(enumerate(shown))
     pairs: dict[int, int] = {}
@@ -430,14 +612,14 @@ def match(
         pairs[place] = number
         del left[number]
 
-    doubled = _by_id(found, left, take)
+    doubled = _by_id(found, left, take, is_old)
     found = [
         block._replace(raw=blocks.sign(block.raw, id="")) if place in doubled else block
         for place, block in enumerate(found)
     ]
     for place, number in _by(found, pairs, left, lambda block: block.words, _words):
         take(place, number)
-    if sure:
+    if is_old is None:
         known = {*pairs, *doubled}  # a copy is a new block, wherever it is put
         for place, number in _by(found, known, left, lambda block: block.instant, _instant, unique=True):
             take(place, number)
@@ -459,23 +641,62 @@ def _instant(shown: ShownBlock) -> str:
 
 
 def _by_id(
-    found: Sequence[TextBlock], left: dict[int, ShownBlock], take: Callable[[int, int], None]
+    found: Sequence[TextBlock],
+    left: dict[int, ShownBlock],
+    take: Callable[[int, int], None],
+    is_old: Callable[[TextBlock], bool] | None,
 ) -> set[int]:
     """Pair what has the same id; of a block that was copied the copies are returned."""
     marks: dict[str, list[int]] = {}
     for place, block in enumerate(found):
         if block.id:
             marks.setdefault(block.id, []).append(place)
-    numbers = {shown.id: number for number, shown in left.items()}
+    said = {_words(shown): shown.id for shown in left.values()}
+    every = _Ids(left, sure=is_old is None)
     doubled: set[int] = set()
-    for mark, places in marks.items():
-        number = numbers.get(mark)
-        same = [place for place in places if number is not None and found[place].raw == left[number].raw]
-        keeper = (same or places)[0]
+    for mark in sorted(marks, key=every.rank):
+        places = marks[mark]
+        number = every.find(mark, {found[place].words for place in places})
+        content = blocks.content(left[number].raw) if number is not None else ""
+        same = [place for place in places if blocks.content(found[place].raw) == content]
+        words = _words(left[number]) if number is not None else None
+        like = [place for place in places if found[place].words == words]  # signed otherwise since
+        # What stands as another block, too, is a copy that was written down already.
+        own = [place for place in places if said.get(found[place].words, mark) == mark]
+        old = [place for place in places if len(places) > 1 and is_old is not None and is_old(found[place])]
+        keeper = (same or like or old or own or places)[0]
         doubled.update(place for place in places if place != keeper)
         if number is not None:
             take(keeper, number)
     return doubled
+
+
+class _Ids:
+    """Shown blocks by their ids, also where another text of an entry has become its first one since."""
+
+    def __init__(self, left: Mapping[int, ShownBlock], *, sure: bool) -> None:
+        self.left, self.sure = left, sure
+        self.exact = {shown.id: number for number, shown in left.items()}
+        self.second = {shown.second: number for number, shown in left.items()}
+        self.texts: dict[str, list[int]] = {}
+        for number, shown in left.items():
+            self.texts.setdefault(shown.stands[0].target, []).append(number)
+
+    def rank(self, mark: str) -> int:
+        """The id of a second text says which it was, until that is edited: then it is one of those left."""
+        if "~" not in mark:
+            return 1
+        return 0 if mark in self.exact or mark in self.second else 2
+
+    def find(self, mark: str, words: Collection[str]) -> int | None:
+        """The block that had an id; one of several texts is known by its words, else the newest is it."""
+        exact, texts = self.exact.get(mark), self.texts.get(mark.partition("~")[0], [])
+        same = [number for number in texts if number in self.left and _words(self.left[number]) in words]
+        if "~" in mark:
+            listed = [exact, self.second.get(mark), *same, *(reversed(texts) if self.sure else ())]
+        else:
+            listed = [*(same if exact not in same else ()), exact, *reversed(texts)]
+        return next((number for number in listed if number in self.left), None)
 
 
 def _by(
@@ -544,25 +765,30 @@ def _make_exact(
 ) -> None:
     """What facts do not say yet of how a file looks: a block's very bytes, the order, and the layout."""
     docs = base.docs if base is not None else (doc,)
-    now = show(ledger.seen, docs, ledger.trust)
+    now, before = show(ledger.seen, docs, ledger.signing), len(ledger.made)
     shown = {dot: each for each in now.blocks for dot in each.dots}
     for each in standing:
         there = next((shown[dot] for dot in each.dots if dot in shown), None)
-        if each.exact and there is not None and not there.conflict and there.raw != each.raw:
+        if not each.exact or there is None or there.conflict:
+            continue
+        if there.raw != each.raw if ledger.signing.exact else _differ(ledger, there.raw, each.raw):
             over = ledger.seen.closure(each.dots)
-            fact = ledger.write(
-                each.doc, "put", each.target, value={"raw": each.raw}, over=over, origin=_origin(each.raw)
-            )
+            fact = ledger.write(each.doc, "put", each.target, value={"raw": each.raw}, over=over)
             each.dots = (fact.dot,)
-    now = show(ledger.seen, docs, ledger.trust)
-    shown = {dot: each for each in now.blocks for dot in each.dots}
+    if len(ledger.made) > before:
+        now = show(ledger.seen, docs, ledger.signing)
+        shown = {dot: each for each in now.blocks for dot in each.dots}
     ordered = [shown[each.dots[0]] for each in standing if each.dots and each.dots[0] in shown]
-    if [each.id for each in ordered] != [each.id for each in now.blocks]:
+    if [each.key[:3] for each in ordered] != [each.key[:3] for each in now.blocks]:
         _put_in_order(ledger, ordered)
-        now = show(ledger.seen, docs, ledger.trust)
+        now = show(ledger.seen, docs, ledger.signing)
     if now.text != blocks.join(page) and not _is_laid_out(now, page):
         marks: dict[int | str, str] = {place: each.id for place, each in enumerate(ordered)}
         _lay_out(ledger, doc, page, marks)
+
+
+def _differ(ledger: Ledger, one: str, other: str) -> bool:
+    return ledger.signing.content(one) != ledger.signing.content(other)
 
 
 def _is_laid_out(now: Shows, page: CutText) -> bool:

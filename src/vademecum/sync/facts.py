@@ -23,7 +23,7 @@ import hashlib
 import hmac
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
@@ -110,6 +110,7 @@ class SyncFact:
     door: str = ""
     seal: str = ""
     purged: str = ""
+    _hash: str = field(default="", init=False, repr=False, compare=False)  # once it was asked for
 
     @property
     def dot(self) -> Dot:
@@ -129,7 +130,15 @@ class SyncFact:
     @property
     def hash(self) -> str:
         """What stands for it in chains; a purged fact keeps the one it had."""
-        return self.purged or hashlib.sha256(_render(self, hashed=True)).hexdigest()
+        if not self._hash:
+            found = self.purged or hashlib.sha256(_render(self, hashed=True)).hexdigest()
+            object.__setattr__(self, "_hash", found)
+        return self._hash
+
+
+_NAMES = frozenset(SyncFact.__slots__) - {"_hash"}
+_WANTED = _NAMES - set(_OUTSIDE)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def render(fact: SyncFact) -> bytes:
@@ -137,25 +146,38 @@ def render(fact: SyncFact) -> bytes:
     return _render(fact, hashed=False)
 
 
+def read_known(line: bytes) -> SyncFact:
+    """A line that was parsed before as the very fact it was."""
+    given = json.loads(line.decode())
+    for name in ("over", "kills"):
+        given[name] = tuple([read_dot(each) for each in given[name]])
+    return SyncFact(**given)
+
+
+def is_stream(name: str) -> bool:
+    """Whether a stream can have that name."""
+    return _STREAM.fullmatch(name) is not None
+
+
 def parse(line: bytes | str) -> SyncFact:
     """A line as the fact it is; anything else is malformed."""
     if len(line) > LARGEST_LINE:
         raise Malformed("a fact is longer than 4 MiB")
     try:
-        given = json.loads(line)
+        given = json.loads(line if isinstance(line, str) else line.decode())
     except (ValueError, RecursionError) as error:
         raise Malformed("a fact is not JSON") from error
     if not isinstance(given, dict):
         raise Malformed("a fact is not a JSON object")
-    wanted = set(SyncFact.__slots__)
-    if unknown := set(given) - wanted:
+    if unknown := given.keys() - _NAMES:
         raise Malformed(f"a fact has {len(unknown)} names that this version does not know")
-    if missing := wanted - set(given) - set(_OUTSIDE):
+    if missing := _WANTED - given.keys():
         raise Malformed(f"a fact has no `{min(missing)}`")
     try:
-        dots = {name: tuple(_dot(each) for each in given[name]) for name in ("over", "kills")}
-        fact = SyncFact(**(given | dots))
-        _check_shape(fact)
+        for name in ("over", "kills"):
+            given[name] = tuple([read_dot(each) for each in given[name]])
+        fact = SyncFact(**given)
+        _check_shape(fact, size=len(line))
         fact.hash  # noqa: B018  (a text that cannot be UTF-8 is found here)
     except (TypeError, ValueError) as error:
         raise Malformed("a fact has a value of the wrong type") from error
@@ -188,14 +210,30 @@ def blank(fact: SyncFact) -> SyncFact:
     return fact if fact.purged else replace(fact, value=None, purged=fact.hash, target=_blank_target(fact))
 
 
+_EMPTY = "front"  # of the key without a name, which no frontmatter has
+
+
+def withdraw(fact: SyncFact) -> SyncFact:
+    """An empty fact in the place of one that a hub refused: it says nothing, and the chain goes on."""
+    empty = replace(fact, kind=_EMPTY, target="", over=(), kills=(), value=None, origin="", door="")
+    return replace(empty, purged=fact.hash)
+
+
+def is_withdrawn(fact: SyncFact) -> bool:
+    """Whether a fact says nothing at all, so that anybody who may write may leave it."""
+    return bool(fact.purged) and (fact.kind, fact.target, fact.over) == (_EMPTY, "", ())
+
+
 def seal(fact: SyncFact, key: bytes) -> SyncFact:
     """The fact with the proof that whoever made it has the workspace's key."""
-    return replace(fact, seal=hmac.new(key, fact.hash.encode(), "sha256").hexdigest())
+    sealed = replace(fact, seal=hmac.digest(key, fact.hash.encode(), "sha256").hex())
+    object.__setattr__(sealed, "_hash", fact.hash)  # of which a seal is no part
+    return sealed
 
 
 def is_sealed(fact: SyncFact, key: bytes) -> bool:
     """Whether whoever made the fact had the workspace's key."""
-    return hmac.compare_digest(hmac.new(key, fact.hash.encode(), "sha256").hexdigest(), fact.seal)
+    return hmac.compare_digest(hmac.digest(key, fact.hash.encode(), "sha256").hex(), fact.seal)
 
 
 def join(*sets: Mapping[Dot, SyncFact]) -> dict[Dot, SyncFact]:
@@ -214,29 +252,44 @@ def join(*sets: Mapping[Dot, SyncFact]) -> dict[Dot, SyncFact]:
 def heads(facts: Iterable[SyncFact]) -> list[SyncFact]:
     """Of the facts of one register those that no other replaces, oldest first."""
     listed = list(facts)
+    if len(listed) < 2:
+        return listed
     replaced = {dot for fact in listed for dot in fact.over}
     return sorted((fact for fact in listed if fact.dot not in replaced), key=lambda fact: fact.order)
 
 
 def _render(fact: SyncFact, *, hashed: bool) -> bytes:
-    shown: dict[str, Any] = {name: getattr(fact, name) for name in SyncFact.__slots__}
-    shown |= {name: [str(dot) for dot in shown[name]] for name in ("over", "kills")}
-    for name in _OUTSIDE:
-        if hashed or not shown[name]:
-            del shown[name]
-    return json.dumps(
-        shown, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    ).encode()
+    shown = {
+        "stream": fact.stream,
+        "replica": fact.replica,
+        "n": fact.n,
+        "prev": fact.prev,
+        "lam": fact.lam,
+        "doc": fact.doc,
+        "kind": fact.kind,
+        "target": fact.target,
+        "over": [f"{replica}:{n}" for replica, n in fact.over],
+        "kills": [f"{replica}:{n}" for replica, n in fact.kills],
+        "value": fact.value,
+        "origin": fact.origin,
+        "door": fact.door,
+    }
+    if not hashed and fact.seal:
+        shown["seal"] = fact.seal
+    if not hashed and fact.purged:
+        shown["purged"] = fact.purged
+    return _ENCODER.encode(shown).encode()
 
 
-def _dot(text: Any) -> Dot:
+def read_dot(text: Any) -> Dot:
+    """A dot as it is written; ValueError or TypeError for anything else."""
     found = _DOT.fullmatch(text)
     if found is None:
         raise ValueError("no dot")
     return Dot(found[1], int(found[2]))
 
 
-def _check_shape(fact: SyncFact) -> None:
+def _check_shape(fact: SyncFact, *, size: int) -> None:
     """Refuse what no version of ours writes; whatever raises TypeError here is of the wrong type as well."""
     words = (
         (_STREAM, fact.stream, "stream"),
@@ -258,7 +311,7 @@ def _check_shape(fact: SyncFact) -> None:
     if any(word and not _HASH.fullmatch(word) for word in (fact.seal, fact.purged)):
         raise Malformed("a fact has a `seal` or `purged` that is none")
     _check_dots(fact)
-    _check_value(fact)
+    _check_value(fact, size)
 
 
 def _check_dots(fact: SyncFact) -> None:
@@ -273,7 +326,7 @@ def _check_dots(fact: SyncFact) -> None:
         raise Malformed("a fact removes what its kind cannot")
 
 
-def _check_value(fact: SyncFact) -> None:
+def _check_value(fact: SyncFact, size: int) -> None:
     value, kind = fact.value, fact.kind
     if not isinstance(fact.target, str) or len(fact.target) > LARGEST_VALUE:
         raise Malformed("a fact has a `target` that is none")
@@ -283,7 +336,9 @@ def _check_value(fact: SyncFact) -> None:
         return
     if kind in ("put", "drop", "pos") and not _ENTRY.fullmatch(fact.target):
         raise Malformed(f"a {kind} names no entry")
-    if not _FITS.get(kind, _fits_anything)(value) or len(json.dumps(value)) > 6 * LARGEST_VALUE:
+    # A character is at most twelve in JSON without others than ASCII: a short line has no long value.
+    large = 2 * size > LARGEST_VALUE and len(json.dumps(value)) > 6 * LARGEST_VALUE
+    if large or not _FITS.get(kind, _fits_anything)(value):
         raise Malformed(f"a {kind} has a value that does not fit")
 
 

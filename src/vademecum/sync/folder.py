@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, Refused, StorageFailed, UsageError
-from vademecum.store import files
+from vademecum.store import files, hub_rules
 from vademecum.sync import facts as fact_rules
+from vademecum.sync import purges
+from vademecum.sync.facts import PURGE
 from vademecum.sync.log import DiskLog, HomeFiles
 from vademecum.sync.membership import FOLDER, KEY, SHARED, new_key, read_key
 from vademecum.sync.place import Forked, SyncStream
@@ -25,13 +27,14 @@ from vademecum.text import names
 from vademecum.types import Finding, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
-    from vademecum.store.home import Home
-    from vademecum.sync.facts import SyncFact
+    from vademecum.store import Home
+    from vademecum.sync.facts import Dot, SyncFact
     from vademecum.sync.place import Synced
+    from vademecum.sync.window import OwnFacts
 
 TOP, TOLD = "vade-sync", "workspace.json"
 SYNCED = (Scope.GLOBAL, Scope.PROJECT, Scope.AGENT)  # a session is over soon; federated memory is a machine's
@@ -58,35 +61,63 @@ class FolderTransport:
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
         """Facts that are not known, each replica's in their order, as far as they are whole."""
-        for replica, facts in self._read(stream).items():
+        for replica, facts in self._read(stream, known).items():
             yield from (fact for fact in facts if fact.n > known.get(replica, 0))
 
     def last(self, stream: str, replica: str) -> int:
         """How many facts of a replica lie there."""
-        return len(self._read(stream).get(replica, []))
+        facts = self._read(stream, {replica: 1 << 60}, only=replica).get(replica)
+        return facts[-1].n if facts else 0
 
-    def push(self, stream: str, facts: Sequence[SyncFact]) -> None:
+    def push(self, stream: str, facts: OwnFacts) -> None:
         """Leave this home's facts; a file that has them already is not touched."""
-        mine: dict[str, list[SyncFact]] = {}
-        for fact in facts:
-            mine.setdefault(fact.replica, []).append(fact)
-        there = self._read(stream)
         with files.Disk(self.path).open(TOP, quote(stream, safe=""), create=True) as folder:
-            for replica, listed in mine.items():
-                known = there.get(replica, [])
-                if any(a.hash != b.hash for a, b in zip(known, listed, strict=False)):
-                    raise Forked(f"{self.path} has other facts of this home", hint="sync again")
-                if len(known) >= len(listed):
-                    continue
+            for replica, listed in facts.places.items():
                 for first in range(0, len(listed), _SEGMENT):
-                    part = listed[first : first + _SEGMENT]
-                    if first + len(part) > len(known):
-                        content = b"".join(fact_rules.render(fact) + b"\n" for fact in part)
-                        _put(folder, f"{replica}.{first + 1:012d}.jsonl", content)
+                    lines = facts.rendered(replica, first, first + _SEGMENT)
+                    content = b"".join(line + b"\n" for line in lines)
+                    name = f"{replica}.{first + 1:012d}.jsonl"
+                    there = folder.read(name, largest=_LARGEST) or b""
+                    if there != content:
+                        # What it has already and more: the rest need not be read to be added.
+                        whole = content.startswith(there)
+                        merged = content if whole else self._merged(there, content)
+                        if merged != there:
+                            _put(folder, name, merged)
 
-    def _read(self, stream: str) -> dict[str, list[SyncFact]]:
-        """All facts of all replicas that follow on each other from the first."""
-        segments: dict[str, dict[int, bytes]] = {}
+    def let_go(self, stream: str, replicas: Collection[str], purged: Collection[Dot]) -> None:
+        """Take the content of these facts away from the files of some replicas, whoever wrote them.
+
+        Of each fact one line can be left of it, so whoever else does it writes the same.
+        """
+        with files.Disk(self.path).open(TOP, quote(stream, safe=""), create=True) as folder:
+            for name in folder.names():
+                match = _FILE.fullmatch(name)
+                if match is None or match[1] not in replicas:
+                    continue
+                there = folder.read(name, largest=_LARGEST) or b""
+                listed = list(_following({1: there}, named=False))
+                if any(fact.dot in purged and not fact.purged for fact in listed):
+                    left = (fact_rules.blank(fact) if fact.dot in purged else fact for fact in listed)
+                    _put(folder, name, b"".join(fact_rules.render(fact) + b"\n" for fact in left))
+
+    def _merged(self, there: bytes, content: bytes) -> bytes:
+        """A file of ours with all that it lacks, without what was purged; it may have been cut short.
+
+        It may also have more than we know: a copy of this home sent it.
+        """
+        known, listed = list(_following({1: there}, named=False)), list(_following({1: content}, named=False))
+        if any(a.hash != b.hash for a, b in zip(known, listed, strict=False)):
+            raise Forked(f"{self.path} has other facts of this home", hint="sync again")
+        purged = any(b.purged and not a.purged for a, b in zip(known, listed, strict=False))
+        if len(known) >= len(listed) and not purged:
+            return there
+        both = (*listed, *known[len(listed) :])
+        return b"".join(fact_rules.render(fact) + b"\n" for fact in both)
+
+    def _read(self, stream: str, known: Mapping[str, int], only: str = "") -> dict[str, list[SyncFact]]:
+        """The facts of all replicas that follow on each other, from the file on where they are not known."""
+        names: dict[str, dict[int, str]] = {}
         try:
             with files.Disk(self.path).open(TOP, quote(stream, safe="")) as folder:
                 for name in folder.names():
@@ -94,20 +125,33 @@ class FolderTransport:
                     if match is None:
                         if not name.startswith(".") and name not in self.strange:
                             self.strange.append(name)
-                        continue
-                    with contextlib.suppress(OutsideMemory):
-                        content = folder.read(name, largest=_LARGEST)
-                        segments.setdefault(match[1], {})[int(match[2])] = content or b""
+                    elif only in ("", match[1]):
+                        names.setdefault(match[1], {})[int(match[2])] = name
+                return {
+                    replica: list(_following(_contents(folder, listed, known.get(replica, 0))))
+                    for replica, listed in names.items()
+                }
         except FileNotFoundError:
             return {}
-        return {replica: list(_following(parts)) for replica, parts in segments.items()}
+
+
+def _contents(folder: files.DiskFolder, named: Mapping[int, str], known: int) -> dict[int, bytes]:
+    """The files of one replica from the one on that has the first unknown fact; none until that is there."""
+    start = max((first for first in named if first <= known + 1), default=0)
+    found: dict[int, bytes] = {}
+    for first in sorted(named):
+        if first >= start > 0:
+            with contextlib.suppress(OutsideMemory):
+                found[first] = folder.read(named[first], largest=_LARGEST) or b""
+    return found
 
 
 def _put(folder: files.DiskFolder, name: str, content: bytes) -> None:
     folder.update(name, lambda _: content)
 
 
-def _following(parts: Mapping[int, bytes]) -> Iterator[SyncFact]:
+def _following(parts: Mapping[int, bytes], *, named: bool = True) -> Iterator[SyncFact]:
+    """The facts of files as far as they follow on each other; those that are `named` say which is first."""
     last: SyncFact | None = None
     for first in sorted(parts):
         for line in parts[first].split(b"\n")[:-1]:
@@ -115,7 +159,7 @@ def _following(parts: Mapping[int, bytes]) -> Iterator[SyncFact]:
                 fact = fact_rules.parse(line)
             except Malformed:
                 return
-            if not fact_rules.follows(fact, last):
+            if not (fact_rules.follows(fact, last) if last else fact.n == first or not named):
                 return
             last = fact
             yield fact
@@ -177,7 +221,10 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
                 )
     with home.disk(FOLDER, SHARED, create=True) as folder:
         folder.update(KEY, lambda _: key.encode() + b"\n")
-        kept = {"path": str(top), "workspace": told["workspace"]}
+        before = hub_rules.load(folder.read(TOLD))
+        same = before.get("workspace") == told["workspace"] and before.get("began") is True
+        # Who began the folder is the one machine that archives old records by itself.
+        kept = {"path": str(top), "workspace": told["workspace"], "began": made or same}
         folder.update(TOLD, lambda _: json.dumps(kept, indent=1).encode() + b"\n")
     return FolderSync(top, str(told["workspace"]), key), made
 
@@ -198,9 +245,21 @@ def count_unsent(home: Home, joined: FolderSync) -> int:
     for name in home.names(FOLDER, SHARED, joined.workspace):
         with home.disk(FOLDER, SHARED, joined.workspace, name) as folder:
             log = DiskLog(folder)
-        own = sum(each.own and each.fact.replica == log.replica for each in log.read())
-        waiting += max(0, own - shared.last(unquote(name), log.replica))
+        own = log.tail().own_facts().places.get(log.replica, [])
+        waiting += max(0, len(own) - shared.last(unquote(name), log.replica))
     return waiting
+
+
+def count_purged(home: Home, joined: FolderSync) -> dict[str, tuple[int, int]]:
+    """Of each place with purges on how many machines of how many the least known one was carried out."""
+    found = {}
+    for name in home.names(FOLDER, SHARED, joined.workspace):
+        with home.disk(FOLDER, SHARED, joined.workspace, name) as folder:
+            log = DiskLog(folder)
+            own = {log.replica, *log.tail().own}
+            if listed := purges.reach((each.fact for each in log.read()), own):
+                found[unquote(name)] = min(listed)
+    return found
 
 
 def leave_folder(home: Home) -> FolderSync:
@@ -218,6 +277,7 @@ class PlaceSynced:
     stream: str
     done: Synced
     findings: tuple[Finding, ...]
+    news: tuple[str, ...] = ()  # of a team's members
 
 
 def sync_folder(
@@ -236,7 +296,7 @@ def sync_folder(
     every = sorted({*places(home), *filter(None, map(place_of, shared.streams()))}, key=str)
     found = []
     for place in every:
-        kept = HomeFiles(home, home.shelf(place), actor, now)
+        kept = HomeFiles(home, home.shelf(place), actor, now, aside=(FOLDER, SHARED, "held"))
         found.append(_sync_place(joined, shared, kept, deletions))
     return found, shared.strange
 
@@ -250,8 +310,7 @@ def _sync_place(
         home.disk(FOLDER, SHARED, joined.workspace, quote(name, safe=""), create=True) as folder,
     ):
         log = DiskLog(folder)
-        own = max((each.fact.n for each in log.read() if each.fact.replica == log.replica), default=0)
-        if shared.last(name, log.replica) > own:
+        if shared.last(name, log.replica) > log.last():
             log.renew()  # a later state of this home was here before it was brought back, or a copy of it is
         stream = SyncStream(
             name,
@@ -260,24 +319,31 @@ def _sync_place(
             shared,
             accept=lambda fact: fact_rules.is_sealed(fact, key),
             make=lambda fact: fact_rules.seal(fact, key),
+            acks=True,
         )
         try:
             done = stream.sync(deletions=deletions)
         except Forked:
             log.begin_anew()
             done = stream.sync(deletions=deletions)
+        former = log.former() if log.of_kind(PURGE) else ()
+        if former:  # nobody else would take it from the files of a name that is used no longer
+            shared.let_go(name, former, {each.fact.dot for each in log.read() if each.fact.purged})
+        kept.keep_notices(done.notices)
         return PlaceSynced(name, done, tuple(kept.findings))
 
 
-def places(home: Home) -> list[Place]:
-    """The places of a home that are synced."""
+def places(home: Home, *below: str) -> list[Place]:
+    """The places that are synced, of a home or of the folder of a team in it."""
     found = []
     for scope in SYNCED:
         if not scope.rule.owner:
-            found += [Place(scope)] if home.names("memory", str(scope)) else []
+            found += [Place(scope)] if home.names("memory", *below, str(scope)) else []
         else:
             found += [
-                Place(scope, owner) for owner in home.names("memory", str(scope)) if not owner.startswith(".")
+                Place(scope, owner)
+                for owner in home.names("memory", *below, str(scope))
+                if not owner.startswith(".")
             ]
     return found
 

@@ -1,28 +1,52 @@
 """A home's places in hubs: the address, the token, and the key of a personal workspace, which no hub sees.
 
-`hub/<workspace>/` holds `workspace.json`, `token` and `key`. No backup takes the last two.
+`hub/<workspace>/` holds `workspace.json`, `token` and `key`. No backup takes the last two. The rules in
+`workspace.json` are this home's own: no hub sets them, and joining again keeps them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, Refused, UsageError
+from vademecum.store.teams import LEFT
 from vademecum.sync import facts as fact_rules
 from vademecum.sync.remote import HubClient, check_address
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from vademecum.store import Home
     from vademecum.store.files import DiskFolder
-    from vademecum.store.home import Home
 
 FOLDER, TOKEN, KEY, TOLD, REPLICA = "hub", "token", "key", "workspace.json", "replica"
+LOGGED = "members.json"  # the last line of the hub's log of members that this home has seen
 SHARED = "folder"  # where `folder.py` keeps what it knows of a shared folder
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 _KEY_LENGTH = 26
+_NAMES = ("workspace", "name", "kind", "member", "role")
+_ID, _MEMBER = re.compile(r"[0-9a-f-]{1,64}"), re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+PRIVATE, TEAM = "private", "team"  # where new records of a project go
+ROLES = ("reader", "writer", "editor", "owner")
+VOUCHING = ("editor", "owner")  # the roles whose verification counts for others
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRules:
+    """What the person of this home decided about a workspace."""
+
+    inject_from: tuple[str, ...] = ()  # members whose verified texts agents here are given
+    write: str = PRIVATE
+    care: bool | None = None  # whether this machine archives by itself there; None as the kind has it
+    known: tuple[str, ...] = ()  # members who may verify and of whom the person was told, as `name id`
+    more: Mapping[str, Any] = field(default_factory=dict)  # what a later version wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +60,13 @@ class Membership:
     member: str
     role: str
     replica: str
+    rules: LocalRules = LocalRules()
+    agent: bool = False  # whether its token is an agent's, which can only add and propose
+
+    @property
+    def may_care(self) -> bool:
+        """Whether this machine may archive by itself there: one's own workspace unless told otherwise."""
+        return self.kind == "personal" and self.rules.care is not False
 
 
 def new_key() -> str:
@@ -77,14 +108,33 @@ def join_hub(home: Home, url: str, code: str, *, label: str = "") -> Membership:
         told = client.ask("POST", "/v1/join", body).json()
     finally:
         client.close()
-    names = ("workspace", "name", "kind", "member", "role")
-    joined = Membership(url=address, replica=replica, **{name: str(told[name]) for name in names})
-    if not set(joined.workspace) <= set("0123456789abcdef-"):
+    said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
+    return _keep(home, Membership(url=address, replica=replica, **said), str(told["token"]))
+
+
+def join_with_token(home: Home, url: str, token: str) -> Membership:
+    """Enter a workspace with a token that somebody made there, such as an agent's."""
+    home.check_format()
+    address = check_address(url)
+    client = HubClient(address, token)
+    try:
+        told = client.ask("GET", "/v1/me").json()
+    finally:
+        client.close()
+    said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
+    agent = "person" not in (told.get("scopes") or ())
+    return _keep(home, Membership(url=address, replica=replica_of(home), agent=agent, **said), token)
+
+
+def _keep(home: Home, joined: Membership, token: str) -> Membership:
+    # What a hub calls us stands in our files: a name with more in it than a name could be taken for a text.
+    fits = _ID.fullmatch(joined.workspace) and _MEMBER.fullmatch(joined.member) and joined.name.isprintable()
+    if not fits or joined.kind not in ("personal", TEAM) or joined.role not in ROLES:
         raise Malformed("the hub's answer names no workspace", hint="check the hub's address")
     with home.disk(FOLDER, joined.workspace, create=True) as folder:
-        folder.update(TOKEN, lambda _: str(told["token"]).encode() + b"\n")
-        folder.update(TOLD, lambda _: json.dumps(asdict(joined), indent=1).encode() + b"\n")
-    return joined
+        folder.update(TOKEN, lambda _: token.encode() + b"\n")
+        folder.update(TOLD, lambda current: _render(joined, current))
+    return find_membership(home, joined.workspace)
 
 
 def list_memberships(home: Home) -> list[Membership]:
@@ -97,14 +147,96 @@ def list_memberships(home: Home) -> list[Membership]:
         return []
     for name in names:
         with contextlib.suppress(NotADirectoryError, FileNotFoundError), home.disk(FOLDER, name) as folder:
-            found.append(_read(folder, name))
+            if folder.stat(TOLD) is not None or folder.stat(LEFT) is None:
+                found.append(_read(folder, name))
     return found
+
+
+def keep_rules(home: Home, joined: Membership, rules: LocalRules) -> Membership:
+    """Keep other rules of this home's own for a workspace."""
+    changed = replace(joined, rules=rules)
+    with home.disk(FOLDER, joined.workspace) as folder:
+        folder.update(TOLD, lambda current: _render(changed, current, rules=rules))
+    return changed
+
+
+def keep_standing(home: Home, joined: Membership, told: Mapping[str, Any]) -> Membership:
+    """Keep the role that the hub gives this member now, and whether the token is an agent's."""
+    role, scopes = told.get("role"), told.get("scopes")
+    agent = "person" not in scopes if isinstance(scopes, list) else joined.agent
+    changed = replace(joined, role=str(role) if role in ROLES else joined.role, agent=agent)
+    if changed == joined:
+        return joined
+    with home.disk(FOLDER, joined.workspace) as folder:
+        folder.update(TOLD, lambda current: _render(changed, current))
+    return changed
+
+
+def check_inject_from(names: Iterable[str], members: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The members whose verified texts are given to agents here; only who may verify can be one."""
+    listed = tuple(dict.fromkeys(names))
+    able = {str(each["name"]) for each in members if each["role"] in VOUCHING}
+    if wrong := [name for name in listed if name not in able]:
+        known = ", ".join(sorted(able)) or "nobody"
+        raise UsageError(
+            f"{wrong[0]} is not an editor or owner of this workspace",
+            hint=f"these are: {known}; set it with `vade hub rules --inject-from NAME`",
+        )
+    return listed
+
+
+def identify_vouching(members: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The members who may verify, each by name and id: who comes later under an old name is another."""
+    return tuple(sorted(f"{each['name']} {each['member']}" for each in members if each["role"] in VOUCHING))
+
+
+def check_team(joined: Membership) -> None:
+    """Refuse what only a team's workspace has."""
+    if joined.kind != TEAM:
+        raise UsageError(f"{joined.name} is a personal workspace: all of it is yours")
+
+
+def check_personal(joined: Membership) -> None:
+    """Refuse what only a personal workspace has."""
+    if joined.kind == TEAM:
+        raise UsageError(f"{joined.name} is a team's: nothing of it is archived unless somebody asks for it")
+
+
+def _render(joined: Membership, current: bytes | None, *, rules: LocalRules | None = None) -> bytes:
+    """The file of a workspace; what this version does not know in it stays, and so do rules."""
+    try:
+        there = json.loads(current or b"{}")
+    except ValueError:
+        there = {}
+    there = there if isinstance(there, dict) else {}
+    kept = there.get("rules", {})
+    told = {each.name: getattr(joined, each.name) for each in fields(Membership) if each.name != "rules"}
+    if rules is not None:
+        own = asdict(rules)
+        kept = {**own.pop("more"), **own}
+    return json.dumps({**there, **told, "rules": kept}, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def read_rules(given: object) -> LocalRules:
+    """Rules as a file has them; what cannot be read trusts nobody."""
+    told = dict(given) if isinstance(given, dict) else {}
+    named = {name: told.pop(name, None) for name in ("inject_from", "write", "care", "known")}
+    lists = {
+        name: tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+        for name, value in named.items()
+        if name in ("inject_from", "known")
+    }
+    care = named["care"] if isinstance(named["care"], bool) else None
+    return LocalRules(write=TEAM if named["write"] == TEAM else PRIVATE, care=care, more=told, **lists)
 
 
 def _read(folder: DiskFolder, name: str) -> Membership:
     try:
-        return Membership(**json.loads(folder.read(TOLD) or b""))
-    except (ValueError, TypeError) as error:
+        told = json.loads(folder.read(TOLD) or b"")
+        named = {each: told[each] for each in ("url", *_NAMES, "replica")}
+        agent = told.get("agent") is True
+        return Membership(**named, rules=read_rules(told.get("rules")), agent=agent)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Malformed(
             f"hub/{name}/{TOLD} cannot be read", hint="join again with `vade hub join`"
         ) from error
@@ -117,19 +249,43 @@ def find_membership(home: Home, name: str = "", *, kind: str = "") -> Membership
         what = f"no {kind} workspace of a hub" if kind else "no hub"
         raise NotFound(f"this home has joined {what}", hint="join one with `vade hub join URL`")
     meant = [each for each in joined if not name or name in (each.name, each.workspace)]
+    known = ", ".join(sorted(each.name for each in joined))
+    if name and not meant:
+        raise UsageError(f"this home has not joined a workspace {name}", hint=f"it has joined {known}")
     if len(meant) != 1:
-        known = ", ".join(sorted(each.name for each in joined))
         raise UsageError(
             f"which workspace is meant is not clear: {known}", hint="name one with `--workspace`"
         )
     return meant[0]
 
 
-def client_of(home: Home, joined: Membership, *, patience: float = 60) -> HubClient:
+def client_of(home: Home, joined: Membership, *, patience: float = 60, seconds: float = 30) -> HubClient:
     """A client with this home's token."""
     with home.disk(FOLDER, joined.workspace) as folder:
         token = (folder.read(TOKEN) or b"").decode("ascii", "replace").strip()
-    return HubClient(joined.url, token, patience=patience)
+    return HubClient(joined.url, token, patience=patience, seconds=seconds)
+
+
+def check_log(home: Home, joined: Membership, client: HubClient) -> str:
+    """What is wrong with the hub's log of who let whom in; nothing if it goes on from what was seen before.
+
+    Owners alone may read it. Whoever can write to the database can cut its end off, and make a chain anew:
+    the hash of the last line that was seen is kept here, where they cannot reach it.
+    """
+    if joined.role != "owner" or joined.agent:
+        return ""
+    with home.disk(FOLDER, joined.workspace) as folder:
+        try:
+            seq, head = json.loads(folder.read(LOGGED) or b"null") or (0, "")
+        except (ValueError, TypeError):
+            seq, head = 0, ""
+        told = client.ask("GET", f"/v1/audit?seq={int(seq)}&head={head}").json()
+        if not told["whole"]:
+            at = told.get("broken") or "one of its lines"
+            return f"somebody altered the hub's log of members (line {at}): tell whoever runs the hub"
+        if "seq" in told:  # an older hub does not say it
+            folder.update(LOGGED, lambda _: json.dumps([told["seq"], told["head"]]).encode())
+    return ""
 
 
 def key_of(home: Home, joined: Membership) -> bytes | None:
@@ -147,10 +303,20 @@ def keep_key(home: Home, joined: Membership, key: str) -> None:
     sealed = _any_fact(home, joined)
     if sealed is not None and not fact_rules.is_sealed(sealed, key.encode()):
         raise Refused(
-            "this is not the key of that workspace", hint="type the one that the first machine showed"
+            "this is not the key of that workspace",
+            hint=f"join again with the one that the first machine showed: `vade hub join {joined.url}`",
         )
     with home.disk(FOLDER, joined.workspace, create=True) as folder:
         folder.update(KEY, lambda _: key.encode() + b"\n")
+
+
+def find_keyless(home: Home, url: str) -> Membership | None:
+    """The personal workspace of a hub that was joined here with a wrong key: no new code is needed."""
+    address = check_address(url)
+    for each in list_memberships(home):
+        if each.kind == "personal" and each.url == address and key_of(home, each) is None:
+            return each
+    return None
 
 
 def is_empty(home: Home, joined: Membership) -> bool:

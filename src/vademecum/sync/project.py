@@ -13,14 +13,14 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
-from vademecum.store import frontmatter, journal, pinned, records
+from vademecum.store import decisions, frontmatter, journal, pinned, records
 from vademecum.sync import blocks
 from vademecum.sync.facts import PURGE, Dot, SyncFact, heads
 from vademecum.text import names
-from vademecum.types import UNDATED, Origin
+from vademecum.types import UNDATED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 # Lists of the frontmatter that are sets, and the kinds of their facts.
 LISTS = {"tags": "tag", "related": "related", "sources": "source", "examples": "example", "aliases": "alias"}
@@ -45,13 +45,14 @@ class FactSet:
 
     def add(self, fact: SyncFact) -> None:
         """Take in a fact; one that is known already changes nothing."""
-        if fact.dot in self.facts:
+        dot = fact.dot
+        if dot in self.facts:
             return
-        self.facts[fact.dot] = fact
+        self.facts[dot] = fact
         doc, group, target = fact.register
         self.docs.setdefault(doc, {}).setdefault(group, {}).setdefault(target, []).append(fact)
         if fact.purged:
-            self.purged.add(fact.dot)
+            self.purged.add(dot)
         elif fact.kind == PURGE:
             self.purged |= {
                 Dot(name.rpartition(":")[0], int(name.rpartition(":")[2])) for name in fact.value["dots"]
@@ -89,6 +90,7 @@ class ShownBlock(NamedTuple):
     stands: tuple[Stand, ...]
     key: tuple[str, str, str, int]  # where it stands
     conflict: bool = False
+    second: str = ""  # the id that it has where another text of its entry is the first
 
     @property
     def dots(self) -> set[Dot]:
@@ -120,21 +122,64 @@ class Hidden(NamedTuple):
     dot: Dot
 
 
-def everything(fact: SyncFact) -> bool:
-    """Trust every fact: all of them are this person's own."""
-    return True
+class Signing:
+    """How blocks are signed in files, and what of a file is text: one's own stand as they were typed."""
+
+    exact = True  # whether a block's last line is part of what somebody typed
+
+    def shown(self, raw: str, facts: Sequence[SyncFact], mark: str) -> str:
+        """A block as a file has it; `facts` say the same text, `mark` is the id it is shown under."""
+        return raw
+
+    def canvas(self, front: str, head: str) -> tuple[str, str]:
+        """A frontmatter and what stands below it, as others laid them out."""
+        return front, head
+
+    def keeps(self, path: str) -> bool:
+        """Whether the place has such a file at all."""
+        return True
+
+    def lay(
+        self,
+        path: str,
+        front: str,
+        head: str,
+        found: Sequence[ShownBlock],
+        *,
+        gaps: Mapping[int | str, str],
+        eol: str,
+    ) -> str:
+        """The text of a whole file."""
+        return blocks.lay(front, head, [each.raw for each in found], gaps, eol)
+
+    def content(self, raw: str) -> str:
+        """What a person or a program changed if it differs."""
+        return blocks.content(raw)
+
+    def said(self, raw: str) -> tuple[str, str]:
+        """A block of a file as a fact keeps it, and the origin that it claims."""
+        return raw, blocks.parts(raw).get("origin", "user")[:120]
 
 
-def project(state: FactSet, trust: Callable[[SyncFact], bool] = everything) -> dict[str, Shows]:
-    """Every file that the facts show, by its path."""
+TYPED = Signing()
+
+
+def project(state: FactSet, signing: Signing = TYPED, docs: Iterable[str] | None = None) -> dict[str, Shows]:
+    """Every file that the facts show, by its path, or those of some documents."""
     named: dict[str, list[str]] = {}
-    for doc in sorted(state.docs):
+    for doc in sorted(state.docs if docs is None else docs):
         path = path_of(state, doc) if doc else ""
-        if path and is_live(state, doc):
-            kind, _, name = path.rpartition("/")
-            named.setdefault(f"{kind}/{names.folded(name)}", []).append(doc)
-    shown = (show(state, docs, trust) for docs in named.values())
+        if path and signing.keeps(path) and is_live(state, doc):
+            named.setdefault(folded_path(path), []).append(doc)
+    shown = (show(state, docs, signing) for docs in named.values())
     return {each.path: each for each in shown}
+
+
+@functools.lru_cache(maxsize=4096)
+def folded_path(path: str) -> str:
+    """A path by which those are one that some file system takes for one."""
+    kind, _, name = path.rpartition("/")
+    return f"{kind}/{names.folded(name)}"
 
 
 def hidden(state: FactSet, doc: str) -> Iterator[Hidden]:
@@ -151,6 +196,7 @@ def path_of(state: FactSet, doc: str) -> str:
     return next((safe_path(fact.value) for fact in reversed(_standing(state, doc, "name"))), "")
 
 
+@functools.lru_cache(maxsize=4096)
 def safe_path(given: str) -> str:
     """A path that others gave, as one that stays in its place everywhere; nothing when it is of no kind."""
     kind, _, name = given.rpartition("/")
@@ -163,7 +209,8 @@ def safe_path(given: str) -> str:
     stem = name.removesuffix(".md")
     plain = unicodedata.is_normalized("NFC", name) and len(name.encode()) <= 120 and name.isprintable()
     usable = plain and records.is_record(name) and not set(name) & set('/\\:*?"<>|') and name == name.strip()
-    if not names.is_key(stem) and (not usable or names.is_device(name)):
+    own = name != stem and names.is_key(stem)  # without its ending it would be no record, and read as deleted
+    if not own and (not usable or names.is_device(name)):
         return f"{kind}/memory-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.md"
     return given
 
@@ -184,6 +231,8 @@ def is_outlived(put: SyncFact, drops: Iterable[SyncFact]) -> bool:
 
 def shown_heads(state: FactSet, facts: list[SyncFact]) -> list[SyncFact]:
     """Of the facts about one entry the texts that are shown, oldest first."""
+    if len(facts) == 1:
+        return facts[:1] if facts[0].kind == "put" and not state.is_gone(facts[0]) else []
     drops = [fact for fact in facts if fact.kind == "drop"]
     return [
         fact
@@ -192,28 +241,22 @@ def shown_heads(state: FactSet, facts: list[SyncFact]) -> list[SyncFact]:
     ]
 
 
-def show(state: FactSet, docs: Collection[str], trust: Callable[[SyncFact], bool] = everything) -> Shows:
+def show(state: FactSet, docs: Collection[str], signing: Signing = TYPED) -> Shows:
     """The file of documents that have one name: the front of the first, the entries of all."""
     listed = sorted(docs)
     first = listed[0]
     path = path_of(state, first)
     canvas = newest(state, first, "layout") or {}
-    front, values = _front(state, first, str(canvas.get("front", "")))
-    found = sorted(
-        _merged(shown for doc in listed for shown in _blocks(state, doc, trust)), key=lambda each: each.key
-    )
+    front, head = signing.canvas(str(canvas.get("front", "")), str(canvas.get("head", "")))
+    front, values = _front(state, first, front)
+    every = (shown for doc in listed for shown in _blocks(state, doc, signing))
+    found = sorted(_merged(every, signing), key=lambda each: each.key)
     places = {each.id: place for place, each in enumerate(found)}
     kept = canvas.get("gaps") or {}
     gaps: dict[int | str, str] = {places[mark]: gap for mark, gap in kept.items() if mark in places}
     if blocks.END in kept:
         gaps[blocks.END] = kept[blocks.END]
-    text = blocks.lay(
-        front,
-        str(canvas.get("head", "")),
-        [each.raw for each in found],
-        gaps,
-        str(canvas.get("eol", blocks.LF)),
-    )
+    text = signing.lay(path, front, head, found, gaps=gaps, eol=str(canvas.get("eol", blocks.LF)))
     return Shows(path, tuple(listed), text, tuple(found), values)
 
 
@@ -256,30 +299,31 @@ def elements(value: Any) -> list[Any]:
 
 
 def _standing(state: FactSet, doc: str, kind: str, target: str = "") -> list[SyncFact]:
-    return [fact for fact in heads(state.of(doc, kind).get(target, ())) if not state.is_gone(fact)]
+    facts = state.of(doc, kind).get(target)
+    return [fact for fact in heads(facts) if not state.is_gone(fact)] if facts else []
 
 
-def _blocks(state: FactSet, doc: str, trust: Callable[[SyncFact], bool]) -> Iterator[ShownBlock]:
+def _blocks(state: FactSet, doc: str, signing: Signing) -> Iterator[ShownBlock]:
     """The blocks of one document, each with where it stands."""
     for target, facts in state.of(doc, "entry").items():
         alike: dict[str, list[SyncFact]] = {}
         for fact in shown_heads(state, facts):
-            alike.setdefault(blocks.content(fact.value["raw"]), []).append(fact)
+            alike.setdefault(signing.content(fact.value["raw"]), []).append(fact)
         several = len(alike) > 1
         for place, (said, same) in enumerate(alike.items()):
             raw = same[0].value["raw"]
             if place == 0:
                 first = raw
-            shown = target if place == 0 else sibling(target, said)
+            second = sibling(target, said)
+            shown = target if place == 0 else second
             raw = _marked(state, doc, target, raw)
             if place:
                 time = first.partition("\n")[0][3:].strip() if blocks.instant_of(first) else UNDATED
                 raw = blocks.sign(raw, id=shown, contradicts=time)
-            if not all(trust(fact) for fact in same):
-                raw = blocks.sign(raw, origin=str(Origin.EXTERNAL))
+            raw = signing.shown(raw, same, shown)
             where = newest(state, doc, "pos", target) or [blocks.instant_of(first), ""]
             stand = Stand(doc, target, tuple(sorted(fact.dot for fact in same)))
-            yield ShownBlock(shown, raw, (stand,), (where[0], where[1], target, place), several)
+            yield ShownBlock(shown, raw, (stand,), (where[0], where[1], target, place), several, second)
 
 
 def sibling(target: str, said: str) -> str:
@@ -289,18 +333,21 @@ def sibling(target: str, said: str) -> str:
 
 
 def _marked(state: FactSet, doc: str, target: str, raw: str) -> str:
+    if not state.of(doc, "mark"):
+        return raw
     marks, own = marks_of(state, doc, target, raw), blocks.parts(raw)
     changed = {name: value for name, value in marks.items() if value != own.get(name, "")}
     return blocks.sign(raw, **changed) if changed else raw
 
 
-def _merged(shown: Iterable[ShownBlock]) -> Iterator[ShownBlock]:
+def _merged(shown: Iterable[ShownBlock], signing: Signing) -> Iterator[ShownBlock]:
     """Blocks of several documents; the same entry in two of them is one block that stands for both."""
     found: dict[tuple[str, str], ShownBlock] = {}
     for each in shown:
-        there = found.get((each.id, blocks.content(each.raw)))
+        key = each.id, signing.content(each.raw)
+        there = found.get(key)
         stands = each.stands if there is None else (*there.stands, *each.stands)
-        found[each.id, blocks.content(each.raw)] = (there or each)._replace(stands=stands)
+        found[key] = (there or each)._replace(stands=stands)
     yield from found.values()
 
 
@@ -315,7 +362,7 @@ def _front(state: FactSet, doc: str, canvas: str) -> tuple[str, dict[str, Any]]:
     return canvas, {key: value for key, value in merged.items() if value is not None}
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def read_front(text: str) -> Mapping[str, Any]:
     """The values of a frontmatter; none when it cannot be read."""
     try:
@@ -332,8 +379,9 @@ def _values(state: FactSet, doc: str, typed: dict[str, Any]) -> dict[str, Any]:
         if standing:
             first = min(fact.order for fact in standing)
             told.append((first, key, _plain(key, standing, typed.get(key))))
+    there = state.docs.get(doc, {})
     for key in REGISTERS:
-        standing = _standing(state, doc, key)
+        standing = _standing(state, doc, key) if key in there else []
         if standing:
             told.append((standing[0].order, key, _register(key, standing)))
     for key, kind in LISTS.items():
@@ -344,6 +392,8 @@ def _values(state: FactSet, doc: str, typed: dict[str, Any]) -> dict[str, Any]:
     told += _counted(state, doc, typed)
     said = {key: value for _, key, value in sorted(told, key=lambda each: (each[0], each[1]))}
     merged = {key: said.pop(key, value) for key, value in typed.items()} | said
+    if names.is_id(doc) and isinstance(merged.get("id"), str):
+        merged["id"] = doc  # a file that was copied still says the id of the other one
     return _aliased(state, doc, merged)
 
 
@@ -388,7 +438,9 @@ def _listed(sets: Mapping[str, list[SyncFact]], typed: Any) -> Any:
     kept = [each for each in before if element(each) not in sets or is_in(sets[element(each)])]
     there = {element(each) for each in kept}
     added = sorted(
-        (facts[0].order, name) for name, facts in sets.items() if name not in there and is_in(facts)
+        (min(fact.order for fact in facts), name)
+        for name, facts in sets.items()
+        if name not in there and is_in(facts)
     )
     if len(kept) == len(before) and not added:
         return typed
@@ -421,3 +473,41 @@ def _counted(
 def session(confirmation: Mapping[str, Any]) -> str:
     """Who confirmed something in which session: each counts once."""
     return f"{confirmation.get('by')} {confirmation.get('session')}"
+
+
+# ------------------------------------------------------------------------------- what a person should know
+
+
+class FileNotice(NamedTuple):
+    """What happened to which file, and what it says now."""
+
+    what: str
+    path: str
+    text: str
+
+
+def find_notices(
+    seen: FactSet, every: FactSet, target: Mapping[str, Shows], changed: Iterable[str]
+) -> list[FileNotice]:
+    """What is to be told of files that a sync writes: `seen` is what they showed, `every` what is known."""
+    found = []
+    for path in changed:
+        shows = target.get(path)
+        if shows is None:
+            continue
+        text = "\n\n".join(block.raw for block in shows.blocks)
+        if any(_came_back(seen, every, doc) for doc in shows.docs):
+            found.append(FileNotice(decisions.REVIVED, path, text))
+        if len(shows.docs) > 1 and not all(doc in seen.docs for doc in shows.docs):
+            found.append(FileNotice(decisions.JOINED, path, text))
+    return found
+
+
+def _came_back(seen: FactSet, every: FactSet, doc: str) -> bool:
+    """Whether a document that was gone is there again without anybody having restored it."""
+    if doc not in seen.docs or is_live(seen, doc) or not is_live(every, doc):
+        return False
+    entries = every.of(doc, "entry").values()
+    drops = {fact.dot for facts in entries for fact in facts if fact.kind == "drop"}
+    shown = [fact for facts in entries for fact in shown_heads(every, facts)]
+    return bool(shown) and all(drops.isdisjoint(fact.over) for fact in shown)

@@ -10,21 +10,29 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import random
+import socket
 import ssl
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from vademecum.errors import Malformed, UsageError, VadeError
+from vademecum.store.teams import LOGS
 from vademecum.sync import facts as fact_rules
+from vademecum.sync.facts import Dot
 from vademecum.sync.place import Forked
+from vademecum.sync.team import STAMPS, read_stamp_lines
+from vademecum.sync.window import facts_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.store.files import DiskFolder
-    from vademecum.sync.facts import Dot, SyncFact
+    from vademecum.sync.facts import SyncFact
 
 PROTOCOL = "1"
 MOST_FACTS, LARGEST_PUSH = 1_000, 3 << 20
@@ -32,6 +40,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ANSWER = 64 << 20  # bytes; a pull has at most 4 MiB and what one fact has beyond
 _TRIES, _PAUSE = 3, 0.2  # of a connection that fails
 _LISTED = "streams.json"
+_FIRST, _SLOWEST = 1.0, 60.0  # seconds until events are asked for again: the first time, and at most
+_STEADY = 30.0  # seconds after which a stream that ends counts as one that worked
+_NO_EVENTS = 600.0  # seconds until a hub without events, or one that says no, is asked for them again
+_LONGEST_LINE = 1 << 16
+_ALTERED = "tell whoever runs the hub; nothing of it was taken, and your memory works on"
 
 
 class HubUnreachable(VadeError):
@@ -43,11 +56,14 @@ class HubUnreachable(VadeError):
 class HubRefused(VadeError):
     """The hub answered, and said no."""
 
-    hint = "nothing is lost: what was not sent waits here"
+    hint = "nothing is lost, and what was not sent waits here"
 
     def __init__(self, status: int, told: Mapping[str, Any]) -> None:
         super().__init__(f"the hub says: {told.get('message') or f'status {status}'}")
         self.status, self.code, self.told = status, str(told.get("code") or ""), told
+        if self.code == "code":
+            self.hint = "`vade hub invite` on a machine that has joined shows a new one"
+        self.dot: Dot | None = None  # the one fact that it does not take, when it is that
 
 
 class Reply(NamedTuple):
@@ -114,28 +130,45 @@ class HubClient:
     def _send(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> tuple[Reply, float]:
+        answer = self.open(method, path, body, headers)
+        content = answer.read(_ANSWER + 1)
+        if len(content) > _ANSWER:
+            raise Malformed("the hub's answer is too large", hint="check the hub's address")
+        return Reply(answer.status, answer.headers.get("ETag", ""), content), retry_after(answer)
+
+    def open(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> http.client.HTTPResponse:
+        """One request, whose answer is still to be read; nothing is tried again."""
         if self._connection is None:
             secure = self._parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             self._connection = kind(self._parts.netloc, timeout=self._seconds)
-        given = {"Vade-Protocol": PROTOCOL, **headers}
+        given = {"Vade-Protocol": PROTOCOL, **(headers or {})}
         if self._token:
             given["Authorization"] = f"Bearer {self._token}"
         self.requests += 1
         self._connection.request(method, self._parts.path + path, body, given)
-        answer = self._connection.getresponse()
-        content = answer.read(_ANSWER + 1)
-        if len(content) > _ANSWER:
-            raise Malformed("the hub's answer is too large", hint="check the hub's address")
-        after = answer.headers.get("Retry-After", "1")
-        wait = float(after) if after.isdecimal() else 1.0
-        return Reply(answer.status, answer.headers.get("ETag", ""), content), wait
+        return self._connection.getresponse()
+
+    def interrupt(self) -> None:
+        """End what another thread is reading from the hub."""
+        kept = self._connection
+        if kept is not None and kept.sock is not None:
+            with suppress(OSError):
+                kept.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Let the connection go."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+
+def retry_after(answer: http.client.HTTPResponse) -> float:
+    """Seconds after which the hub wants to be asked again."""
+    after = answer.headers.get("Retry-After", "1")
+    return float(after) if after.isdecimal() else 1.0
 
 
 def _told(reply: Reply) -> Mapping[str, Any]:
@@ -148,6 +181,94 @@ def _told(reply: Reply) -> Mapping[str, Any]:
 
 def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+# ------------------------------------------------------------------------------- what the hub tells by itself
+
+
+class HubEvents:
+    """Hears in a thread of its own what changes in a workspace, and connects again when that ends.
+
+    `ring` is called whenever a sync is worth its request: after connecting, since what came before was not
+    heard; for a change of which `known` does not say that it is this home's own; and when the token no
+    longer counts, which a sync then says.
+    """
+
+    def __init__(
+        self, connect: Callable[[], HubClient], ring: Callable[[], None], known: Callable[[str, int], bool]
+    ) -> None:
+        self._connect, self._ring, self._known = connect, ring, known
+        self.hears = False  # whether the hub tells by itself now
+        self._stop = threading.Event()
+        self._client: HubClient | None = None
+        self._thread = threading.Thread(target=self._run, name="hub events", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._stop.set()
+        if self._client is not None:
+            self._client.interrupt()
+        self._thread.join(1)
+
+    def _run(self) -> None:
+        failed = 0
+        while not self._stop.is_set():
+            begun, asked = time.monotonic(), 0.0
+            try:
+                self._client = self._connect()
+                asked = self._hear(self._client)
+            except (OSError, http.client.HTTPException, VadeError):
+                pass  # the sync that runs meanwhile says what is wrong
+            finally:
+                self.hears = False
+                if self._client is not None:
+                    self._client.close()
+            failed = 0 if time.monotonic() - begun > _STEADY else failed + 1
+            self._stop.wait(reconnect_after(failed, asked, random.random()))
+
+    def _hear(self, client: HubClient) -> float:
+        """Listen until the stream ends; how many seconds the hub wants to be left alone then."""
+        answer = client.open("GET", "/v1/events")
+        if answer.status == 401:
+            self._ring()
+        if answer.status in (429, 503):
+            return retry_after(answer)
+        if answer.status != 200 or answer.headers.get_content_type() != "text/event-stream":
+            return _NO_EVENTS
+        while not self._stop.is_set() and (line := answer.readline(_LONGEST_LINE)):
+            self._take(line)
+        return 0.0
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.strip().partition(b": ")
+        if name == b"event" and value == b"hello":
+            self.hears = True
+            self._ring()
+        elif name == b"data" and self._is_news(value):
+            self._ring()
+
+    def _is_news(self, value: bytes) -> bool:
+        """Whether this tells of a change that this home does not know."""
+        try:
+            told = json.loads(value)
+            return bool(told) and not self._known(str(told["stream"]), int(told["head"]))
+        except (ValueError, TypeError, KeyError):
+            return True  # what a later version tells
+
+
+def reconnect_after(failed: int, asked: float, chance: float) -> float:
+    """Seconds to wait: longer each time, never less than asked for, and not the same for everybody."""
+    grown = min(_SLOWEST, _FIRST * float(1 << min(max(failed - 1, 0), 10)))
+    return asked + grown * (0.5 + chance / 2)
+
+
+def last_read(folder: DiskFolder, stream: str) -> int:
+    """How far a stream was read, as it is known without a sync."""
+    try:
+        return int(json.loads(folder.read(f"{_file(stream)}.json") or b"{}").get("seq", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0
 
 
 # ------------------------------------------------------------------------------- what is known of a stream
@@ -171,19 +292,38 @@ class Remote:
     ) -> None:
         self._client, self._folder, self._logged = client, folder, logged
         self._listed: dict[str, dict[str, Any]] = {}
+        self.standing: dict[str, Any] = {}  # role, scopes and the workspace's rules, as the hub has them
         self._cursors: dict[str, Cursor] = {}
         self._hashes: dict[str, dict[Dot, str]] = {}  # of what the log had when the hub's were compared
         self._lost: set[str] = set()  # streams of which the hub has forgotten something
 
-    def begin(self) -> list[str]:
+    def acknowledge(self, stream: str, purges: Iterable[str], replica: str) -> set[str]:
+        """Tell the hub that these purges were carried out here; returned are those that it knows."""
+        stamps, done = {str(dot): stamp for dot, stamp in self._stamps(stream).items()}, set()
+        for dot in sorted(each for each in purges if each in stamps):
+            body = json.dumps({"seq": stamps[dot]["seq"], "replica": replica}).encode()
+            try:
+                self._client.ask("POST", f"/v1/streams/{quote(stream)}/purge/ack", body)
+            except HubRefused as error:
+                if error.status not in (404, 422):  # a restored database does not know it yet,
+                    raise
+                done |= {dot} if error.status == 422 else set()  # and of two with one token one is counted
+            else:
+                done.add(dot)
+        return done
+
+    def begin(self, *, anew: bool = False) -> list[str]:
         """Ask which streams the hub has; when nothing is new, this is the only request of a sync."""
-        kept = self._read_json(_LISTED)
+        kept = {} if anew else self._read_json(_LISTED)
         etag = str(kept.get("etag") or "")
         reply = self._client.ask("GET", "/v1/streams", headers={"If-None-Match": etag} if etag else {})
         if reply.status != 304:
-            kept = {"etag": reply.tag, "streams": reply.json()["streams"]}
+            told = reply.json()
+            kept = {"etag": reply.tag, "streams": told["streams"], "standing": told.get("standing")}
             self._write_json(_LISTED, kept)
         self._listed = {each["stream"]: each for each in kept["streams"]}
+        standing = kept.get("standing")
+        self.standing = standing if isinstance(standing, dict) else {}
         return sorted(self._listed)
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
@@ -215,6 +355,7 @@ class Remote:
                 else:
                     self._check_same(stream, fact)
             self._keep_stamps(stream, lines)
+        self._check_end(stream, cursor)
         self._cursors[stream] = cursor
 
     def push(self, stream: str, facts: Sequence[SyncFact]) -> None:
@@ -224,9 +365,9 @@ class Remote:
         if stream in self._lost:
             self._relay(stream)
             return
-        for batch in _batches(self.unsent(stream, facts)):
+        for batch, lines in _batches(self.unsent(stream, facts)):
             try:
-                self._send(stream, batch)
+                self._send(stream, batch, lines)
             except HubRefused as error:
                 if error.code not in ("gap", "rewound", "unknown", "lamport"):
                     raise
@@ -235,8 +376,7 @@ class Remote:
 
     def unsent(self, stream: str, facts: Iterable[SyncFact]) -> list[SyncFact]:
         """Those that the hub is not known to have."""
-        seen = self._cursor(stream).seen
-        return [each for each in facts if each.n > seen.get(each.replica, 0)]
+        return facts_since(facts, self._cursor(stream).seen)
 
     # ------------------------------------------------------------------------------- one step each
 
@@ -246,6 +386,15 @@ class Remote:
             self._hashes[stream] = {each.dot: each.hash for each in self._logged(stream)}
         if self._hashes[stream].get(fact.dot, fact.hash) != fact.hash:
             raise Forked(f"there is another fact {fact.dot}: this home was copied or rolled back")
+
+    def _check_end(self, stream: str, cursor: Cursor) -> None:
+        """Whether the hub gave as much as it said that it has."""
+        listed = self._listed.get(stream, {})
+        if listed.get("epoch") == cursor.epoch and cursor.seq < listed["head"]:
+            raise Malformed(
+                f"somebody altered the hub's database: change {cursor.seq + 1} of {stream} is missing",
+                hint=_ALTERED,
+            )
 
     def _is_current(self, stream: str, cursor: Cursor) -> bool:
         listed = self._listed[stream]
@@ -300,21 +449,31 @@ class Remote:
             (each for each in self._logged(stream) if each.n > seen.get(each.replica, 0)),
             key=lambda fact: fact.order,
         )
-        for batch in _batches(missing):
-            self._send(stream, batch, [stamps.get(each.dot) for each in batch])
+        for batch, lines in _batches(missing):
+            self._send(stream, batch, lines, [stamps.get(each.dot) for each in batch])
         self._lost.discard(stream)
 
     def _send(
-        self, stream: str, batch: Sequence[SyncFact], stamps: Sequence[dict[str, Any] | None] = ()
+        self,
+        stream: str,
+        batch: Sequence[SyncFact],
+        lines: Sequence[bytes],
+        stamps: Sequence[dict[str, Any] | None] = (),
     ) -> None:
         cursor = self._cursor(stream)
         head: dict[str, Any] = {"epoch": cursor.epoch, "replica": batch[0].replica}
         if any(stamps):
             head["stamps"] = list(stamps)
-        body = b"\n".join([json.dumps(head).encode(), *map(fact_rules.render, batch)])
-        told = self._client.ask("POST", f"/v1/streams/{quote(stream)}/facts", body).json()
-        lines = list(zip(batch, told["stamps"], strict=True))
-        self._keep_stamps(stream, lines)
+        body = b"\n".join([json.dumps(head).encode(), *lines])
+        try:
+            told = self._client.ask("POST", f"/v1/streams/{quote(stream)}/facts", body).json()
+        except HubRefused as error:
+            if type(n := error.told.get("n")) is int and error.status in (403, 422, 507):
+                error.dot = Dot(batch[0].replica, n)
+                if before := [each for each in batch if each.n < n]:  # these it does take
+                    self._send(stream, before, lines[: len(before)], stamps[: len(before)])
+            raise
+        self._keep_stamps(stream, zip(batch, told["stamps"], strict=True))
         seen = {**cursor.seen, batch[0].replica: batch[-1].n}
         if told["stamps"][0]["seq"] == cursor.seq + 1 and told["head"] == told["stamps"][-1]["seq"]:
             cursor = replace(cursor, seq=told["head"], chain=told["chain"])  # nobody else came in between
@@ -337,28 +496,22 @@ class Remote:
 
     def _keep_stamps(self, stream: str, lines: Iterable[tuple[SyncFact, dict[str, Any]]]) -> None:
         """Remember who the hub says made each fact, and the proof that it said so."""
-        pen = self._folder.pen(f"{_file(stream)}.stamps")
-        try:
-            for fact, stamp in lines:
-                pen.write(json.dumps({"dot": str(fact.dot), **stamp}).encode() + b"\n", sync=False)
-        finally:
-            pen.close()
+        told = [json.dumps({"dot": str(fact.dot), **stamp}).encode() for fact, stamp in lines]
+        if told:  # on disk before any file shows whose text it is
+            with self._log_folder(stream) as folder:
+                folder.append_line(STAMPS, b"\n".join(told))
 
     def _stamps(self, stream: str) -> dict[Dot, dict[str, Any]]:
         """The newest stamp of each fact."""
-        found: dict[Dot, dict[str, Any]] = {}
-        for line in (self._folder.read(f"{_file(stream)}.stamps", largest=1 << 30) or b"").splitlines():
-            try:
-                stamp = json.loads(line)
-                replica, n = stamp.pop("dot").rsplit(":", 1)
-            except (ValueError, KeyError, AttributeError):
-                continue  # cut off by a crash
-            found[fact_rules.Dot(replica, int(n))] = stamp
-        return found
+        with self._log_folder(stream) as folder:
+            return read_stamp_lines(folder)
 
     def authors(self, stream: str) -> dict[Dot, tuple[str, str]]:
         """Who made each fact, and in which role, as the hub says."""
         return {dot: (stamp["author"], stamp["role"]) for dot, stamp in self._stamps(stream).items()}
+
+    def _log_folder(self, stream: str) -> DiskFolder:
+        return self._folder.enter(LOGS, quote(stream, safe=""), create=True)
 
     def _read_json(self, name: str) -> dict[str, Any]:
         try:
@@ -389,23 +542,28 @@ def _follow(cursor: Cursor, fact: SyncFact, stamp: Mapping[str, Any]) -> Cursor:
     """The cursor after a fact, if the hub's chain holds."""
     chain = hashlib.sha256(bytes.fromhex(cursor.chain) + bytes.fromhex(fact.hash)).hexdigest()
     if stamp.get("chain") != chain or stamp.get("seq") != cursor.seq + 1:
-        raise Malformed("the hub's chain does not hold", hint="tell whoever runs the hub")
+        raise Malformed(
+            f"somebody altered the hub's database: change {cursor.seq + 1} of {fact.stream} is another one",
+            hint=_ALTERED,
+        )
     seen = {**cursor.seen, fact.replica: max(fact.n, cursor.seen.get(fact.replica, 0))}
     return Cursor(cursor.epoch, cursor.seq + 1, chain, seen)
 
 
-def _batches(given: Sequence[SyncFact]) -> Iterator[list[SyncFact]]:
-    """Facts in parts that one push takes, each of one replica."""
+def _batches(given: Sequence[SyncFact]) -> Iterator[tuple[list[SyncFact], list[bytes]]]:
+    """Facts in parts that one push takes, each of one replica, with their lines."""
     batch: list[SyncFact] = []
+    lines: list[bytes] = []
     size = 0
     for fact in given:
-        length = len(fact_rules.render(fact))
+        line = fact_rules.render(fact)
         if batch and (
-            len(batch) >= MOST_FACTS or size + length > LARGEST_PUSH or batch[-1].replica != fact.replica
+            len(batch) >= MOST_FACTS or size + len(line) > LARGEST_PUSH or batch[-1].replica != fact.replica
         ):
-            yield batch
-            batch, size = [], 0
+            yield batch, lines
+            batch, lines, size = [], [], 0
         batch.append(fact)
-        size += length
+        lines.append(line)
+        size += len(line)
     if batch:
-        yield batch
+        yield batch, lines

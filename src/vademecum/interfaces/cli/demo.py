@@ -54,7 +54,7 @@ def demo(*, web: bool, port: int | None, opening: bool, as_json: bool, door: Doo
     else:
         output.line(
             f"\nAll {len(steps)} steps worked, in {time.monotonic() - begun:.1f} s. "
-            'Now your own: `vade add "…"`'
+            'Now your own: `vade add "…"`. Two machines and a hub: `vade hub demo`'
         )
 
 
@@ -471,6 +471,38 @@ def _agent_lines(tour: Tour) -> Iterator[str]:
         )
 
 
+def sync_two_machines(tour: Tour) -> str:
+    """Another machine gets the same files through a folder that both share, and its edit comes back."""
+    from vademecum.memory import sync as syncing
+
+    shared = tour.project.parent / "shared"
+    shared.mkdir()
+    (tour.project.parent / "laptop").mkdir()
+    laptop = Tour(tour.project.parent / "laptop", quiet=True)
+    name = tour.memory().store("Stand-ups are at ten.", key="stand-ups", scope="global").path
+    joined, key = syncing.join(tour.memory(), shared, None)
+    syncing.run(tour.memory(), joined, None)
+    there, _ = syncing.join(laptop.memory(), shared, key)
+    syncing.run(laptop.memory(), there, None)
+    copy = laptop.home / name
+    check(copy.read_bytes() == (tour.home / name).read_bytes(), "the same bytes on the other machine")
+    copy.write_text(copy.read_text("utf-8").replace("at ten", "at eleven"), "utf-8")
+    syncing.run(laptop.memory(), there, None)
+    done, _ = syncing.run(tour.memory(), joined, None)
+    received = sum(each.done.received for each in done)
+    check("at eleven" in tour.memory().show("stand-ups").text, "the edit to come back")
+    check(key.replace("-", "").encode() not in _bytes_below(shared), "the key not to lie in the folder")
+    return tour.say(
+        "Sync with a second machine through a shared folder: the same files there, its edit here",
+        f"{name}: the edit came back ({received} received)",
+        f"both know the key {key}; the folder never does",
+    )
+
+
+def _bytes_below(folder: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in folder.rglob("*") if each.is_file())
+
+
 def show_the_audit(tour: Tour) -> str:
     """Every change has its line, and the lines are chained."""
     memory = tour.memory()
@@ -500,5 +532,6 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     merge_a_second_copy,
     review_what_came_in,
     go_on_with_an_agent,
+    sync_two_machines,
     show_the_audit,
 )

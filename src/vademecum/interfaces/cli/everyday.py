@@ -295,7 +295,7 @@ def move(
     memory = door()
     _preview(memory, names, match, scope, f"Move {{}} to {to}?", yes=yes)
     done = memory.care.move(names, to=to, match=match, scope=scope)
-    return _tell(done, f"moved to {to}", as_json=as_json)
+    return tell_arranged(done, f"moved to {to}", as_json=as_json)
 
 
 @click.command()
@@ -306,7 +306,7 @@ def move(
 def rename(key: str, new: str, scope: str | None, as_json: bool, door: Door) -> int:
     """Rename a record; the old key still finds it."""
     done = door().care.rename(key, new, scope=scope)
-    return _tell(done, f"renamed to {new}", as_json=as_json)
+    return tell_arranged(done, f"renamed to {new}", as_json=as_json)
 
 
 @click.command()
@@ -337,7 +337,7 @@ def tag(
     memory = door()
     _preview(memory, names, match, scope, "Change the tags of {}?", yes=yes)
     done = memory.care.tag(names, add=add, remove=remove, match=match, scope=scope)
-    return _tell(done, "tagged", as_json=as_json)
+    return tell_arranged(done, "tagged", as_json=as_json)
 
 
 def _preview(
@@ -364,7 +364,7 @@ def show_chosen(chosen: Sequence[Record]) -> None:
         output.error(f"  … and {len(chosen) - _SHOWN:,} more")
 
 
-def _tell(done: Arranged, what: str, *, as_json: bool) -> int:
+def tell_arranged(done: Arranged, what: str, *, as_json: bool) -> int:
     """Say what became of records that were put in order, and how to undo that."""
     left = [each for each in done.told if not each.done]
     if as_json:

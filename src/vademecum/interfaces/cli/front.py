@@ -21,7 +21,7 @@ from vademecum.interfaces.cli.options import (
     stopped,
     words_argument,
 )
-from vademecum.interfaces.cli.write import TextCommand, save_note, save_record
+from vademecum.interfaces.cli.write import TEAM, TextCommand, save_note, save_record
 from vademecum.interfaces.present import output
 from vademecum.stand_ins import LazyModule
 from vademecum.types import LEARNED, Scope
@@ -36,7 +36,7 @@ else:
     to_json = LazyModule("vademecum.interfaces.present.to_json")
 
 _LESSON_ONLY = ("error", "solution", "sequence", "success_rate", "impact", "prevention", "path", "examples")
-_RECORD_ONLY = ("key", "slug", "mode", "protected")
+_RECORD_ONLY = ("key", "slug", "mode", "protected", "team")
 
 
 @click.command(cls=TextCommand)
@@ -50,6 +50,7 @@ _RECORD_ONLY = ("key", "slug", "mode", "protected")
 @MODE
 @CONFIDENCE
 @click.option("--protected", is_flag=True, help="Never archive it automatically.")
+@TEAM
 @click.option("--error", help="With --type solution: what goes wrong; TEXT, unless given here.")
 @click.option("--solution", help="With --type solution: what fixes it.")
 @click.option("--step", "sequence", multiple=True, help="With --type workflow: a step; repeat it, in order.")

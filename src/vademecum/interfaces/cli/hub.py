@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.interfaces.cli import hub_team, hub_trust
+from vademecum.interfaces.cli.hub_demo import demo
+from vademecum.interfaces.cli.hub_trust import ask_hub, inject_option, workspace_option
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.sync import tell_background
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
 
 _KEY_FILE = "hub.key"
+_SLOW = "search is slower than it could be: whoever runs the hub can run `vade hub index`"
 
 
 def _database(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -61,6 +66,24 @@ def migrate(database: str, as_json: bool, door: Door) -> None:
         output.as_json(to_json.hub_migrated_json, schema=schema, ran=[each.name for each in ran])
     else:
         output.line(f"schema {schema}: {f'{len(ran)} migrations ran' if ran else 'up to date'}")
+
+
+@hub.command()
+@_database("Where PostgreSQL is, as hub_migrate.")
+@common
+def index(database: str, as_json: bool, door: Door) -> None:
+    """Index the vectors of large workspaces.
+
+    A workspace with more than 50,000 passages is searched faster afterwards, and a little less thoroughly.
+    Run it now and then; searches and syncs go on meanwhile.
+    """
+    from vademecum.interfaces.hub import operate
+
+    made = operate.index_large(database)
+    if as_json:
+        output.as_json(to_json.hub_indexed_json, indexed=made)
+    else:
+        output.line(f"{made} workspaces indexed" if made else "nothing to index")
 
 
 @hub.command()
@@ -131,35 +154,87 @@ def create(
     tell_code(made)
 
 
-_workspace = click.option(
-    "--workspace", metavar="NAME", default="", help="Which one, where there are several."
-)
+@hub.command()
+@click.argument("path", metavar="[PATH]", type=click.Path(path_type=Path), default="hub-export")
+@_database("Where PostgreSQL is, as hub_migrate.")
+@click.option("--workspace", metavar="NAME", default="", help="Only the workspace of this name or id.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@common
+def export(*, path: Path, database: str, workspace: str, force: bool, as_json: bool, door: Door) -> None:
+    """Export every workspace as Markdown.
+
+    PATH becomes a folder with one for each workspace: its places, records, journals and pinned documents, as
+    a synced memory folder has them. In a team every entry names its author.
+    """
+    from vademecum.interfaces.hub import export as exporting
+    from vademecum.interfaces.hub import serve as serving
+
+    serving.import_psycopg()
+    work = door().workspace
+    work.outside(path)
+    with output.progress("nothing was written"), work.reported(f"write {path}"):
+        made = exporting.export_hub(database, path, workspace=workspace, force=force)
+    if as_json:
+        output.as_json(
+            to_json.hub_exported_json, path=str(path), files=made.files, workspaces=made.workspaces
+        )
+        return
+    for each in made.workspaces:
+        output.line(f"{each}/")
+    output.line(f"wrote {path} ({output.plural(made.files, 'file')})")
+
+
+hub.add_command(hub_trust.rules)
+hub.add_command(hub_trust.token)
+hub.add_command(demo)
+for _command in hub_team.COMMANDS:
+    hub.add_command(_command)
 
 
 @hub.command()
 @click.argument("url")
 @click.option("--code", metavar="CODE", help="The code that `vade hub invite` or `vade hub create` showed.")
 @click.option("--key", metavar="KEY", help="The key of a personal workspace that other machines share.")
+@click.option("--token", metavar="TOKEN", help="A token of `vade hub token add`, instead of a code.")
+@inject_option
 @common
-def join(url: str, code: str | None, key: str | None, as_json: bool, door: Door) -> None:
+def join(
+    *,
+    url: str,
+    code: str | None,
+    key: str | None,
+    inject: tuple[str, ...],
+    as_json: bool,
+    door: Door,
+    token: str | None,
+) -> None:
     """Join a hub with a code.
 
     The first machine of a personal workspace makes its key and shows it once; further ones are asked for it.
-    The hub never sees the key: it cannot make up texts of yours. Nothing is sent before you sync.
+    After a wrong key, join again without a code. The hub never sees the key: it cannot make up texts of
+    yours. In a team you are asked once whose verified texts your agents are given; Enter means nobody's.
+    Nothing is sent before you sync.
     """
-    from vademecum.sync import membership
+    from vademecum.memory.sync import membership
 
     memory = door()
     memory.workspace.may_decide("join a hub", "vade hub join")
     home = memory.home
-    typed = code or click.prompt("Code", err=True)
-    joined = membership.join_hub(home, url, typed, label=_machine())
+    begun = membership.find_keyless(home, url)
+    if token:
+        joined = membership.join_with_token(home, url, token)
+    elif begun and not code:
+        joined = begun
+    else:
+        joined = membership.join_hub(home, url, code or click.prompt("Code", err=True), label=_machine())
     made = ""
     if joined.kind == "personal":
         if key is None and membership.is_empty(home, joined):
             made = key = membership.new_key()
         key = key or click.prompt("Key of this workspace", err=True)
         membership.keep_key(home, joined, membership.read_key(key))
+    else:
+        joined = hub_trust.choose_trusted(home, joined, inject, asking=not as_json)
     if as_json:
         output.as_json(to_json.hub_joined_json, joined, key=membership.spell_key(made) or None)
         return
@@ -167,6 +242,7 @@ def join(url: str, code: str | None, key: str | None, as_json: bool, door: Door)
     if made:
         with output.revealed():
             output.line(f"its key, which your other machines need: {membership.spell_key(made)}")
+    output.line("sync with `vade sync`")
 
 
 @hub.command()
@@ -177,7 +253,7 @@ def status(as_json: bool, door: Door) -> None:
 
 
 def _show_status(home: Any, *, as_json: bool) -> None:
-    from vademecum.sync import membership
+    from vademecum.memory.sync import membership
 
     told = [_state(home, each) for each in membership.list_memberships(home)]
     if as_json:
@@ -185,11 +261,17 @@ def _show_status(home: Any, *, as_json: bool) -> None:
         return
     for each in told:
         output.line(f"{each['name']} ({each['kind']}) at {each['url']}, as {each['member']} ({each['role']})")
-        output.line(f"  {each['problem']}" if each["problem"] else f"  {each['facts']} facts")
-        if each["kind"] == "personal":
-            last = f"last sync {each['synced'][:16]}" if each["synced"] else "never synced"
-            waits = f"{each['unsent']} changes to send" if each["unsent"] else "nothing to send"
-            output.line(f"  {last}, {waits}")
+        held = f"{each['facts']} facts, {output.plural(each['passages'], 'passage')} to search"
+        output.line(f"  {each['problem'] or held}")
+        if each["search"]:
+            output.line(f"  {each['search']}")
+        last = f"last sync {each['synced'][:16]}" if each["synced"] else "never synced"
+        waits = f"{each['unsent']} changes to send" if each["unsent"] else "everything was sent"
+        output.line(f"  {last}, {waits}")
+        for said in (*each["purges"], *(f"not sent: {why}" for why in each["refused"])):
+            output.line(f"  {said}")
+        if each["background"]:
+            output.line(f"  {tell_background(each['background'], each['background_problem'])}")
     if not told:
         output.line("no hub joined; `vade hub join URL` joins one")
 
@@ -200,22 +282,37 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
 
     from vademecum.errors import VadeError
     from vademecum.memory import sync as syncing
-    from vademecum.sync import membership
+    from vademecum.memory.sync import membership
 
     standing = syncing.read_standing(home, joined)
     client, problem, found = membership.client_of(home, joined), "", []
+    purged: dict[str, tuple[int, int]] = {}
+    searched: dict[str, Any] = {}
     try:
-        now = datetime.fromisoformat(client.ask("GET", "/v1/me").json()["now"])
+        me = client.ask("GET", "/v1/me").json()
+        now, searched = datetime.fromisoformat(me["now"]), me.get("search") or {}
         skew = abs((datetime.now(UTC) - now).total_seconds())
         problem = f"this machine's clock is {skew:.0f} seconds off" if skew > 120 else ""
         found = client.ask("GET", "/v1/streams").json()["streams"]
+        purged = syncing.purged_at_hub(home, joined)
+        problem = membership.check_log(home, joined, client) or problem
     except VadeError as error:
         problem = str(error)
     finally:
         client.close()
     names = ("name", "workspace", "kind", "url", "member", "role")
     told = {each: getattr(joined, each) for each in names}
-    told |= {"unsent": standing.unsent, "synced": standing.synced}
+    last = syncing.last_background(home, joined.workspace)
+    told |= {
+        "passages": searched.get("passages", 0),
+        "search": _SLOW if searched.get("slow") else None,
+    }
+    told |= {"unsent": standing.unsent, "synced": standing.synced, "purges": syncing.tell_purged(purged)}
+    told |= {"refused": list(standing.refused)}
+    told |= {
+        "background": last.time if last else None,
+        "background_problem": last.problem if last else None,
+    }
     return {**told, "streams": len(found), "facts": sum(each["head"] for each in found), "problem": problem}
 
 
@@ -228,12 +325,12 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
     show_default=True,
     help="What the new member may do.",
 )
-@_workspace
+@workspace_option
 @common
 def invite(name: str | None, role: str, workspace: str, as_json: bool, door: Door) -> None:
     """Make a join code for a machine, or for a new member."""
     asked = {"name": name, "role": role} if name else {}
-    joined, made = _ask(door, workspace, "POST", "/v1/invites", asked, doing="invite to a hub")
+    joined, made = ask_hub(door, workspace, "POST", "/v1/invites", asked, doing="invite to a hub")
     if as_json:
         output.as_json(
             to_json.hub_invited_json, workspace=joined.workspace, name=name or joined.member, **made
@@ -242,12 +339,33 @@ def invite(name: str | None, role: str, workspace: str, as_json: bool, door: Doo
     tell_code(made, joined.url)
 
 
+@hub.command("open")
+@workspace_option
+@common
+def open_page(workspace: str, as_json: bool, door: Door) -> None:
+    """Open the hub's page in your browser.
+
+    It shows who did what in the workspace, its documents, conflicts and members. The link works once, within
+    ten minutes; revoking this machine's token ends the session that it opened.
+    """
+    from vademecum.interfaces.cli.web import open_browser
+
+    joined, made = ask_hub(door, workspace, "POST", "/v1/page", {}, doing="open a hub's page")
+    if as_json:
+        output.as_json(to_json.hub_opened_json, url=f"{joined.url}/", workspace=joined.workspace)
+    else:
+        output.line(f"opening {joined.name} at {joined.url}")
+    link = joined.url + made["path"]
+    if not open_browser(link) and sys.stderr.isatty():
+        click.echo(f"vade: open {link} (works once)", err=True)
+
+
 @hub.command()
-@_workspace
+@workspace_option
 @common
 def members(workspace: str, as_json: bool, door: Door) -> None:
     """List the members of a workspace."""
-    _, told = _ask(door, workspace, "GET", "/v1/members")
+    _, told = ask_hub(door, workspace, "GET", "/v1/members")
     if as_json:
         output.as_json(to_json.hub_members_json, members=told["members"])
         return
@@ -257,7 +375,7 @@ def members(workspace: str, as_json: bool, door: Door) -> None:
 
 @hub.command()
 @click.argument("name")
-@_workspace
+@workspace_option
 @common
 def revoke(name: str, workspace: str, as_json: bool, door: Door) -> None:
     """Remove a member, or revoke a token by its id: at once.
@@ -265,34 +383,13 @@ def revoke(name: str, workspace: str, as_json: bool, door: Door) -> None:
     What they wrote stays, and so do the files on their machines.
     """
     if len(name) == 36 and name.count("-") == 4:
-        _ask(door, workspace, "DELETE", f"/v1/tokens/{name}", doing="revoke a token")
+        ask_hub(door, workspace, "DELETE", f"/v1/tokens/{name}", doing="revoke a token")
     else:
-        _ask(door, workspace, "POST", f"/v1/members/{name}", {"role": None}, doing="remove a member")
+        ask_hub(door, workspace, "POST", f"/v1/members/{name}", {"role": None}, doing="remove a member")
     if as_json:
         output.as_json(to_json.hub_revoked_json, revoked=name)
     else:
         output.line(f"revoked {name}")
-
-
-def _ask(
-    door: Door, workspace: str, method: str, path: str, body: dict[str, Any] | None = None, *, doing: str = ""
-) -> tuple[Any, Any]:
-    """One request to the hub of a workspace; what decides about others needs a person."""
-    import json
-    from urllib.parse import quote
-
-    from vademecum.sync import membership
-
-    memory = door()
-    if doing:
-        memory.workspace.may_decide(doing, "vade hub")
-    joined = membership.find_membership(memory.home, workspace)
-    client = membership.client_of(memory.home, joined)
-    try:
-        given = None if body is None else json.dumps(body).encode()
-        return joined, client.ask(method, quote(path), given).json()
-    finally:
-        client.close()
 
 
 def _machine() -> str:

@@ -18,7 +18,7 @@ from vademecum.interfaces.present.to_text import short, show_answer, show_findin
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vademecum import Listing
+    from vademecum import Answer, Listing
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
@@ -154,7 +154,9 @@ def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Do
 def show_heading(record: Record) -> None:
     """What a record is called, where it is and what it is."""
     number = f" (#{record.num})" if record.num is not None else ""
-    output.line(f"{record.key}{number} · {record.place} · {record.type}{' · 🔒' if record.protected else ''}")
+    team = f" · team:{record.team}" if record.team else ""
+    kind = f"{record.type}{' · 🔒' if record.protected else ''}"
+    output.line(f"{record.key}{number} · {record.place}{team} · {kind}")
     output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
     if any(entry.part == record.key for entry in record.entries):
         output.line(f"merged into a summary; `vade restore {record.key}` makes it a record again")
@@ -412,7 +414,7 @@ def row(record: Record) -> list[str]:
     return [
         str(record.num or "-"),
         record.key,
-        str(record.place.scope),
+        f"{record.place.scope}{f' team:{record.team}' if record.team else ''}",
         record.type,
         record.category or "-",
         output.age(record.updated or record.created),
@@ -454,10 +456,14 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--sort-by", type=ORDERS, help="Sort by this instead of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @click.option("--full", is_flag=True, help="Show each match in full, not just two lines.")
+@click.option("--hub", is_flag=True, help="Search a workspace of a hub instead; no copy is needed.")
+@click.option("--workspace", metavar="NAME", help="With --hub: which one, where there are several.")
 @common
 def search(
     query: str,
     *,
+    hub: bool,
+    workspace: str | None,
     records: bool,
     kind: str | None,
     include_related: bool,
@@ -478,11 +484,15 @@ def search(
     Each match is strong, likely or weak. A weak match may be wrong; when all are weak, three are shown,
     or half of --max-results. Exits with 0 when nothing is found.
     """
-    if (kind or include_related) and not records and query:
+    if (kind or include_related) and not records and query and not (hub and kind):
         raise click.UsageError(
             "--type and --include-related require --records; `type:` in the query filters."
         )
-    if records or not query:
+    if hub or workspace:
+        answer = _search_hub(
+            door(), query, workspace, kind, hub=hub, explain=explain, records=records, **given
+        )
+    elif records or not query:
         unfit = [name for name in ("min_score", "sources") if given.pop(name)]
         if unfit or explain:
             option = "explain" if explain else unfit[0].rstrip("s").replace("_", "-")
@@ -492,6 +502,24 @@ def search(
     else:
         answer = door().search(query, explain=explain, **given)
     show_answer(answer, query, explain=explain, full=full, as_json=as_json)
+
+
+def _search_hub(
+    memory: Memory,
+    query: str,
+    workspace: str | None,
+    kind: str | None,
+    *,
+    hub: bool,
+    records: bool,
+    **given: Any,
+) -> Answer:
+    """What a hub answers."""
+    if not hub:
+        raise click.UsageError("--workspace requires --hub.")
+    if not query or records or given.pop("sources"):
+        raise click.UsageError("--hub requires a QUERY, and no --records or --source.")
+    return memory.search(query, hub=workspace or "", type=kind, **given)
 
 
 @click.command()

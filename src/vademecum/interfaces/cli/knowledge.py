@@ -329,9 +329,7 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
         output.line()
         over = "; the rest is cut" if found.over else ""
         output.line(f"{found.path} · {found.size} of {found.budget} characters{over}")
-        waiting = sum(
-            not memory.review.trust_of(each, trusted=found.trusted).injectable for each in found.sections
-        )
+        waiting = sum(not memory.review.trust_of(each, document=found).injectable for each in found.sections)
         if waiting:
             told = output.plural(waiting, "section")
             output.line(f"{told} hidden from agents until verified: `vade verify profile.md`")

@@ -31,9 +31,11 @@ _KEYS = {
     "s": "skip",
     "a": "yes to all of this kind",
     "m": "more",
+    "b": "keep both",
     "q": "quit",
 }
-_KIND_NAMES = ("write", "folder", "text", "contradiction", "conflict", "promotion", "signal")
+_VERSION_KEYS = {**_KEYS, "y": "keep the second", "n": "keep the first", "a": "keep the second of all"}
+_KIND_NAMES = "write folder text contradiction version notice held conflict promotion signal".split()
 
 
 @click.group(invoke_without_command=True)
@@ -57,8 +59,9 @@ def review(
 
     Keys: y yes, n no, e edit, s skip, a all of this kind, q quit.
 
-    Agents' writes, an untrusted .vade folder, unverified texts, contradictions, conflict copies of a sync
-    tool, and proposals to save. `--json`, or a pipe, only lists them.
+    Agents' writes, an untrusted .vade folder, unverified texts, contradictions, entries with two versions
+    after a sync (y keeps the second, n the first, b both), texts that a purge on another machine has left
+    open, conflict copies of a sync tool, and proposals to save. `--json`, or a pipe, only lists them.
     """
     from vademecum.memory.opening import has_terminal
 
@@ -134,7 +137,7 @@ class ReviewScreen:
             elif key == "a":
                 at += self._all(item, at)
             else:
-                at += self._decide([item], at, yes=key == "y")
+                at += self._decide([item], at, yes=key != "n", keep="both" if key == "b" else None)
         self._ending()
 
     def _heading(self, kind: str) -> None:
@@ -156,10 +159,12 @@ class ReviewScreen:
 
     def _key(self, item: Item) -> str:
         left_out = {"" if _editable(item) else "e", "" if item.text.count("\n") >= _SHOWN else "m"}
-        offered = [key for key in _KEYS if key not in left_out]
-        click.echo(f"{' · '.join(f'{key} {_KEYS[key]}' for key in offered)} ? ", nl=False)
+        left_out |= {"" if item.kind == "version" else "b"}
+        names = _VERSION_KEYS if item.kind == "version" else _KEYS
+        offered = [key for key in names if key not in left_out]
+        click.echo(f"{' · '.join(f'{key} {names[key]}' for key in offered)} ? ", nl=False)
         key = read_key(offered)
-        click.echo(_KEYS[key])
+        click.echo(names[key])
         return key
 
     def _all(self, item: Item, at: int) -> int:
@@ -173,10 +178,12 @@ class ReviewScreen:
         click.echo("yes")
         return self._decide(rest, at, yes=True)
 
-    def _decide(self, items: Sequence[Item], at: int, *, yes: bool) -> int:
+    def _decide(self, items: Sequence[Item], at: int, *, yes: bool, keep: str | None = None) -> int:
         """Decide, say what became of it, and return how many are done; what changed is shown again."""
         with output.progress() as step:
-            self.id, decided = self.memory.review.decide(items, yes=yes, sitting=self.id, progress=step)
+            self.id, decided = self.memory.review.decide(
+                items, yes=yes, keep=keep, sitting=self.id, progress=step
+            )
         done = [each for each in decided if each.done]
         left = [each for each in decided if not each.done]
         self.counts["yes" if yes else "no"] += len(done)
@@ -232,7 +239,7 @@ class ReviewScreen:
 
 
 def _editable(item: Item) -> bool:
-    return item.kind in ("contradiction", "conflict") or (
+    return item.kind in ("contradiction", "conflict", "version") or (
         item.kind == "text" and (item.about is not None or not _is_journal(item.path))
     )
 

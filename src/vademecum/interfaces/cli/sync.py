@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.errors import UsageError, VadeError
+from vademecum.errors import NotFound, UsageError, VadeError
 from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import threading
+    from types import FrameType
 
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
-    from vademecum.memory.sync import PlaceSynced
+    from vademecum.memory.sync import FolderSync, HubSynced, PlaceSynced
 
 _KEY = "VADE_SYNC_KEY"
 
@@ -31,14 +31,14 @@ _KEY = "VADE_SYNC_KEY"
 @click.option("--accept-deletions", "accept", is_flag=True, help="Delete everywhere what is gone here.")
 @click.option("--restore", is_flag=True, help="Restore here what is gone.")
 @click.option("--workspace", metavar="NAME", default="", help="Which one, where several hubs were joined.")
-@click.option("--watch", is_flag=True, help="Keep syncing: when a file changes, and every so often.")
+@click.option("--watch", is_flag=True, help="Keep syncing: when something changes here or there.")
 @click.option(
     "--every",
     metavar="SECONDS",
     type=click.IntRange(1),
     default=60,
     show_default=True,
-    help="With --watch: how often to ask for what others did.",
+    help="With --watch: how often to look where changes are not announced.",
 )
 @common
 @click.pass_context
@@ -59,104 +59,166 @@ def sync(ctx: click.Context, /, *, folder: Path | None, as_json: bool, door: Doo
 
     memory = door()
     deletions = True if given["accept"] else False if given["restore"] else None
-    if folder is None and (given["workspace"] or syncing.has_hub(memory)):
-        once = partial(_sync_hub, memory, given["workspace"], deletions)
+    hub = folder is None and (given["workspace"] or syncing.has_hub(memory))
+    if hub and given["watch"]:
+        _watch_hubs(memory, given["workspace"], deletions, given["every"])
+    elif hub:
+        _sync_hub(memory, given["workspace"], deletions, as_json=as_json)
+    elif given["watch"]:
+        _watch_folder(memory, folder, deletions, given["every"])
     else:
-        once = partial(_sync_folder, memory, folder, deletions)
-    if given["watch"]:
-        _keep_syncing(memory, once, given["every"])
-    else:
-        once(as_json=as_json)
+        _sync_folder(memory, folder, deletions, as_json=as_json)
 
 
-def _sync_hub(
-    memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool = False, quiet: bool = False
-) -> None:
+def _sync_hub(memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool) -> None:
     from vademecum.memory import sync as syncing
 
-    joined, found = syncing.run_hub(memory, workspace, deletions)
-    if as_json:
+    done = syncing.run_hubs(memory, workspace, deletions)
+    failed = next((each.error for each in done if each.error is not None), None)
+    if as_json and failed is None:
+        first = done[0].joined
         output.as_json(
             to_json.synced_json,
             folder=None,
-            hub=joined.url,
-            workspace=joined.workspace,
+            hub=first.url,
+            workspace=first.workspace,
             key=None,
             ignored=[],
-            places=[_told(each) for each in found],
-            findings=[each for one in found for each in one.findings],
+            places=[_told(each, _team(one)) for one in done for each in one.places],
+            findings=[each for one in done for place in one.places for each in place.findings],
         )
-        return
-    for each in found:
-        if not quiet or _did_something(each):
-            _tell(each)
-    if not found and not quiet:
-        output.line(f"{joined.name}: nothing to sync yet")
+    elif not as_json:
+        for one in done:
+            _tell_hub(one, quiet=False, several=len(done) > 1)
+    if failed is not None:
+        raise failed
+
+
+def _tell_hub(one: HubSynced, *, quiet: bool, several: bool) -> None:
+    """What a sync with one workspace did."""
+    told = [each for each in one.places if _did_something(each) or (each.findings and not quiet)]
+    for each in told:
+        _tell(each, _team(one))
+    if one.error is not None and several and not quiet:
+        output.line(f"{one.joined.name}: {one.error}")
+    elif not told and not quiet and one.error is None:
+        output.line(f"{one.joined.name}: nothing new{'' if one.places else '; there is nothing to sync yet'}")
+
+
+def _team(one: HubSynced) -> str:
+    return one.joined.name if one.joined.kind == "team" else ""
 
 
 def _did_something(each: PlaceSynced) -> bool:
     done = each.done
-    return bool(done.sent or done.received or done.written or done.removed or done.archived)
+    changed = done.sent or done.received or done.written or done.removed
+    return bool(changed or done.archived or done.purged or done.held or each.news)
 
 
-def _keep_syncing(memory: Memory, once: Callable[..., None], every: int) -> None:
-    """Sync again and again until interrupted; what fails is printed once and tried again."""
-    import signal
-    import threading
-
+def _watch_hubs(memory: Memory, workspace: str, deletions: bool | None, every: int) -> None:
+    """Sync with hubs until interrupted; what fails is printed once and tried again."""
     from vademecum.memory import sync as syncing
 
-    stop, said = threading.Event(), ""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    output.error(f"syncing when a file changes, and every {every} s; stop with Ctrl-C")
-    for _ in syncing.wakings(memory, every, stop):
-        try:
-            once(quiet=True)
-            problem = ""
-        except VadeError as error:
-            problem = str(error)
-        if problem != said:
-            output.error(problem or "syncing again")
-        said = problem
+    said: dict[str, str] = {}
+    stop = _until_interrupted("syncing when a file or the hub changes; stop with Ctrl-C")
+    for done in syncing.watch_hubs(memory, workspace, deletions, every=every, stop=stop):
+        for one in done:
+            _tell_hub(one, quiet=True, several=len(done) > 1)
+            _tell_problem(said, one.joined.name, one.error)
         sys.stdout.flush()
 
 
-def _sync_folder(
-    memory: Memory,
-    folder: Path | None,
-    deletions: bool | None,
-    *,
-    as_json: bool = False,
-    quiet: bool = False,
-) -> None:
+def _watch_folder(memory: Memory, folder: Path | None, deletions: bool | None, every: int) -> None:
+    """Sync through the folder until interrupted; what fails is printed once and tried again."""
+    from vademecum.memory import sync as syncing
+
+    said: dict[str, str] = {}
+    joined, key = syncing.join(memory, folder, _typed_key(memory, folder))
+    _tell_key(key)
+    stop = _until_interrupted(f"syncing when a file changes, and every {every} s; stop with Ctrl-C")
+    for _ in syncing.watch_folder(memory, joined, every, stop):
+        problem = None
+        try:
+            _run_folder(memory, joined, deletions, quiet=True)
+        except VadeError as error:
+            problem = error
+        _tell_problem(said, str(joined.path), problem)
+        sys.stdout.flush()
+
+
+def _until_interrupted(told: str) -> threading.Event:
+    """What is set by the first Ctrl-C; a second one does not wait for a sync to end."""
+    import signal
+    import threading
+
+    stop = threading.Event()
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.default_int_handler(number, frame)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
+    output.error(told)
+    return stop
+
+
+def _tell_problem(said: dict[str, str], where: str, error: VadeError | None) -> None:
+    """Say what is wrong with a workspace or folder when that begins, and once when it is over."""
+    problem = str(error or "")
+    if problem != said.get(where, ""):
+        output.error(f"{where}: {problem or 'syncing again'}")
+    said[where] = problem
+
+
+def _typed_key(memory: Memory, folder: Path | None) -> str | None:
     from vademecum.memory import sync as syncing
 
     typed = os.environ.get(_KEY)
     if folder and not typed and sys.stdin.isatty() and syncing.needs_key(memory, folder):
         typed = click.prompt("key of that folder", hide_input=True, err=True)
-    joined, key = syncing.join(memory, folder, typed)
-    found, ignored = syncing.run(memory, joined, deletions)
-    if as_json:
-        output.as_json(
-            to_json.synced_json,
-            folder=str(joined.path),
-            hub=None,
-            workspace=joined.workspace,
-            key=key or None,
-            ignored=ignored,
-            places=[_told(each) for each in found],
-            findings=[each for one in found for each in one.findings],
-        )
-        return
-    for each in found:
-        if not quiet or _did_something(each):
-            _tell(each)
-    for name in [] if quiet else ignored:
-        output.line(f"ignored in the folder: {name} (a conflict copy)")
+    return typed
+
+
+def _tell_key(key: str) -> None:
     if key:
         output.line(f"key: {key}")
         output.line("Type it on your other machines: vade sync --folder PATH")
+
+
+def _run_folder(memory: Memory, joined: FolderSync, deletions: bool | None, *, quiet: bool) -> None:
+    from vademecum.memory import sync as syncing
+
+    found, ignored = syncing.run(memory, joined, deletions)
+    told = [each for each in found if _did_something(each) or (each.findings and not quiet)]
+    for each in told:
+        _tell(each)
+    if not told and not quiet:
+        output.line("nothing new")
+    for name in [] if quiet else ignored:
+        output.line(f"ignored in the folder: {name} (a conflict copy)")
+
+
+def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *, as_json: bool) -> None:
+    from vademecum.memory import sync as syncing
+
+    joined, key = syncing.join(memory, folder, _typed_key(memory, folder))
+    if not as_json:
+        _run_folder(memory, joined, deletions, quiet=False)
+        _tell_key(key)
+        return
+    found, ignored = syncing.run(memory, joined, deletions)
+    output.as_json(
+        to_json.synced_json,
+        folder=str(joined.path),
+        hub=None,
+        workspace=joined.workspace,
+        key=key or None,
+        ignored=ignored,
+        places=[_told(each) for each in found],
+        findings=[each for one in found for each in one.findings],
+    )
 
 
 @sync.command()
@@ -165,19 +227,62 @@ def status(as_json: bool, door: Door) -> None:
     """Show the folder and what is not sent yet."""
     from vademecum.memory import sync as syncing
 
-    joined, unsent = syncing.status(door())
+    memory = door()
+    try:
+        joined, unsent = syncing.status(memory)
+    except NotFound as error:
+        if not syncing.has_hub(memory):
+            raise
+        raise NotFound(str(error), hint="`vade hub status` shows the hub that was joined") from error
     reachable = joined.path.is_dir()
+    last = syncing.last_background(memory.home)
+    purged = syncing.tell_purged(syncing.purged_in_folder(memory))
     if as_json:
         output.as_json(
             to_json.sync_status_json,
+            purges=purged,
             folder=str(joined.path),
             workspace=joined.workspace,
             reachable=reachable,
             unsent=unsent,
+            background=last.time if last else None,
+            background_problem=last.problem if last else None,
         )
         return
     output.line(f"{joined.path}{'' if reachable else ' (missing now)'}")
-    output.line(f"{unsent} changes to send" if unsent else "nothing to send")
+    output.line(f"{unsent} changes to send" if unsent else "everything was sent at the last sync")
+    for said in purged:
+        output.line(said)
+    if last:
+        output.line(tell_background(last.time, last.problem))
+
+
+def tell_background(time: str, problem: str | None) -> str:
+    """What came of the last sync that ran by itself, in a line."""
+    return f"last sync after a session: {time[:16]}, {problem or 'done'}"
+
+
+@sync.command()
+@click.option("--drop", metavar="ID", help="Delete one of them.")
+@common
+def held(drop: str | None, as_json: bool, door: Door) -> None:
+    """List texts that a purge on another machine has left open.
+
+    They were edited here while another machine purged what they were made from: they are in no file and are
+    not synced. Save or discard each with `vade review`; --drop deletes one permanently.
+    """
+    memory = door()
+    if drop is not None:
+        memory.archive.drop_held(drop)
+    found = memory.archive.held_texts()
+    if as_json:
+        output.as_json(to_json.held_texts_json, texts=found)
+        return
+    for each in found:
+        output.line(f"{each.id}  {each.place} {each.path}, {each.at[:10]}")
+        output.line("  " + "\n  ".join(each.text.splitlines()))
+    if not found:
+        output.line("no text is waiting")
 
 
 @sync.command()
@@ -193,9 +298,10 @@ def off(as_json: bool, door: Door) -> None:
         output.line(f"{left.path} is no longer used; nothing was deleted here or there")
 
 
-def _told(each: PlaceSynced) -> dict[str, Any]:
+def _told(each: PlaceSynced, team: str = "") -> dict[str, Any]:
     done = each.done
     return {
+        "team": team,
         "place": each.stream,
         "sent": done.sent,
         "received": done.received,
@@ -204,19 +310,28 @@ def _told(each: PlaceSynced) -> dict[str, Any]:
         "conflicts": done.conflicts,
         "archived": done.archived,
         "refused": done.refused,
+        "purged": done.purged,
+        "held": done.held,
     }
 
 
-def _tell(each: PlaceSynced) -> None:
+def _tell(each: PlaceSynced, team: str = "") -> None:
     done = each.done
-    output.line(f"{each.stream}: {done.sent} changes sent, {done.received} received")
+    whose = f"team:{team} {each.stream}" if team else each.stream
+    output.line(f"{whose}: {output.plural(done.sent, 'change')} sent, {done.received} received")
     for path in done.conflicts:
         output.line(f"  two versions, both kept: {path}; decide with `vade review`")
+    if done.purged:
+        output.line(f"  purged: {done.purged} changes have no content any more")
+    for path in done.held:
+        output.line(f"  edited here and purged on another machine: {path}; see `vade sync held`")
     for path in done.archived:
         output.line(
             f"  edited there and removed here, or the other way round: {path}; the text is in the archive"
         )
     for said in done.refused:
         output.line(f"  not taken: {said}")
+    for said in each.news:
+        output.line(f"  {said}")
     for finding in each.findings:
         output.line(f"  not synced: {finding.where}: {finding.why}")

@@ -48,7 +48,7 @@ def open_page(memory: Memory, path: str, *, as_json: bool) -> None:
         output.as_json(to_json.serving_page_json, url=address, page=True)
     else:
         output.line(f"opened {address}")
-    _open_browser(address)
+    open_browser(address)
 
 
 def serve_memory(memory: Memory, port: int | None, *, opening: bool, as_json: bool, to: str = "") -> None:
@@ -71,7 +71,7 @@ def serve_memory(memory: Memory, port: int | None, *, opening: bool, as_json: bo
         if sys.stderr.isatty() and memory.caller.decides:
             click.echo(f"vade: open {link()} (works once)", err=True)
         if opening:
-            _open_browser(link() + (f"&to={quote(to)}" if to else ""))
+            open_browser(link() + (f"&to={quote(to)}" if to else ""))
 
     serving.run(
         options_of(memory),
@@ -82,14 +82,16 @@ def serve_memory(memory: Memory, port: int | None, *, opening: bool, as_json: bo
     )
 
 
-def _open_browser(link: str) -> None:
+def open_browser(link: str) -> bool:
     """Open a link in the browser; without a terminal in the system's own, whatever a variable says."""
     import webbrowser
 
     if not (sys.stdin and sys.stdin.isatty()):
         os.environ.pop("BROWSER", None)  # by which whoever started this could have the link handed to them
-    if not webbrowser.open(link):
+    done = webbrowser.open(link)
+    if not done:
         output.error("no browser could be opened here")
+    return done
 
 
 @click.group(invoke_without_command=True)

@@ -65,6 +65,9 @@ class TextCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
+TEAM = click.option("--team", metavar="NAME", help="Save it in the memory that this team shares.")
+
+
 @click.command(cls=TextCommand)
 @click.argument("text", metavar="TEXT|-")
 @click.option(
@@ -79,6 +82,7 @@ class TextCommand(click.Command):
 @MODE
 @CONFIDENCE
 @click.option("--protected", is_flag=True, help="Never archive it automatically.")
+@TEAM
 @common
 def store(text: str, protected: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Save TEXT as a memory; `-` reads standard input."""
@@ -99,7 +103,8 @@ def save_record(memory: Memory, text: str, *, protected: bool, as_json: bool, **
         "consolidated": "merged into",
         "waiting": "saved next to the user's text in",
     }
-    output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
+    where = f"{stored.place.scope}{f', team:{stored.team}' if stored.team else ''}"
+    output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {where})")
     tell_purged(stored.purged)
     show_merged(stored.merged)
     tell_swept(stored.swept, memory)
@@ -378,6 +383,16 @@ def purge(
             return
     confirmed(f"Permanently delete {what}?", yes=yes)
     _tell_purge(run(), as_json=as_json, wanted=text)
+    _spread(memory, text)
+
+
+def _spread(memory: Memory, text: str | None) -> None:
+    """Let a purge reach the other machines of synced memory, and say on how many it was carried out."""
+    if memory.home.names("hub"):
+        from vademecum.memory import sync as syncing
+
+        for said in syncing.spread_purge(memory, text):
+            output.error(said)
 
 
 def _tell_purge(found: Purge, *, as_json: bool, wanted: str | None) -> None:

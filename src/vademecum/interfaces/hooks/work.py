@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from vademecum.agents.base import Agent
     from vademecum.interfaces.hooks.deadline import Job
 
 FOLDER = "hooks"
@@ -79,8 +80,20 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             until = None if job.begun is None else job.begun + memory.settings.limits.hook
             say(_prompt(memory, hooks, told, until, say))
         return
+    try:
+        _keep_session(memory, agent, event, told)
+    finally:
+        last = HookEvent.SESSION_END if HookEvent.SESSION_END in agent.hooks.moments else HookEvent.STOP
+        if event is last:
+            from vademecum.interfaces.hooks import after
+
+            after.start(memory)
+
+
+def _keep_session(memory: Memory, agent: Agent, event: HookEvent, told: HookInput) -> None:
+    """Keep the transcript, and have the next session find this one."""
     if told.transcript and agent.transcripts is not None:
-        announced = event is HookEvent.PRE_COMPACT if agent.hooks.announces else None
+        announced = event is HookEvent.PRE_COMPACT if agent.hooks and agent.hooks.announces else None
         done = memory.sessions.import_transcript(
             told.transcript, agent=agent.transcripts.name, checkpoint=announced
         )

@@ -15,8 +15,9 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Literal
+
+from vademecum.interfaces.web.headers import read_cookies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,7 +97,7 @@ class Gate:
     def session_of(self, door: str, cookies: Iterable[str]) -> PageSession | None:
         """The session of a door, for whoever brings its cookie."""
         session = self._sessions.get(door)
-        held = [*_cookie_values(cookies)]
+        held = [*read_cookies(cookies, COOKIE)]
         if session is None or not any(hmac.compare_digest(each, session.cookie.encode()) for each in held):
             return None
         return session
@@ -124,18 +125,6 @@ def split_project(path: str) -> tuple[str | None, str]:
 def cookie_line(session: PageSession) -> str:
     """The header that gives a browser its cookie."""
     return f"{COOKIE}={session.cookie}; Path={session.door}; HttpOnly; SameSite=Strict"
-
-
-def _cookie_values(lines: Iterable[str]) -> Iterable[bytes]:
-    """Every value of our cookie: another server of this machine may have set one of the same name."""
-    for line in lines:
-        for part in line.split(";"):
-            try:
-                found = SimpleCookie(part.strip()).get(COOKIE)
-            except CookieError:
-                continue
-            if found is not None:
-                yield found.value.encode("utf-8", "replace")
 
 
 def _digest(secret: str) -> bytes:

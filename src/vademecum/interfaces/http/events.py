@@ -58,11 +58,12 @@ class FileChanges:
         self._stop: anyio.Event | None = None
 
     async def listen(self) -> AsyncIterator[dict[str, Any] | None]:
-        """Every change from now on; None when there was none for a while."""
+        """Every change from now on; None at the beginning, and when there was none for a while."""
         send, receive = anyio.create_memory_object_stream[dict[str, Any]](_WAITING)
         self._readers.add(send)
         try:
             async with receive:
+                yield None
                 while True:
                     found: dict[str, Any] | None = None
                     with anyio.move_on_after(_ALIVE):
@@ -129,20 +130,20 @@ async def follow_changes(request: Request) -> Response:
 
 def _in_sight(memory: Memory) -> tuple[str, ...]:
     """Where the files lie that an agent sees."""
-    work = memory.workspace
-    return tuple(f"{work.home.shelf(place).label}/" for place in work.places(None))
+    return memory.workspace.folders()
 
 
 async def _stream(
     changes: FileChanges, seen: tuple[str, ...] | None, may_go_on: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    yield b"retry: 1000\nevent: hello\ndata: {}\n\n"
+    quiet = b"retry: 1000\nevent: hello\ndata: {}\n\n"  # said once it listens: nothing falls in between
     try:
         async for told in changes.listen():
             if not may_go_on():  # its token was revoked meanwhile
                 return
             if told is None:
-                yield b": still here\n\n"
+                yield quiet
+                quiet = b": still here\n\n"
             elif seen is None or told["path"].startswith(seen):
                 yield f"event: change\ndata: {json.dumps(told)}\n\n".encode()
     except anyio.EndOfStream:

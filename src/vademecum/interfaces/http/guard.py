@@ -11,6 +11,7 @@ from vademecum.interfaces.http import access
 from vademecum.interfaces.http.problems import answer_problem, render_problem
 from vademecum.interfaces.mcp.http import HEADERS, Guard
 from vademecum.interfaces.mcp.http import PATH as MCP_PATH
+from vademecum.interfaces.web.headers import SAFE, is_from_here
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,31 +19,6 @@ if TYPE_CHECKING:
     from vademecum.interfaces.http.access import Visitor
     from vademecum.interfaces.http.site import Site
 
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "font-src 'self'",
-        "connect-src 'self'",
-        "worker-src 'self'",
-        "manifest-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-SAFE = {
-    "content-security-policy": _POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # to ourselves alone, whose port counts here; a door never leaves
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-}
-_SIGHT = ("same-origin", "none")  # what a browser says of a request that no other site set off
 HOW_IN = "open the link that `vade serve` shows in a terminal, or send a token of `vade token add`"
 
 
@@ -97,7 +73,7 @@ class PageGuard(Guard):
 
     def _person(self, door: str, headers: Headers) -> Visitor | None:
         """The person whose browser this is; another site's request is nobody's."""
-        if headers.get("sec-fetch-site", "none") not in _SIGHT:
+        if not is_from_here(headers):
             return None
         session = self._site.gate.session_of(door, headers.getlist("cookie"))
         return None if session is None else access.Visitor("person", session=session)
@@ -110,11 +86,6 @@ class PageGuard(Guard):
     def refuse(self, status: int, why: str) -> ASGIApp:
         """The answer to what is not served."""
         return answer_problem(render_problem(status, why), html=False, headers=HEADERS.get(status))
-
-
-def is_prefetch(headers: Headers) -> bool:
-    """Whether a browser asks before its person does."""
-    return "prefetch" in (headers.get("sec-purpose") or headers.get("purpose") or "").lower()
 
 
 def holds_secret(visitor: Visitor, headers: Headers) -> bool:

@@ -120,7 +120,7 @@ def answer_problem(
     """A problem as whoever asked can read it; `around` it is what every page of theirs has."""
     status = int(told["status"])
     if html:
-        from vademecum.interfaces.http.pages import render_template
+        from vademecum.interfaces.web.pages import render_template
 
         return HTMLResponse(
             render_template("problem.html", title=told["title"], problem=told, **(around or {})),

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: tokens, codes to join with, roles, and the test that each fact has to pass.
+"""Who asks, and what they may do: addresses, tokens, codes to join with, roles, and the test of each fact.
 
 Tokens are 256 random bits, so a fast keyed hash is enough: a slow one guards what can be guessed. The key of
 that hash, and of the macs on stamps, is in a file of the server and never in the database.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import json
 import os
 import secrets
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import ConfigError
 from vademecum.interfaces.hub.rejections import Rejection, forbidden, propose, unknown_caller
+from vademecum.interfaces.web.headers import is_from_here
+from vademecum.memory.sync import trust
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from psycopg import Connection
+    from starlette.requests import Request
 
     from vademecum.interfaces.hub.streams import SyncFact
 
@@ -32,9 +35,7 @@ ROLES = ("reader", "writer", "editor", "owner")
 SCOPES = frozenset({"read", "write", "person"})
 TOKEN_DAYS = 90
 DEVICE_MINUTES, INVITE_DAYS, TRIES = 10, 7, 5
-_AGENTS_ORIGINS = frozenset({"agent", "tool", "import"})
-_FOR_PERSONS = frozenset({"vouch", "protected", "purge"})
-_FOR_EDITORS = frozenset({"vouch", "protected"})
+_FORMS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,35 @@ def read_keys(path: Path, *, make: bool) -> HubKeys:
     return derive_keys(text.encode())
 
 
+def check_address(request: Request) -> None:
+    """Refuse another site's requests, and names of this machine that are not its own.
+
+    In the clear only this machine is served, so a Host that is no name of it comes from a page that points a
+    name of its own here. A form of any page can be sent here without being asked about, so none is taken.
+    """
+    host, path = request.headers.get("host", ""), request.url.path
+    scheme = request.scope.get("scheme", "http")
+    if scheme != "https" and not _is_local(host):
+        raise Rejection(421, "host", "this is another address")
+    reads = request.method == "GET" and not path.startswith("/v1/")
+    if request.headers.get("origin") not in (None, f"{scheme}://{host}") or not (
+        reads or is_from_here(request.headers)
+    ):
+        raise Rejection(403, "origin", "another site asked for this")
+    if request.method != "GET" and request.headers.get("content-type", "").lower().startswith(_FORMS):
+        raise Rejection(415, "form", "a form is not taken: send JSON")
+
+
+def _is_local(host: str) -> bool:
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class HubCaller:
     """A member, through one of their tokens."""
@@ -95,6 +125,11 @@ class HubCaller:
     def person(self) -> bool:
         """Whether a person asks; a token without that scope is an agent's."""
         return "person" in self.scopes
+
+    @property
+    def sender(self) -> trust.FactSender:
+        """Who they are to the rule about facts."""
+        return trust.FactSender(self.name, self.role, self.person)
 
     @property
     def standing(self) -> str:
@@ -139,13 +174,13 @@ def authenticate(connection: Connection[Any], keys: HubKeys, header: str | None)
     if scheme.lower() != "bearer" or not token.startswith(PREFIX) or len(token) > 200:
         raise unknown_caller()
     row = connection.execute(
-        "SELECT ws, public, kind, token, member, name, role, scopes, replica FROM hub.authenticate(%s)",
+        "SELECT ws, public, kind, token, member, name, role, scopes, replica,"
+        " set_config('hub.ws', ws::text, true) FROM hub.authenticate(%s)",
         (keys.hash_token(token),),
     ).fetchone()
     if row is None:
         raise unknown_caller()
-    ws, public, kind, number, member, name, role, scopes, replica = row
-    enter(connection, ws)
+    ws, public, kind, number, member, name, role, scopes, replica, _ = row
     return HubCaller(ws, str(public), kind, str(number), str(member), name, role, frozenset(scopes), replica)
 
 
@@ -165,24 +200,12 @@ class Replaced:
     purged: bool
 
 
-def check_right(fact: SyncFact, caller: HubCaller, replaced: Iterable[Replaced], *, protected: bool) -> None:
+def check_right(fact: SyncFact, caller: HubCaller, about: trust.FactContext) -> None:
     """Refuse a fact that this caller may not add, whatever their client thinks."""
-    if fact.kind in _FOR_PERSONS and not caller.person:
-        raise propose(f"a {fact.kind} needs a person")
-    if fact.kind == "purge":
-        caller.need("owner", person=True)
-    if fact.kind in _FOR_EDITORS:
-        caller.need("editor", person=True)
-    if fact.kind == "vouch" and fact.target.split(" ", 1)[-1] != caller.name:
-        raise forbidden("only the member can verify in their own name")
-    if protected and fact.over and not (caller.person and caller.at_least("editor")):
-        raise (forbidden if caller.person else propose)("this document is protected")
-    if caller.person:
-        return
-    if fact.origin not in _AGENTS_ORIGINS:
-        raise propose("a text with a person's origin needs a person")
-    if any(each.author != caller.name or each.role != "agent" for each in replaced):
-        raise propose("it would change what somebody else wrote")
+    refused = trust.why_not(fact, caller.sender, about)
+    if refused is not None:
+        code, why = refused
+        raise (propose if code == trust.PROPOSE else forbidden)(why, n=fact.n)
 
 
 def check_own_replica(caller: HubCaller, replica: str, owner: str | None) -> None:

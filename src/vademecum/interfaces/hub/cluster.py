@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -17,9 +18,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import StorageFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _NOBODY = 65534
 _STARTS = 40  # after a kill the first ones fail while orphans of the old server end
@@ -51,9 +55,15 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="vade-postgres-"))
         self.data = self.folder / "data"
         self.port = _free_port()
-        if _is_root():
-            os.chown(self.folder, _NOBODY, _NOBODY)
-        self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        try:
+            if _is_root():
+                os.chown(self.folder, _NOBODY, _NOBODY)
+            self.run(
+                "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"
+            )
+        except BaseException:  # Ctrl-C, too
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     @property
     def url(self) -> str:
@@ -110,6 +120,47 @@ class Cluster:
         with contextlib.suppress(StorageFailed):
             self.run("pg_ctl", "stop", "-m", "immediate", "-w", "-s", "-D", str(self.data))
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def temporary_database(given: str | None = None) -> Iterator[Callable[[str], str]]:
+    """A migrated database that is gone afterwards: in a server that is given, or in one started for it.
+
+    What is yielded is how a role reaches it; the superuser without a name.
+    """
+    from vademecum.interfaces.hub import serve
+    from vademecum.interfaces.hub.migrate import migrate
+
+    with contextlib.ExitStack() as ending:
+        if given:
+            address = ending.enter_context(_database_in(given))
+        else:
+            cluster = Cluster()
+            ending.callback(cluster.stop)
+            cluster.start(fsync="off")
+            address = lambda user: cluster.url_of("postgres", user=user or "postgres")  # noqa: E731
+        with serve.connected(address("")) as connection:
+            migrate(connection)
+        yield address
+
+
+@contextlib.contextmanager
+def _database_in(given: str) -> Iterator[Callable[[str], str]]:
+    from psycopg import errors
+    from psycopg.conninfo import make_conninfo
+
+    from vademecum.interfaces.hub import serve
+
+    name = f"vade_demo_{os.getpid()}_{secrets.token_hex(3)}"
+    with serve.connected(given) as connection:
+        try:
+            connection.execute(f"CREATE DATABASE {name}")
+        except errors.InsufficientPrivilege as error:
+            raise UsageError("this login may not make a database", hint="name a superuser's") from error
+        try:
+            yield lambda user: make_conninfo(given, dbname=name, **({"user": user} if user else {}))
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _free_port() -> int:

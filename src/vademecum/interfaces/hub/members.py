@@ -24,6 +24,7 @@ from vademecum.interfaces.hub.access import (
     read_code,
 )
 from vademecum.interfaces.hub.rejections import Rejection, absent, forbidden, wrong
+from vademecum.text import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,6 +40,8 @@ def check_name(name: object) -> str:
     """A member's name, which stands in files and logs."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in ("external", "me"):
         raise wrong("a member's name is 1 to 40 of a-z, 0-9, `.`, `_` and `-`")
+    if secrets.find(name):
+        raise Rejection(422, "secret", "this name looks like a secret")
     return name
 
 
@@ -100,8 +103,19 @@ def change_member(
         connection.execute(
             "UPDATE hub.member SET role = %s WHERE ws = %s AND member = %s", (role, caller.ws, member)
         )
+    if role != "owner":  # whom they invited and who has not come yet was let in by nobody
+        _end_invites(connection, caller.ws, member, own=role is None)
     log(connection, caller.ws, caller.name, "removed" if role is None else "role", member=name, role=role)
     return {"name": name, "role": role}
+
+
+def _end_invites(connection: Connection[Any], ws: int, member: object, *, own: bool) -> None:
+    """Make codes invalid that a member made: those for others, or for `own` machines, or both."""
+    connection.execute(
+        "UPDATE hub.invite SET used_at = now() WHERE ws = %s AND made_by = %s AND used_at IS NULL"
+        " AND (%s OR member IS NULL)",
+        (ws, member, own),
+    )
 
 
 # ------------------------------------------------------------------------------- tokens
@@ -128,6 +142,7 @@ def make_token(
 ) -> tuple[str, str]:
     """A new token and its id; the token itself is kept nowhere."""
     token, number = new_token(), str(uuid.uuid4())
+    label = secrets.redact(label, secrets.find(label))[:80]
     connection.execute(
         "INSERT INTO hub.token (ws, token, member, hash, scopes, label, replica, expires)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(days => %s))",
@@ -144,7 +159,7 @@ def add_token(
     scopes = read_scopes(asked.get("scopes"))
     if not scopes <= caller.scopes:
         raise forbidden("a token cannot give more than it has")
-    label = str(asked.get("label") or "")[:80]
+    label = str(asked.get("label") or "")[:400]
     token, number = make_token(
         connection, keys, ws=caller.ws, member=caller.member, scopes=scopes, label=label, replica=None
     )
@@ -172,19 +187,22 @@ def list_tokens(connection: Connection[Any], caller: HubCaller) -> list[dict[str
 
 
 def revoke_token(connection: Connection[Any], caller: HubCaller, number: str) -> None:
-    """Make a token invalid from the next request on: one's own, or anybody's as an owner."""
-    caller.need("reader", scope="read", person=True)
+    """Make a token invalid from the next request on: one's own, or anybody's as an owner who may write."""
+    anybodys = caller.at_least("owner") and "write" in caller.scopes
+    caller.need("reader", scope="write" if anybodys else "read", person=True)
     try:
         uuid.UUID(number)
     except ValueError:
         raise absent() from None
     done = connection.execute(
         "UPDATE hub.token SET revoked_at = now() WHERE ws = %s AND token = %s AND revoked_at IS NULL"
-        " AND (%s OR member = %s)",
-        (caller.ws, number, caller.at_least("owner"), caller.member),
-    )
-    if not done.rowcount:
+        " AND (%s OR member = %s) RETURNING member, scopes",
+        (caller.ws, number, anybodys, caller.member),
+    ).fetchone()
+    if done is None:
         raise absent()
+    if "person" in done[1]:  # whoever had it may have made a code with it
+        _end_invites(connection, caller.ws, done[0], own=True)
     log(connection, caller.ws, caller.name, "revoked", token=number)
 
 
@@ -254,7 +272,7 @@ def invite(
 
 def wrong_code() -> Rejection:
     """The one answer for a code that is wrong, used, too old or was tried too often."""
-    return Rejection(404, "code", "this code is not valid (any more): ask for a new one")
+    return Rejection(404, "code", "this code is mistyped, used or too old")
 
 
 def count_try(connection: Connection[Any], code: str) -> tuple[int, tuple[Any, ...]] | None:
@@ -307,7 +325,7 @@ def join(
     ).fetchone()
     if told is None:
         raise wrong_code()
-    label = str(asked.get("label") or "")[:80]
+    label = str(asked.get("label") or "")[:400]
     token, number = make_token(
         connection, keys, ws=ws, member=str(member), scopes=scopes, label=label, replica=replica
     )
@@ -335,15 +353,24 @@ def log(connection: Connection[Any], ws: int, by: str, did: str, **more: Any) ->
     )
 
 
-def read_log(connection: Connection[Any], caller: HubCaller) -> dict[str, Any]:
-    """The newest lines of the log, and whether the chain of all of them holds."""
+def read_log(connection: Connection[Any], caller: HubCaller, seen: Mapping[str, str]) -> dict[str, Any]:
+    """The newest lines of the log, and the first line at which its chain does not hold.
+
+    Who rewrites the end of the log, or cuts it off, leaves a chain that holds: that is noticed by whoever saw
+    it before and says in `seen` the number (`seq`) and the hash (`head`) of the last line then.
+    """
     caller.need("owner", scope="read", person=True)
     rows = connection.execute(
-        "SELECT line, prev, hash FROM hub.admin_log WHERE ws = %s ORDER BY seq", (caller.ws,)
+        "SELECT seq, line, prev, hash FROM hub.admin_log WHERE ws = %s ORDER BY seq", (caller.ws,)
     ).fetchall()
-    chain, whole = bytes(32), True
-    for line, prev, hashed in rows:
+    chain, broken = bytes(32), 0
+    for at, (seq, line, prev, hashed) in enumerate(rows, 1):
         text = json.dumps(line, sort_keys=True)
-        whole = whole and prev == chain and hashlib.sha256(prev + text.encode()).digest() == hashed
+        holds = seq == at and prev == chain and hashlib.sha256(prev + text.encode()).digest() == hashed
+        broken = broken or (0 if holds else at)
         chain = hashed
-    return {"whole": whole, "lines": [line for line, _, _ in rows[-1000:]]}
+    last = int(seen["seq"]) if seen.get("seq", "").isdecimal() and len(seen["seq"]) < 15 else 0
+    if last and not broken and (last > len(rows) or rows[last - 1][3].hex() != seen.get("head")):
+        broken = min(last, len(rows) + 1)
+    told = {"whole": not broken, "broken": broken or None, "seq": len(rows), "head": chain.hex()}
+    return {**told, "lines": [line for _, line, _, _ in rows[-1000:]]}

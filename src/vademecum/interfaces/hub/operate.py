@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import ConfigError, UsageError
 from vademecum.interfaces.hub import members, migrate, serve
+from vademecum.interfaces.hub.access import enter
 from vademecum.interfaces.hub.rejections import Rejection
+from vademecum.memory import hub_search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,19 +20,24 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def operating(database: str) -> Iterator[Connection[Any]]:
-    """A transaction with the rights of the tables' owner, which row-level security binds as well."""
+def operating(database: str, *, snapshot: bool = False) -> Iterator[Connection[Any]]:
+    """A transaction with the rights of the tables' owner, which row-level security binds as well.
+
+    In a `snapshot` all of it sees one moment, and nothing is written.
+    """
     serve.import_psycopg()
     import psycopg
 
     with serve.connected(database) as connection:
         migrate.check_schema(connection)
         with connection.transaction():
+            if snapshot:
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             try:
                 connection.execute("SET LOCAL ROLE hub_owner")
             except psycopg.errors.InsufficientPrivilege as error:
                 raise ConfigError(
-                    "this login may not make workspaces", hint="connect as hub_migrate"
+                    "this login may not make or export workspaces", hint="connect as hub_migrate"
                 ) from error
             yield connection
 
@@ -46,3 +53,62 @@ def create_workspace(database: str, keys: HubKeys, name: str, *, kind: str, owne
         made = members.make_invite(connection, keys, ws=ws, by=None, name=owner, role="owner")
         members.log(connection, ws, "operator", "created", member=owner)
     return {"workspace": public, "name": name, **made}
+
+
+def index_large(database: str) -> int:
+    """Give each workspace with many passages an index of its own vectors; how many got one now.
+
+    Nobody waits meanwhile. Searches find the same without it, more slowly.
+    """
+    serve.import_psycopg()
+    from psycopg import sql
+
+    made = 0
+    with serve.connected(database) as connection:
+        migrate.check_schema(connection)
+        connection.execute("SET ROLE hub_owner")
+        row = connection.execute("SELECT last_value FROM hub.workspaces").fetchone()
+        for ws in range(1, (row[0] if row else 0) + 1):
+            name = f"vector_near_{ws}"
+            passages = _lacking_index(connection, ws, name)
+            if not passages:
+                continue
+            part = connection.execute(
+                "SELECT 'vector_' || lpad(n::text, 2, '0') FROM generate_series(0, 63) n"
+                " WHERE satisfies_hash_partition('hub.vector'::regclass, 64, n, %s::bigint)",
+                (ws,),
+            ).fetchone()
+            assert part is not None
+            connection.execute(sql.SQL("DROP INDEX IF EXISTS hub.{}").format(sql.Identifier(name)))
+            # What does not fit into memory takes many times as long; workers would need it as shared memory,
+            # of which a container has little.
+            connection.execute("SET max_parallel_maintenance_workers = 0")
+            connection.execute(f"SET maintenance_work_mem = '{min(1024, max(64, passages // 800))}MB'")
+            connection.execute(
+                sql.SQL(
+                    "CREATE INDEX CONCURRENTLY {} ON hub.{}"
+                    " USING hnsw (vec public.halfvec_cosine_ops) WHERE ws = {}"
+                ).format(sql.Identifier(name), sql.Identifier(part[0]), sql.Literal(ws))
+            )
+            with connection.transaction():
+                enter(connection, ws)
+                connection.execute(
+                    """UPDATE hub.search SET settings = settings || '{"hnsw": "yes"}' WHERE ws = %s""", (ws,)
+                )
+            made += 1
+    return made
+
+
+def _lacking_index(connection: Connection[Any], ws: int, name: str) -> int:
+    """How many passages a workspace has, if they are many and have no index of their own that is whole."""
+    with connection.transaction():
+        enter(connection, ws)
+        row = connection.execute(
+            "SELECT coalesce(sum(seen), 0)::bigint FROM hub.posting WHERE ws = %s AND NOT wide AND stem = ''",
+            (ws,),
+        ).fetchone()
+        whole = connection.execute(
+            "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (f"hub.{name}",)
+        ).fetchone()
+    passages = int(row[0]) if row else 0
+    return 0 if passages <= hub_search.many() or (whole and whole[0]) else passages

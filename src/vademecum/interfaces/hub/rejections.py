@@ -24,17 +24,17 @@ def absent() -> Rejection:
 
 def unknown_caller() -> Rejection:
     """The one answer for a token that is wrong, expired or revoked, and for a member who was removed."""
-    return Rejection(401, "token", "this token is not valid (any more): join again with `vade hub join`")
+    return Rejection(401, "token", "this token is not valid any more; join again with `vade hub join`")
 
 
-def forbidden(why: str) -> Rejection:
+def forbidden(why: str, **more: Any) -> Rejection:
     """A right that this role or token does not have."""
-    return Rejection(403, "forbidden", why)
+    return Rejection(403, "forbidden", why, **more)
 
 
-def propose(why: str) -> Rejection:
+def propose(why: str, **more: Any) -> Rejection:
     """What an agent may only propose to a person."""
-    return Rejection(403, "propose", f"{why}: an agent's token may only add and propose")
+    return Rejection(403, "propose", f"{why}: an agent's token may only add and propose", **more)
 
 
 def wrong(why: str) -> Rejection:

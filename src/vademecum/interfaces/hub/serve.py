@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from vademecum.interfaces.hub.access import HubKeys
 
 HOST, PORT = "127.0.0.1", 8389
-POOL = 16
+POOL = 24  # connections: more than work together, so that nobody waits for one as well
+SWITCH = 0.0005  # seconds; each of a request's few words with the database waits for other requests' work
 _WAIT = 5.0  # seconds for a connection of the pool
 
 
@@ -163,6 +164,7 @@ def run_hub(
     taken.listen(512)  # from now on a client can connect, and waits until it is served
     host, port = taken.getsockname()[:2]
     ready(Listening(str(host), int(port), listening.certificate).address)
+    sys.setswitchinterval(SWITCH)
     uvicorn.Server(config).run(sockets=[taken])
 
 

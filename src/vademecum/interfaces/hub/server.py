@@ -17,10 +17,15 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from vademecum import __version__
-from vademecum.interfaces.hub import limits, members, streams
-from vademecum.interfaces.hub.access import HubCaller, HubKeys, authenticate
+from vademecum.interfaces.hub import limits, members, review, search, streams
+from vademecum.interfaces.hub.access import HubCaller, HubKeys, authenticate, check_address, enter
+from vademecum.interfaces.hub.events import HubChanges, open_stream
+from vademecum.interfaces.hub.page.sessions import make_link
+from vademecum.interfaces.hub.projection import CatchUp
 from vademecum.interfaces.hub.rejections import Rejection, unknown_caller, wrong
 from vademecum.interfaces.hub.streams import Desk
+from vademecum.interfaces.web.headers import SAFE
+from vademecum.memory import hub_search
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -30,7 +35,13 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 STATEMENT_SECONDS = 5
+DEAD_ROWS = (
+    "a purge has emptied rows: their old content stays in the database's files until"
+    " `VACUUM FULL hub.fact, hub.document, hub.passage, hub.posting, hub.vector` as hub_owner, and in the"
+    " write-ahead log and backups until these are replaced"
+)
 _KNOWN = 10_000
+_SEEN_EVERY = 300.0  # seconds
 _LOG = logging.getLogger("vademecum.hub")
 
 
@@ -65,32 +76,60 @@ class Hub:
         self.buckets = limits.Buckets()
         self.known: dict[str, int] = {}
         self.turns = limits.Turns(limits.AT_ONCE)
+        self.searches = limits.Turns(limits.SEARCHES)
+        self.behind = CatchUp(self.transaction)
+        self.changes = HubChanges()
+        self._seen: dict[str, float] = {}
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection[Any]]:
-        """A transaction whose statements cannot take for ever; nothing is acknowledged before its COMMIT."""
-        from psycopg import OperationalError, errors
+    def transaction(self, *, snapshot: bool = False) -> Iterator[Connection[Any]]:
+        """A transaction whose statements cannot take for ever; nothing is acknowledged before its COMMIT.
+
+        With `snapshot`, all of them see the same, whatever others commit meanwhile.
+        """
+        from psycopg import DataError, OperationalError, errors
         from psycopg_pool import PoolTimeout
 
         try:
             with self.pool.connection() as connection, connection.transaction():
-                connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+                level = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;" if snapshot else ""
+                connection.execute(f"{level}SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
                 yield connection
         except PoolTimeout as error:
             raise limits.busy("the hub has too much to do", seconds=1) from error
         except errors.QueryCanceled as error:
             raise limits.busy("this took too long", seconds=2) from error
+        except DataError as error:
+            raise wrong("this holds a character or number that no database takes") from error
         except (errors.ReadOnlySqlTransaction, errors.DiskFull) as error:
-            raise Rejection(503, "storage", "the hub's database does not take anything now") from error
+            raise Rejection(
+                503, "storage", "the hub's database does not take anything now; it is full or read-only"
+            ) from error
         except OperationalError as error:
             raise Rejection(503, "storage", "the hub's database cannot be reached now") from error
 
-    def ask(self, header: str, work: Callable[[HubRequest], Any], body: Any, request: Request) -> Any:
+    def ask(self, header: str, route: Route, body: Any, request: Request) -> Any:
         """Do the work of a route for whoever holds the token."""
-        with self.transaction() as connection:
+        with self.transaction(snapshot=route.snapshot) as connection:
             caller = authenticate(connection, self.keys, header)
             asked = HubRequest(connection, caller, self.keys, body, request.query_params, request.path_params)
-            return work(asked)
+            done = route.work(asked)
+        self._note_seen(caller)
+        return done
+
+    def _note_seen(self, caller: HubCaller) -> None:
+        """Remember now and then when a machine was last heard of; what cannot be kept is no failure."""
+        now = time.monotonic()
+        if now - self._seen.get(caller.token, -_SEEN_EVERY) < _SEEN_EVERY:
+            return
+        if len(self._seen) >= _KNOWN:
+            self._seen.clear()
+        self._seen[caller.token] = now
+        with contextlib.suppress(Rejection), self.transaction() as connection:
+            enter(connection, caller.ws)
+            connection.execute(
+                "UPDATE hub.token SET seen_at = now() WHERE ws = %s AND token = %s", (caller.ws, caller.token)
+            )
 
     def whose(self, header: str, name: str) -> int:
         """The workspace of a token, to wait for its turn; what it may do is read in each transaction."""
@@ -104,22 +143,27 @@ class Hub:
 
 def create_hub(pool: ConnectionPool[Any], keys: HubKeys) -> FastAPI:
     """The application; the pool is opened and closed with it."""
+    from vademecum.interfaces.hub.page.routes import add_page
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(pool.open)
         yield
+        await run_in_threadpool(hub.behind.stop)
         await run_in_threadpool(pool.close)
 
-    app = FastAPI(
-        title="Vademecum hub", version=str(PROTOCOL), lifespan=lifespan, docs_url=None, redoc_url=None
-    )
+    app = FastAPI(title="Vademecum hub", version=str(PROTOCOL), lifespan=lifespan, openapi_url=None)
     hub = Hub(pool, keys)
     app.state.hub = hub
     app.middleware("http")(_guard)
+    app.add_middleware(
+        limits.Doorman, buckets=hub.buckets, turns=hub.turns, known=hub.known, protocol=PROTOCOL
+    )
     _add_open_routes(app, hub)
     for route in ROUTES:
         _add_route(app, hub, route)
+    _add_events(app, hub)
+    add_page(app, hub)
     return app
 
 
@@ -128,13 +172,15 @@ async def _guard(request: Request, call: Callable[[Request], Awaitable[Response]
     begun = time.monotonic()
     spoken = request.headers.get("vade-protocol", "")
     try:
+        check_address(request)
         if request.url.path.startswith("/v1/") and spoken != str(PROTOCOL):
             raise _other_version(spoken)
         response = await call(request)
     except Rejection as refused:
         response = _refusal(refused)
+        response.headers.update(SAFE)
     response.headers["Vade-Protocol"] = str(PROTOCOL)
-    response.headers["Cache-Control"] = "no-store"
+    response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Content-Type-Options"] = "nosniff"
     route = request.scope.get("route")
     _LOG.info(
@@ -146,7 +192,7 @@ async def _guard(request: Request, call: Callable[[Request], Awaitable[Response]
 
 def _other_version(spoken: str) -> Rejection:
     newer = spoken.isdecimal() and int(spoken) > PROTOCOL
-    old = f"this hub speaks protocol {PROTOCOL}: upgrade the {'hub' if newer else 'client'}"
+    old = f"this hub speaks protocol {PROTOCOL}; upgrade {'the hub' if newer else 'vade on this machine'}"
     return Rejection(426, "protocol", old, protocol=PROTOCOL, hub=__version__)
 
 
@@ -180,16 +226,26 @@ async def _serve(hub: Hub, request: Request, route: Route) -> Any:
     header = request.headers.get("authorization", "")
     if not header:
         raise unknown_caller()
-    name = hashlib.sha256(header.encode()).hexdigest()
-    hub.buckets.take(name)
+    name = limits.token_name(header)
     ws = hub.known.get(name)
     if ws is None:  # who guesses tokens is slowed down by where they come from
-        hub.buckets.take(f"new {request.client.host if request.client else ''}")
-        ws = await run_in_threadpool(hub.whose, header, name)
+        place = f"new {request.client.host if request.client else ''}"
+        hub.buckets.take(place)
+        async with hub.turns.take(place, most=limits.BURST):  # which the bucket has let in
+            ws = await run_in_threadpool(hub.whose, header, name)
     whole = await limits.read_body(request)
-    body = await run_in_threadpool(route.read, whole, request.path_params)
-    async with hub.turns.take(ws):
-        return await run_in_threadpool(hub.ask, header, route.work, body, request)
+
+    def work() -> Any:
+        return hub.ask(header, route, route.read(whole, request.path_params), request)
+
+    async with contextlib.AsyncExitStack() as turn:
+        if route.snapshot:
+            await turn.enter_async_context(hub.searches.take(ws))
+        await turn.enter_async_context(hub.turns.take(ws))
+        done = await run_in_threadpool(work)
+    if isinstance(done, dict) and done.get("stale"):
+        hub.behind.wake(ws)
+    return done
 
 
 # ------------------------------------------------------------------------------- the work of each route
@@ -214,9 +270,10 @@ def _join(hub: Hub, given: Mapping[str, Any]) -> dict[str, Any]:
 def _me(asked: HubRequest) -> dict[str, Any]:
     caller = asked.caller
     row = asked.connection.execute(
-        "SELECT name, now() FROM hub.workspace WHERE ws = %s", (caller.ws,)
+        "SELECT name, now(), rules FROM hub.workspace WHERE ws = %s", (caller.ws,)
     ).fetchone()
     assert row is not None
+    passages, slow = hub_search.read_standing(asked.connection, caller.ws)
     return {
         "workspace": caller.public,
         "name": row[0],
@@ -225,11 +282,22 @@ def _me(asked: HubRequest) -> dict[str, Any]:
         "role": caller.role,
         "scopes": sorted(caller.scopes),
         "now": row[1].isoformat(),
+        "rules": row[2],
+        "search": {"passages": passages, "slow": slow},
     }
 
 
 def _list_streams(asked: HubRequest) -> dict[str, Any]:
-    return {"streams": streams.list_streams(asked.connection, asked.caller)}
+    """Every stream, and what else a sync must know when it has changed: role, scopes, rules and quota."""
+    rules = review.read_rules(asked.connection, asked.caller.ws)
+    quota = list(streams.read_limits(asked.connection, asked.caller))
+    standing = {
+        "role": asked.caller.role,
+        "scopes": sorted(asked.caller.scopes),
+        "rules": rules,
+        "quota": quota,
+    }
+    return {"streams": streams.list_streams(asked.connection, asked.caller), "standing": standing}
 
 
 def _pull(asked: HubRequest) -> bytes:
@@ -251,7 +319,10 @@ def _read_push(body: bytes, path: Mapping[str, str]) -> streams.Push:
 
 
 def _push(asked: HubRequest) -> dict[str, Any]:
-    return streams.push_facts(asked.desk, asked.body)
+    told = review.push_reviewed(asked.desk, asked.body)
+    if any(fact.kind == "purge" for fact in asked.body.facts):
+        _LOG.warning("%s", DEAD_ROWS)
+    return told
 
 
 def _acknowledge(asked: HubRequest) -> dict[str, Any]:
@@ -305,6 +376,10 @@ def _revoke(asked: HubRequest) -> dict[str, Any]:
     return {"revoked": asked.path["number"]}
 
 
+def _search(asked: HubRequest) -> dict[str, Any]:
+    return search.search(asked.connection, asked.caller, asked.body or search.read_address(asked.query))
+
+
 class Route(NamedTuple):
     """One request of the protocol: how its body is read, and what is done then."""
 
@@ -312,6 +387,7 @@ class Route(NamedTuple):
     path: str
     work: Callable[[HubRequest], Any]
     read: Callable[[bytes, Mapping[str, str]], Any] = lambda body, _: _json(body)
+    snapshot: bool = False  # whether it asks much of one state of the database, in a turn of its own
 
 
 _STREAM = "/v1/streams/{stream:path}"
@@ -325,13 +401,16 @@ ROUTES = (
     Route("POST", f"{_STREAM}/purge", _find),
     Route("POST", f"{_STREAM}/epoch", _begin_epoch),
     Route("POST", f"{_STREAM}/lease", _lease),
+    Route("GET", "/v1/search", _search, snapshot=True),
+    Route("POST", "/v1/search", _search, snapshot=True),
     Route("GET", "/v1/members", lambda asked: {"members": members.list_members(*asked[:2])}),
     Route("POST", "/v1/members/{name}", _change_member),
     Route("GET", "/v1/tokens", lambda asked: {"tokens": members.list_tokens(*asked[:2])}),
     Route("POST", "/v1/tokens", lambda asked: members.add_token(*asked[:4])),
     Route("DELETE", "/v1/tokens/{number}", _revoke),
     Route("POST", "/v1/invites", lambda asked: members.invite(*asked[:4])),
-    Route("GET", "/v1/audit", lambda asked: members.read_log(*asked[:2])),
+    Route("POST", "/v1/page", lambda asked: make_link(*asked[:3])),
+    Route("GET", "/v1/audit", lambda asked: members.read_log(*asked[:2], asked.query)),
 )
 
 
@@ -357,11 +436,34 @@ def _add_open_routes(app: FastAPI, hub: Hub) -> None:
     @app.get("/health")
     async def health() -> Response:
         """Whether the database answers."""
-        return _answer(await run_in_threadpool(_health, hub))
+        async with hub.turns.take("health"):
+            return _answer(await run_in_threadpool(_health, hub))
 
     @app.post("/v1/join")
     async def join(request: Request) -> Response:
         """A token for whoever has the code."""
         hub.buckets.take(f"join {request.client.host if request.client else ''}")
         given = _json(await limits.read_body(request))
-        return _answer(await run_in_threadpool(_join, hub, given))
+        async with hub.turns.take("join"):
+            return _answer(await run_in_threadpool(_join, hub, given))
+
+
+def _add_events(app: FastAPI, hub: Hub) -> None:
+    """The one answer that does not end."""
+
+    @app.get("/v1/events")
+    async def events(request: Request) -> Response:
+        """Which streams have something new, as it happens."""
+        header = request.headers.get("authorization", "")
+        if not header:
+            raise unknown_caller()
+        place = f"new {request.client.host if request.client else ''}"
+        hub.buckets.take(place)
+
+        def found() -> HubCaller:
+            with hub.transaction() as connection:
+                return authenticate(connection, hub.keys, header)
+
+        async with hub.turns.take(place):
+            caller = await run_in_threadpool(found)
+        return open_stream(hub, caller)

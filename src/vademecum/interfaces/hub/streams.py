@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,11 +24,12 @@ from vademecum.interfaces.hub.access import (
 )
 from vademecum.interfaces.hub.limits import LARGEST_BODY, MOST_FACTS
 from vademecum.interfaces.hub.rejections import Rejection, absent, wrong
+from vademecum.memory.sync import trust
 from vademecum.sync import facts
 from vademecum.sync.facts import PURGE, Dot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from psycopg import Connection
@@ -150,14 +151,18 @@ def read_fact(line: str | bytes) -> SyncFact:
         raise wrong(str(error)) from error
 
 
+def check_shapes(made: Sequence[SyncFact]) -> None:
+    """Refuse facts of our own making that would not be taken from a client."""
+    for fact in made:
+        read_fact(facts.render(fact))
+
+
 def check_secrets(push: Push) -> None:
     """Refuse what looks like a secret; the answer names its kind, never the text."""
     from vademecum.text import secrets
 
     for fact in push.facts:
-        if fact.value is None and not fact.target:
-            continue
-        text = "\n".join(_texts([fact.value, fact.target]))
+        text = "\n".join(_texts([fact.value, fact.target, fact.origin, fact.door]))
         found = secrets.find(text)
         if found:
             kinds = sorted({each.kind for each in found})
@@ -197,7 +202,7 @@ def list_streams(connection: Connection[Any], caller: HubCaller) -> list[dict[st
     ]
 
 
-_COLUMNS = (
+COLUMNS = (
     "seq, replica, n, hash, prev, chain, lam, doc, kind, target, over, kills, value, origin, door, seal, num,"
     " author, role, at, mac, purged_at, epoch"
 )
@@ -213,7 +218,7 @@ def read_facts(desk: Desk, *, epoch: int, after: int, chain: str, limit: int) ->
         raise absent()
     check_past(desk, row, epoch=epoch, after=after, chain=chain)
     rows = desk.connection.execute(
-        f"SELECT {_COLUMNS} FROM hub.fact WHERE ws = %s AND stream = %s AND seq > %s ORDER BY seq LIMIT %s",
+        f"SELECT {COLUMNS} FROM hub.fact WHERE ws = %s AND stream = %s AND seq > %s ORDER BY seq LIMIT %s",
         (desk.caller.ws, desk.stream, after, min(limit, MOST_FACTS)),
     )
     size = 0
@@ -242,8 +247,8 @@ def check_past(desk: Desk, row: tuple[Any, ...], *, epoch: int, after: int, chai
             raise rewound
 
 
-def render_row(stream: str, row: Sequence[Any]) -> bytes:
-    """A line of a pull: the fact as it was sent, and the hub's stamp."""
+def read_row(stream: str, row: Sequence[Any]) -> tuple[SyncFact, HubStamp]:
+    """A row of `COLUMNS` as the fact that was sent, and the hub's stamp."""
     (
         seq, replica, n, hashed, prev, chain, lam, doc, kind, target, over, kills, value, origin, door, seal,
         num, author, role, at, mac, purged_at, epoch,
@@ -253,8 +258,13 @@ def render_row(stream: str, row: Sequence[Any]) -> bytes:
         json.loads(value) if value is not None else None, origin, door, seal,
         hashed.hex() if purged_at else "",
     )  # fmt: skip
-    stamp = HubStamp(epoch, seq, chain.hex(), author, role, _when(at), num, mac.hex())._asdict()
-    told = json.dumps(stamp, separators=(",", ":")).encode()
+    return fact, HubStamp(epoch, seq, chain.hex(), author, role, _when(at), num, mac.hex())
+
+
+def render_row(stream: str, row: Sequence[Any]) -> bytes:
+    """A line of a pull: the fact and its stamp."""
+    fact, stamp = read_row(stream, row)
+    told = json.dumps(stamp._asdict(), separators=(",", ":")).encode()
     return b'{"fact":' + facts.render(fact) + b',"stamp":' + told + b"}\n"
 
 
@@ -273,7 +283,7 @@ def _dots(given: Sequence[str]) -> tuple[Dot, ...]:
 def push_facts(desk: Desk, push: Push) -> dict[str, Any]:
     """Add facts in one transaction; what was added before is acknowledged again."""
     desk.caller.need("writer")
-    row = _locked(desk)
+    row = lock_stream(desk)
     if push.epoch != row.epoch:
         raise Rejection(
             409,
@@ -286,10 +296,18 @@ def push_facts(desk: Desk, push: Push) -> dict[str, Any]:
     if new:
         start = len(push.facts) - len(new)
         stamps += _add(desk, row, new, push.stamps[start:], owner=owner)
-    return {"epoch": row.epoch, "head": row.head, "chain": row.chain.hex(), "stamps": stamps}
+    told = {"epoch": row.epoch, "head": row.head, "chain": row.chain.hex(), "stamps": stamps}
+    return told if _is_searchable(desk, new, row.head) else {**told, "stale": True}
 
 
-def _locked(desk: Desk) -> StreamRow:
+def _is_searchable(desk: Desk, new: Sequence[SyncFact], head: int) -> bool:
+    """Make what was added searchable, and say whether all of it is."""
+    from vademecum.interfaces.hub.projection import project_push  # which reads streams
+
+    return not new or project_push(desk.connection, desk.caller, desk.stream, new, head)
+
+
+def lock_stream(desk: Desk) -> StreamRow:
     """The stream's row, ours until the end of the transaction; made when it is new."""
     ask = (
         "SELECT stream, epoch, head, chain, max_lam, bytes FROM hub.stream"
@@ -297,6 +315,8 @@ def _locked(desk: Desk) -> StreamRow:
     )
     row = desk.connection.execute(ask, (desk.caller.ws, desk.stream)).fetchone()
     if row is None:
+        if not facts.is_stream(desk.stream):
+            raise absent()
         count = desk.connection.execute(
             "SELECT count(*) FROM hub.stream WHERE ws = %s", (desk.caller.ws,)
         ).fetchone()
@@ -328,7 +348,7 @@ def _acknowledge(
     if push.facts[0].n > n + 1:
         raise Rejection(409, "gap", f"facts before {push.facts[0].dot} are missing", first=n + 1)
     known = desk.connection.execute(
-        f"SELECT {_COLUMNS} FROM hub.fact WHERE ws = %s AND stream = %s AND replica = %s"
+        f"SELECT {COLUMNS} FROM hub.fact WHERE ws = %s AND stream = %s AND replica = %s"
         " AND n >= %s AND n <= %s ORDER BY n",
         (desk.caller.ws, desk.stream, push.replica, push.facts[0].n, push.facts[-1].n),
     ).fetchall()
@@ -361,7 +381,11 @@ def _add(
     owner: str | None,
 ) -> list[dict[str, Any]]:
     """Check and insert facts that are not there yet."""
-    earlier, protected = _earlier(desk, new), _protected(desk, new)
+    earlier, known, limits = (
+        _earlier(desk, new),
+        _read_known(desk, new),
+        read_limits(desk.connection, desk.caller),
+    )
     now = _when(desk.connection.execute("SELECT now()").fetchone()[0])  # type: ignore[index]  # always a row
     written, stamps = [], []
     for fact, old in zip(new, relayed, strict=True):
@@ -372,7 +396,9 @@ def _add(
         # the hash alone.
         if old is None or author == EXTERNAL or fact.purged:
             check_own_replica(desk.caller, fact.replica, owner)
-            check_right(fact, desk.caller, replaced, protected=fact.doc in protected)
+            check_right(fact, desk.caller, known.about(fact, replaced))
+        owner = owner if author == EXTERNAL else author
+        known.add(fact, (author, role))
         num = _number(desk, fact, old)
         row.head, row.chain = row.head + 1, chain_after(row.chain, fact.hash)
         row.max_lam = max(row.max_lam, fact.lam)
@@ -381,13 +407,16 @@ def _add(
         earlier[fact.dot] = Replaced(fact.register, fact.lam, author, role, bool(fact.purged))
         stamps.append(stamp._asdict())
         written.append(_columns(desk, fact, stamp, row.chain))
-        row.bytes += len(written[-1]["value"] or b"") + _ROW
-    _check_quota(desk, row)
+        size = len(written[-1]["value"] or b"")
+        row.bytes += size + _ROW
+        _check_quota(limits, row, fact, size)
     with desk.connection.cursor() as cursor:
         cursor.executemany(_INSERT, written)
     for fact in new:
         if fact.kind == PURGE and not fact.purged:
             _blank(desk, row, _dots(fact.value["dots"]))
+    if any(relayed):
+        _blank_again(desk, row, new)
     desk.connection.execute(
         "UPDATE hub.stream SET head = %s, chain = %s, max_lam = %s, bytes = %s WHERE ws = %s AND stream = %s",
         (row.head, row.chain, row.max_lam, row.bytes, desk.caller.ws, desk.stream),
@@ -465,9 +494,14 @@ def _author(desk: Desk, fact: SyncFact, old: HubStamp | None, now: str) -> tuple
     """Who made a fact and when: the caller now, or whom a stamp of this hub names that was sent along."""
     if old is None:
         return desk.caller.name, desk.caller.standing, now
-    if not hmac.compare_digest(old.sign(desk.keys, desk.caller, fact).mac, old.mac):
+    if not is_own_stamp(desk, fact, old):
         return EXTERNAL, EXTERNAL, now
     return old.author, old.role, old.at
+
+
+def is_own_stamp(desk: Desk, fact: SyncFact, stamp: HubStamp | None) -> bool:
+    """Whether this hub once gave the fact this stamp."""
+    return stamp is not None and hmac.compare_digest(stamp.sign(desk.keys, desk.caller, fact).mac, stamp.mac)
 
 
 def _earlier(desk: Desk, new: Sequence[SyncFact]) -> dict[Dot, Replaced]:
@@ -487,17 +521,102 @@ def _earlier(desk: Desk, new: Sequence[SyncFact]) -> dict[Dot, Replaced]:
     }
 
 
+@dataclass(slots=True)
+class _Known:
+    """Who wrote what the facts of a push are about, as far as their right depends on it."""
+
+    protected: set[str] = field(default_factory=set)
+    entries: dict[tuple[str, str], set[trust.FactAuthor]] = field(default_factory=dict)
+    heads: dict[str, set[trust.FactAuthor]] = field(default_factory=dict)
+    leading: set[tuple[str, object]] = field(
+        default_factory=set
+    )  # documents, and names that they may not take
+
+    def about(self, fact: SyncFact, replaced: Sequence[Replaced]) -> trust.FactContext:
+        """What is known of what one fact is about."""
+        return trust.FactContext(
+            [(each.author, each.role) for each in replaced],
+            self.entries.get((fact.doc, trust.entry_of(fact)), ()),
+            self.heads.get(fact.doc, ()),
+            leads=fact.kind == "name" and (fact.doc, fact.value) in self.leading,
+            protected=fact.doc in self.protected,
+        )
+
+    def add(self, fact: SyncFact, author: trust.FactAuthor) -> None:
+        """Take in a fact of the same push."""
+        if fact.kind == "put":
+            self.entries.setdefault((fact.doc, fact.target), set()).add(author)
+        elif fact.kind in _HEAD:
+            self.heads.setdefault(fact.doc, set()).add(author)
+
+
+_HEAD = ("name", "layout")
+
+
+def _read_known(desk: Desk, new: Sequence[SyncFact]) -> _Known:
+    """What the right to add these facts depends on; of an editor and owner it depends on nothing."""
+    if desk.caller.person and desk.caller.at_least("editor"):
+        return _Known()
+    known = _Known(_protected(desk, new))
+    if desk.caller.person and not known.protected:
+        return known
+    named = sorted({(fact.doc, entry) for fact in new if (entry := trust.entry_of(fact))})
+    rows = desk.connection.execute(
+        "SELECT DISTINCT f.doc, f.target, f.author, f.role"
+        " FROM unnest(%s::text[], %s::text[]) AS e (doc, target) JOIN hub.fact f"
+        " ON f.ws = %s AND f.stream = %s AND f.doc = e.doc AND f.target = e.target AND f.kind = 'put'",
+        (*([each[n] for each in named] for n in range(2)), desk.caller.ws, desk.stream),
+    ).fetchall()
+    for doc, target, author, role in rows:
+        known.entries.setdefault((doc, target), set()).add((author, role))
+    known.heads = _read_heads(desk, {fact.doc for fact in new})
+    if not desk.caller.person:
+        known.leading = _find_leading(desk, [fact for fact in new if fact.kind == "name" and fact.value])
+    return known
+
+
+def _read_heads(desk: Desk, docs: Collection[str]) -> dict[str, set[trust.FactAuthor]]:
+    """Who has given documents a name or a head."""
+    rows = desk.connection.execute(
+        "SELECT DISTINCT doc, author, role FROM hub.fact"
+        " WHERE ws = %s AND stream = %s AND doc = ANY(%s) AND kind = ANY(%s)",
+        (desk.caller.ws, desk.stream, sorted(docs), list(_HEAD)),
+    ).fetchall()
+    found: dict[str, set[trust.FactAuthor]] = {}
+    for doc, author, role in rows:
+        found.setdefault(doc, set()).add((author, role))
+    return found
+
+
+def _find_leading(desk: Desk, named: Sequence[SyncFact]) -> set[tuple[str, object]]:
+    """The names by which a document would be the head of a file that shows somebody else's, too."""
+    from vademecum.interfaces.hub.documents import find_named, read_facts  # which read streams
+
+    there = find_named(desk.connection, desk.caller.ws, desk.stream, {str(fact.value) for fact in named})
+    if not there:
+        return set()
+    heads, own = _read_heads(desk, there), {desk.caller.sender.author}
+    state = read_facts(desk.connection, desk.caller.ws, desk.stream, there)
+    return {
+        (fact.doc, fact.value)
+        for fact in named
+        if trust.would_lead(state, fact.doc, fact.value, lambda doc: heads.get(doc, own) != own)
+    }
+
+
 def _protected(desk: Desk, new: Sequence[SyncFact]) -> set[str]:
     """Which of the touched documents are protected now."""
-    docs = sorted({fact.doc for fact in new if fact.over})
     rows = desk.connection.execute(
         "SELECT f.doc FROM hub.fact f WHERE f.ws = %s AND f.stream = %s AND f.doc = ANY(%s)"
         " AND f.kind = 'protected' AND f.value = 'true'::bytea AND NOT EXISTS ("
         "  SELECT FROM hub.fact g WHERE g.ws = f.ws AND g.stream = f.stream AND g.doc = f.doc"
         "  AND g.kind = 'protected' AND f.replica || ':' || f.n = ANY(g.over))",
-        (desk.caller.ws, desk.stream, docs),
+        (desk.caller.ws, desk.stream, sorted({fact.doc for fact in new})),
     ).fetchall()
     return {doc for (doc,) in rows}
+
+
+_LEAP = 100_000  # by which a claimed number may be ahead of all that were given
 
 
 def _number(desk: Desk, fact: SyncFact, old: HubStamp | None) -> int | None:
@@ -516,7 +635,7 @@ def _number(desk: Desk, fact: SyncFact, old: HubStamp | None) -> int | None:
     claimed = (old.num if old else None) or fact.value
     free = (
         isinstance(claimed, int)
-        and 0 < claimed < 10**12
+        and 0 < claimed <= last[0] + _LEAP  # type: ignore[index]  # one's own workspace is there
         and not desk.connection.execute(
             "SELECT 1 FROM hub.number WHERE ws = %s AND num = %s", (desk.caller.ws, claimed)
         ).fetchone()
@@ -531,33 +650,72 @@ def _number(desk: Desk, fact: SyncFact, old: HubStamp | None) -> int | None:
     return int(num)
 
 
-def _check_quota(desk: Desk, row: StreamRow) -> None:
-    limits = desk.connection.execute(
-        "SELECT quota_bytes, quota_facts FROM hub.workspace WHERE ws = %s", (desk.caller.ws,)
+class StreamLimits(NamedTuple):
+    """How much a stream of a workspace may hold."""
+
+    bytes: int
+    facts: int
+
+
+def read_limits(connection: Connection[Any], caller: HubCaller) -> StreamLimits:
+    """The quota of the workspace."""
+    row = connection.execute(
+        "SELECT quota_bytes, quota_facts FROM hub.workspace WHERE ws = %s", (caller.ws,)
     ).fetchone()
-    if limits is not None and (row.bytes > limits[0] or row.head > limits[1]):
-        raise Rejection(507, "quota", "this place is full: its owner can raise the quota of the workspace")
+    return StreamLimits(*row) if row else StreamLimits(0, 0)
+
+
+def _check_quota(limits: StreamLimits, row: StreamRow, fact: SyncFact, size: int) -> None:
+    """Refuse what does not fit; `n` says that it is this fact alone, and that an empty one would."""
+    if row.bytes > limits.bytes or row.head > limits.facts:
+        alone = row.head <= limits.facts and row.bytes - size <= limits.bytes
+        why = "this place is full; whoever runs the hub can raise its quota"
+        raise Rejection(507, "quota", why, **({"n": fact.n} if alone else {}))
 
 
 # ------------------------------------------------------------------------------- purging
 
 
 def _blank(desk: Desk, row: StreamRow, dots: Sequence[Dot]) -> None:
-    """Take the content of facts away for good; that they were there stays."""
+    """Take the content of facts away for good, and of what replaces them; that they were there stays."""
+    names = [str(dot) for dot in dots]
     freed = desk.connection.execute(
-        "WITH gone AS ("
-        " SELECT f.seq, coalesce(length(f.value), 0) AS size"
-        " FROM unnest(%s::text[], %s::bigint[]) AS d (replica, n)"
+        "WITH named AS ("
+        " SELECT f.seq, f.doc FROM unnest(%s::text[], %s::bigint[]) AS d (replica, n)"
         " JOIN hub.fact f ON f.ws = %s AND f.stream = %s AND f.replica = d.replica AND f.n = d.n"
-        " WHERE f.purged_at IS NULL AND f.kind <> 'purge'"
+        "), gone AS ("
+        " SELECT f.seq, coalesce(length(f.value), 0) AS size FROM hub.fact f"
+        " WHERE f.ws = %s AND f.stream = %s AND f.doc IN (SELECT doc FROM named)"
+        " AND f.purged_at IS NULL AND f.kind <> 'purge'"
+        " AND (f.seq IN (SELECT seq FROM named) OR f.over && %s::text[])"
         "), done AS ("
         " UPDATE hub.fact f SET value = NULL, purged_at = now(),"
         "  target = CASE WHEN f.kind IN ('put', 'drop', 'pos', 'front') THEN f.target ELSE '' END"
         " FROM gone WHERE f.ws = %s AND f.stream = %s AND f.seq = gone.seq"
         ") SELECT coalesce(sum(size), 0) FROM gone",
-        ([dot.replica for dot in dots], [dot.n for dot in dots], *[desk.caller.ws, desk.stream] * 2),
+        (
+            [dot.replica for dot in dots],
+            [dot.n for dot in dots],
+            *[desk.caller.ws, desk.stream] * 2,
+            names,
+            *[desk.caller.ws, desk.stream],
+        ),
     ).fetchone()
     row.bytes -= int(freed[0]) if freed else 0
+
+
+def _blank_again(desk: Desk, row: StreamRow, sent: Sequence[SyncFact]) -> None:
+    """Take away what a machine sent again after the hub had lost it, if a purge that is here names it."""
+    there = {fact.dot for fact in sent if not fact.purged}
+    purges = desk.connection.execute(
+        "SELECT value FROM hub.fact WHERE ws = %s AND stream = %s AND doc = '' AND kind = 'purge'"
+        " AND value IS NOT NULL",
+        (desk.caller.ws, desk.stream),
+    ).fetchall()
+    for (value,) in purges:
+        named = there.intersection(_dots(json.loads(value)["dots"]))
+        if named:
+            _blank(desk, row, sorted(named))
 
 
 def find_text(desk: Desk, text: str) -> list[str]:
@@ -584,7 +742,15 @@ def acknowledge_purge(desk: Desk, seq: int, replica: str) -> None:
     ).fetchone()
     if kind is None or kind[0] != PURGE:
         raise absent()
-    if desk.caller.replica is not None and replica != desk.caller.replica:
+    # A token that was made without a machine, such as an agent's, is that of the first that uses it so.
+    bound = desk.connection.execute(
+        "UPDATE hub.token t SET replica = coalesce(t.replica, %s) WHERE t.ws = %s AND t.token = %s"
+        " AND (t.replica IS NOT NULL OR NOT EXISTS ("
+        "  SELECT FROM hub.token o WHERE o.ws = t.ws AND o.replica = %s AND o.member <> t.member))"
+        " RETURNING t.replica",
+        (replica, desk.caller.ws, desk.caller.token, replica),
+    ).fetchone()
+    if bound is None or bound[0] != replica:
         raise wrong("a machine acknowledges for itself alone")
     desk.connection.execute(
         "INSERT INTO hub.purge_ack (ws, stream, seq, replica) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
@@ -631,7 +797,7 @@ def begin_epoch(desk: Desk, fact: SyncFact, stamp: HubStamp) -> int:
     The stamp's mac is under a key outside of the database, so nobody can claim a past that never was.
     """
     desk.caller.need("writer")
-    row = _locked(desk)
+    row = lock_stream(desk)
     author, _, _ = _author(desk, fact, stamp, "")
     there = desk.connection.execute(
         "SELECT chain FROM hub.fact WHERE ws = %s AND stream = %s AND seq = %s",
@@ -651,7 +817,7 @@ def take_lease(desk: Desk, holder: str, seconds: int) -> dict[str, Any]:
     """Let one machine care for a stream, until it says so again or the time is up."""
     desk.caller.need("writer")
     seconds = max(1, min(seconds, 3600))
-    _locked(desk)
+    lock_stream(desk)
     row = desk.connection.execute(
         "INSERT INTO hub.lease (ws, stream, holder, until) VALUES (%(ws)s, %(stream)s, %(holder)s,"
         "  now() + make_interval(secs => %(seconds)s))"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, NamedTuple
 
 from vademecum import __version__
@@ -217,11 +218,13 @@ class Offer(NamedTuple):
     tools: list[dict[str, Any]]
     prompts: list[dict[str, Any]]
     templates: list[dict[str, Any]]
+    joined: dict[str, dict[str, Any]]  # arguments of some tools that name a workspace
+    home: str = ""  # in which it is written what was joined
 
     def answer(self, method: str, peer: Peer) -> dict[str, Any] | None:
         """The answer to a request that needs nothing else; None for all others."""
         if method == "tools/list":
-            return {"tools": self.tools}
+            return {"tools": self.list_tools()}
         if method == "initialize":
             return {**self._self(), "protocolVersion": peer.version, "serverInfo": SERVER}
         if method == "server/discover":
@@ -232,6 +235,18 @@ class Offer(NamedTuple):
             return {"resourceTemplates": self.templates}
         return {} if method == "ping" else None
 
+    def list_tools(self) -> list[dict[str, Any]]:
+        """The tools; where workspaces were joined, with the arguments that name one."""
+        found = read_joined(self.home)
+        return [self._with_joined(each, found) for each in self.tools] if found else self.tools
+
+    def _with_joined(self, tool: dict[str, Any], found: list[tuple[str, str]]) -> dict[str, Any]:
+        schema, more = tool["inputSchema"], {}
+        for name, each in self.joined.get(tool["name"], {}).items():
+            if names := [known for known, kind in found if each["kind"] in ("", kind)]:
+                more[name] = {**each["schema"], "enum": names}
+        return {**tool, "inputSchema": {**schema, "properties": {**schema["properties"], **more}}}
+
     def _self(self) -> dict[str, Any]:
         return {"capabilities": _CAPABILITIES, "instructions": self.instructions}
 
@@ -239,11 +254,41 @@ class Offer(NamedTuple):
 OFFER = os.path.join(os.path.dirname(__file__), "offer.json")
 
 
-def read_offer(family: str, client: str = "") -> Offer:
+_PLAIN_NAME = re.compile(r"\w[\w.-]{0,59}")
+
+
+def read_joined(home: str) -> list[tuple[str, str]]:
+    """The workspaces that a home has joined, with their kinds, before anything of memory is loaded.
+
+    A model reads these names, and others gave them: one that is more than a word is told by its id.
+    """
+    top, found = os.path.join(home, "hub"), []
+    try:
+        listed = sorted(os.listdir(top))
+    except OSError:
+        return []
+    for workspace in listed:
+        try:
+            with open(os.path.join(top, workspace, "workspace.json"), "rb") as file:
+                told = json.load(file)
+            name, kind = str(told["name"]), str(told["kind"])
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # the shared folder, one that was left, or one that cannot be read
+        found.append((name if _PLAIN_NAME.fullmatch(name) else workspace, kind))
+    return found
+
+
+def home_of(given: str | os.PathLike[str] | None) -> str:
+    """The folder of memory, as `config` finds it; one that is none is told by whoever opens it."""
+    said = os.environ.get("VADE_HOME") or "~/.vade" if given is None else os.fspath(given)
+    return os.path.abspath(os.path.expanduser(said))
+
+
+def read_offer(family: str, client: str = "", home: str = "") -> Offer:
     """The prepared answers with one family of tools, for a client that may have been instructed."""
     with open(OFFER, "rb") as file:
         kept = json.load(file)
     tools = [kept["tools"][name] for name in kept["families"][family]]
     installed = kept["installed"]
     told = installed["instructions"] if client in installed["clients"] else kept["instructions"][family]
-    return Offer(told, tools, kept["prompts"][family], kept["templates"])
+    return Offer(told, tools, kept["prompts"][family], kept["templates"], kept["joined"], home)

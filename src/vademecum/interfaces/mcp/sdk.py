@@ -23,7 +23,16 @@ from mcp_types import (
 )
 
 from vademecum.interfaces.mcp import consent, protocol
-from vademecum.interfaces.mcp.protocol import CACHED, SERVER, STATELESS, Offer, Peer, RpcError, can_ask
+from vademecum.interfaces.mcp.protocol import (
+    CACHED,
+    SERVER,
+    STATELESS,
+    Offer,
+    Peer,
+    RpcError,
+    can_ask,
+    home_of,
+)
 from vademecum.interfaces.mcp.server import Connections, MemoryServer, offer, step
 
 if TYPE_CHECKING:
@@ -49,7 +58,7 @@ def make(
 ) -> tuple[Server[Any], Connections]:
     """A server over the memory that these options open, and the connections it serves."""
     connections = Connections(options, own_session=own_session)
-    told = _Told(connections, tools)
+    told = _Told(connections, tools, home_of(options.get("home")))
     server: Server[Any] = Server(
         SERVER["name"],
         version=SERVER["version"],
@@ -97,17 +106,17 @@ async def _reporting(context: Context) -> AsyncIterator[None]:
 class _Told:
     """Every request in the SDK's types, answered by the one server."""
 
-    def __init__(self, connections: Connections, family: str) -> None:
+    def __init__(self, connections: Connections, family: str, home: str) -> None:
         self._connections = connections
         self._server = MemoryServer(family)
         made = offer()
         tools = [made["tools"][name] for name in made["families"][family]]
         told = made["instructions"][family], tools, made["prompts"][family]
-        self.offer = Offer(*told, made["templates"])
+        self.offer = Offer(*told, made["templates"], made["joined"], home)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """All tools."""
-        return ListToolsResult.model_validate({"tools": self.offer.tools}, by_name=False)
+        return ListToolsResult.model_validate({"tools": self.offer.list_tools()}, by_name=False)
 
     async def call_tool(
         self, context: Context, params: CallToolRequestParams

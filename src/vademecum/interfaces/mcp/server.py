@@ -260,6 +260,7 @@ def offer() -> dict[str, Any]:
         "templates": [resources.TEMPLATE],
         "families": {name: [each.name for each in tools] for name, tools in TOOL_SETS.items()},
         "tools": {each.name: each.offered for each in TOOL_SETS["all"]},
+        "joined": {each.name: each.where_joined for each in TOOL_SETS["all"] if each.where_joined},
     }
 
 

@@ -164,7 +164,8 @@ class StdioServer:
         wire.unheard = self.stop
         self._options = {**options, "session": options.get("session") or os.environ.get("VADE_SESSION")}
         self._family = tools
-        self._offer = protocol.read_offer(tools, str(options.get("client") or ""))
+        home = protocol.home_of(options.get("home"))
+        self._offer = protocol.read_offer(tools, str(options.get("client") or ""), home)
         self._peer: Peer | None = None  # who greeted, or asked last
         self._stateless: bool | None = None  # which of the two kinds of revision the first request chose
         self._due: dict[Any, Pending] = {}

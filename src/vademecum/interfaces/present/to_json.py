@@ -77,10 +77,12 @@ claim_json = JsonShape("claim", "cited standing why~")
 passage_json = JsonShape(
     "passage",
     "path startLine:int=start endLine:int=end score:float relevance:float match snippet source",
-    "scope=place.scope key? type? num:int? time? origin? superseded? related claims stale",
+    "scope=place.scope key? type? num:int? time? origin? superseded? related claims stale team vouched",
     related=optional(by_name(TEXT)),
     claims=optional(many(claim_json)),
     stale=optional(TEXT),
+    team=optional(TEXT),
+    vouched=optional(many(TEXT)),
 )
 explained_json = JsonShape(
     "explained_passage",
@@ -104,8 +106,9 @@ _covered = JsonShape(
 def _answer(name: str, passage: JsonShape) -> JsonShape:
     return JsonShape(
         name,
-        "results match hidden:int provider model mode coverage degraded:list notes:list",
+        "results match hidden:int provider model mode coverage degraded:list notes:list hub",
         results=many(passage),
+        hub=optional(TEXT),
         coverage=_covered,
     )
 
@@ -140,7 +143,8 @@ index_json = JsonShape(
 stored_json = JsonShape(
     "stored",
     "outcome key num:int? id? scope=place.scope scope_id~=place.id path indexed:bool secrets:list swept",
-    "approval merged purged",
+    "approval merged purged team",
+    team=optional(TEXT),
     swept=maybe(swept_json),
     approval=optional(TEXT),
     merged=maybe(merged_json),
@@ -178,7 +182,8 @@ tombstones_json = JsonShape("tombstones", tombstones=many(_tombstone))
 _record = JsonShape(
     "_record",
     "key num:int? id? scope=place.scope scope_id~=place.id type title? tags:list category? source?",
-    "confidence:float? protected:bool aliases:list trusted:bool created? updated? path",
+    "confidence:float? protected:bool aliases:list trusted:bool created? updated? path team",
+    team=optional(TEXT),
 )
 listed_json = JsonShape("record_listed", _record, entries=at(lambda record: len(record.entries), COUNT))
 listing_json = JsonShape(
@@ -342,7 +347,7 @@ no_profile_json = JsonShape("no_profile", "path? text sections", sections=many(A
 
 def profile_sections(memory: Memory, found: Pinned) -> list[dict[str, Any]]:
     """The sections of a profile, each with how far it is trusted."""
-    trusts = [memory.review.trust_of(each, trusted=found.trusted) for each in found.sections]
+    trusts = [memory.review.trust_of(each, document=found) for each in found.sections]
     return [
         _section(each, trust=trust.level, injected=trust.injectable)
         for each, trust in zip(found.sections, trusts, strict=True)
@@ -661,16 +666,23 @@ completion_json = JsonShape("completion", "shell script")
 _check = JsonShape("check", "check=name state said hint")
 checks_json = JsonShape("checks", checks=many(_check))
 hub_migrated_json = JsonShape("hub_migrated", "schema:int ran:list")
+hub_indexed_json = JsonShape("hub_indexed", "indexed:int")
 hub_serving_json = JsonShape("hub_serving", "url")
 hub_invited_json = JsonShape("hub_invited", "workspace name code minutes:int")
+hub_exported_json = JsonShape("hub_exported", "path files:int workspaces:list")
 hub_joined_json = JsonShape("hub_joined", "url workspace name kind member role replica key?")
 _hub_state = JsonShape(
-    "hub_state", "name workspace kind url member role streams:int facts:int unsent:int synced? problem"
+    "hub_state",
+    "name workspace kind url member role streams:int facts:int passages:int unsent:int purges:list synced?"
+    " problem search? refused:list"
+    " background? background_problem?",
 )
 hub_status_json = JsonShape("hub_status", workspaces=many(prepared(_hub_state)))
 _synced_place = JsonShape(
     "synced_place",
-    "place sent:int received:int written:list removed:list conflicts:list archived:list refused:list",
+    "team place sent:int received:int written:list removed:list conflicts:list archived:list refused:list"
+    " purged:int held:list",
+    team=optional(TEXT),
 )
 synced_json = JsonShape(
     "synced",
@@ -678,11 +690,21 @@ synced_json = JsonShape(
     places=many(prepared(_synced_place)),
     findings=many(finding_json),
 )
-sync_status_json = JsonShape("sync_status", "folder workspace reachable:bool unsent:int")
+sync_status_json = JsonShape(
+    "sync_status", "folder workspace reachable:bool unsent:int purges:list background? background_problem?"
+)
 sync_off_json = JsonShape("sync_off", "folder")
+_held_text = JsonShape("held_text", "id place path at text")
+held_texts_json = JsonShape("held_texts", texts=many(_held_text))
 _hub_member = JsonShape("hub_member", "member name role since")
 hub_members_json = JsonShape("hub_members", members=many(prepared(_hub_member)))
+hub_rules_json = JsonShape("hub_rules", "workspace name inject_from:list write care:bool")
+hub_opened_json = JsonShape("hub_opened", "url workspace")
+hub_token_json = JsonShape("hub_token", "workspace token id scopes:list days:int")
+_hub_token = JsonShape("hub_token_listed", "id member scopes:list label replica? since expires")
+hub_tokens_json = JsonShape("hub_tokens", tokens=many(prepared(_hub_token)))
 hub_revoked_json = JsonShape("hub_revoked", "revoked")
+hub_left_json = JsonShape("hub_left", "workspace name archived:list")
 _step = JsonShape("demo_step", "step shown")
 demo_json = JsonShape("demo", "steps seconds:float", steps=many(prepared(_step)))
 _failure = JsonShape("failure", "kind message hint")
@@ -771,13 +793,23 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "sync": (synced_json,),
     "sync status": (sync_status_json,),
     "sync off": (sync_off_json,),
+    "sync held": (held_texts_json,),
     "hub migrate": (hub_migrated_json,),
+    "hub index": (hub_indexed_json,),
     "hub serve": (hub_serving_json,),
     "hub create, hub invite": (hub_invited_json,),
+    "hub demo": (demo_json,),
+    "hub export": (hub_exported_json,),
     "hub join": (hub_joined_json,),
     "hub status": (hub_status_json,),
     "hub members": (hub_members_json,),
+    "hub open": (hub_opened_json,),
     "hub revoke": (hub_revoked_json,),
+    "hub rules": (hub_rules_json,),
+    "hub share, hub unshare": (arranged_json,),
+    "hub leave": (hub_left_json,),
+    "hub token add": (hub_token_json,),
+    "hub token, hub token list": (hub_tokens_json,),
     "error": (error_json, postponed_json),
 }
 OUTPUTS = {name: shapes for names, shapes in _COMMANDS.items() for name in names.split(", ")}

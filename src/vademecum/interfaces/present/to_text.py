@@ -68,6 +68,7 @@ def show_answer(answer: Answer, query: str, *, explain: bool, full: bool = True,
     covered = answer.coverage
     if explain or covered.indexed < covered.files:
         said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
+        said += f" of {answer.hub}" if answer.hub else ""
         files = output.plural(covered.files, "file")
         output.line(f"\n{answer.mode}, {covered.indexed} of {files}{said} covered")
     for said in (*answer.notes, *answer.degraded):
@@ -100,9 +101,13 @@ def _title(passage: Passage) -> str:
     """What a hit is, how old and how likely: `#12 deploys · project · 3 days ago · strong`."""
     number = f"#{passage.num} " if passage.num is not None else ""
     name = passage.key if passage.key and passage.source == "memory" else _stem(passage)
-    said = [f"{number}{name}", str(passage.place.scope)]
+    said = [f"{number}{name}", str(passage.place.scope), *([f"team:{passage.team}"] if passage.team else [])]
     if passage.source != "memory":
         said.insert(1, passage.source)
+    if (passage.origin or "").startswith("member:"):
+        said.append(str(passage.origin))
+    if passage.vouched:
+        said.append(f"verified by {', '.join(passage.vouched)}")
     if passage.time:
         said.append(output.ago(passage.time))
     if passage.related is not None:

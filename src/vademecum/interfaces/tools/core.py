@@ -21,6 +21,7 @@ from vademecum.interfaces.present.to_json import (
 )
 from vademecum.interfaces.tools.declaration import (
     Items,
+    Joined,
     LineOrId,
     Numbers,
     Read,
@@ -68,6 +69,8 @@ BESIDE = (
 def _message(result: Stored) -> str | None:
     if result.approval:
         return BESIDE
+    if result.team:
+        return f"saved for the team {result.team}: its members see it after the next sync"
     return None if result.swept is None else f"Tell the user: {result.swept.message}"
 
 
@@ -78,6 +81,7 @@ stored = JsonShape(
     message=at(_message, maybe(TEXT)),
     approval=optional(TEXT),
     merged=optional(merged_json),
+    team=optional(TEXT),
 )
 noted = JsonShape("journal_noted", "outcome path time secrets:list", outcome=at(lambda _: "noted"))
 forgotten = JsonShape(
@@ -115,6 +119,7 @@ def memory_store(
     ] = None,
     tags: Tags = None,
     mode: Annotated[str, "", ("append", "replace")] = "append",
+    team: Annotated[str | None, "Save it for this team instead of privately.", Joined("team")] = None,
     idempotency_key: Retry = None,
 ) -> Write:
     """Keep a record."""
@@ -126,7 +131,8 @@ def memory_store(
         "tags": tags or [],
         "mode": mode,
     }
-    return Write("store", {**kept, "slug": True}, scope, stored, idempotency_key)
+    shared = {} if team is None else {"team": team}  # what is approved or retried is known by what was sent
+    return Write("store", {**kept, "slug": True, **shared}, scope, stored, idempotency_key)
 
 
 @tool("Recall saved records", found_json, read_only=True)
@@ -183,6 +189,7 @@ def memory_search(
         Texts | None, "Only these: memory, journal, pinned, transcript, an attached folder."
     ] = None,
     as_of: Annotated[str | None, "Memory as of a day such as 2026-05-02."] = None,
+    hub: Annotated[str | None, "Search this workspace on its hub instead.", Joined()] = None,
 ) -> Read:
     """Passages of everything in sight that answer a question."""
 
@@ -195,6 +202,7 @@ def memory_search(
             scope=scope,
             sources=sources or (),
             as_of=as_of,
+            hub=hub,
         )
         return found_json(found)
 

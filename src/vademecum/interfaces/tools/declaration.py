@@ -68,7 +68,16 @@ class Tool:
     @property
     def parameters(self) -> dict[str, Any]:
         """What may be sent, as JSON Schema."""
-        return input_schema(self.arguments)
+        return input_schema([each for each in self.arguments if each.joined is None])
+
+    @property
+    def where_joined(self) -> dict[str, dict[str, Any]]:
+        """What may be sent besides where a workspace was joined: of which kind, and the JSON Schema."""
+        return {
+            each.name: {"kind": each.joined.kind, "schema": _property(each)}
+            for each in self.arguments
+            if each.joined is not None
+        }
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -154,6 +163,12 @@ class Span(NamedTuple):
     most: float | None = None
 
 
+class Joined(NamedTuple):
+    """Of an argument that names a workspace: it is offered where one was joined, with those names."""
+
+    kind: str = ""  # of the workspaces; any unless said
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a tool."""
@@ -161,6 +176,7 @@ class Argument:
     name: str
     kind: Any
     meaning: str
+    joined: Joined | None = None
     required: bool = False
     default: Any = None
     choices: tuple[str, ...] = ()
@@ -245,7 +261,8 @@ def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:
         meaning,
         required=required,
         default=None if required else parameter.default,
-        choices=next((each for each in limits if not isinstance(each, Span)), ()),
+        joined=next((each for each in limits if isinstance(each, Joined)), None),
+        choices=next((each for each in limits if not isinstance(each, Span | Joined)), ()),
         span=next((each for each in limits if isinstance(each, Span)), None),
     )
 
@@ -279,12 +296,11 @@ def _property(argument: Argument) -> dict[str, Any]:
 def parse_arguments(arguments: Collection[Argument], given: Mapping[str, Any] | None) -> dict[str, Any]:
     """What was sent, checked, with the defaults filled in."""
     sent = dict(given or {})
-    known = [each.name for each in arguments]
+    known = {each.name: each for each in arguments}
     for name in sent:
         if name not in known:
-            raise UsageError(
-                f"there is no argument {quoted(name)}", hint=f"the arguments are {', '.join(known)}"
-            )
+            listed = ", ".join(each.name for each in arguments if each.joined is None)
+            raise UsageError(f"there is no argument {quoted(name)}", hint=f"the arguments are {listed}")
     return {each.name: _checked(each, sent.get(each.name)) for each in arguments}
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 calls = Calls("care")
 _MADE = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\"']*|\bid: (?:[0-9a-z]{10}|[0-9a-f-]{36})\b")
 RunId = Annotated[str, Path(min_length=1, max_length=200)]
-Kind = Literal["write", "folder", "text", "contradiction", "conflict", "promotion", "signal"]
+Kind = Literal[
+    "write", "folder", "text", "contradiction", "version", "notice", "held", "conflict", "promotion", "signal"
+]
 _decision = JsonShape("review_decision", "id kind name why back", done=FLAG)
 decisions_json = JsonShape("review_decisions", "run", decided=many(_decision))
 
@@ -45,6 +47,9 @@ class PersonsDecision(Body):
 
     ids: Annotated[list[str], Field(min_length=1, max_length=500)]
     yes: bool
+    keep: Literal["first", "second", "both"] | None = Field(
+        None, description="Which of two versions stays; without it yes keeps the second, no the first."
+    )
 
 
 @calls.add("GET", "/check", to_json.lint_json, scope="read")
@@ -140,6 +145,8 @@ def decide(call: ApiCall, body: PersonsDecision) -> dict[str, Any]:
     missing = [each for each in body.ids if each not in waiting]
     if missing:
         raise NotFound(f"nothing pending has the id {missing[0][:80]}", hint="list what is pending again")
-    run, decided = review.decide([waiting[each] for each in dict.fromkeys(body.ids)], yes=body.yes)
+    run, decided = review.decide(
+        [waiting[each] for each in dict.fromkeys(body.ids)], yes=body.yes, keep=body.keep
+    )
     told = [_decision(each, id=each.item.id, kind=each.item.kind, name=each.item.name) for each in decided]
     return {"run": run, "decided": told}

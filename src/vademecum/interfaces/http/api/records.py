@@ -9,7 +9,6 @@ from fastapi import Path, Query
 from pydantic import Field
 
 from vademecum.errors import Conflict, NotFound, Refused
-from vademecum.interfaces.http import markdown
 from vademecum.interfaces.http.api.base import (
     LONGEST_KEY,
     ApiReply,
@@ -27,6 +26,7 @@ from vademecum.interfaces.http.api.base import (
 from vademecum.interfaces.present import to_json
 from vademecum.interfaces.present.safe import clean_text, has_secret
 from vademecum.interfaces.present.shape import COUNT, FLAG, TEXT, JsonShape, many, maybe
+from vademecum.interfaces.web import markdown
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:

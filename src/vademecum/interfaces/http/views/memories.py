@@ -68,6 +68,7 @@ def _row(row: TableRow) -> dict[str, Any]:
         "num": record.num,
         "id": record.id,
         "scope": str(record.place.scope),
+        "team": record.team,
         "type": record.type,
         "title": record.title,
         "tags": list(record.tags),

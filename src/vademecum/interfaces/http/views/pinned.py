@@ -59,7 +59,7 @@ def _document(memory: Memory, found: Pinned) -> dict[str, Any]:
     scope = str(found.place.scope)
     sections = []
     for each in found.sections:
-        trust = memory.review.trust_of(each, trusted=found.trusted)
+        trust = memory.review.trust_of(each, document=found)
         sections.append(
             {
                 "text": clean_text(each.text),
@@ -116,6 +116,8 @@ def show_pinned(memory: Memory, name: str, scope: str) -> dict[str, Any]:
 def _scope_of(path: str) -> str:
     """The scope of a document that is not there yet: its folder says it, a repository's is the project's."""
     top, _, rest = path.partition("/")
+    if rest.startswith("hub/"):  # a team's: its workspace stands before the scope
+        rest = rest.split("/", 2)[2]
     return rest.partition("/")[0] if top == "memory" else str(Scope.PROJECT)
 
 

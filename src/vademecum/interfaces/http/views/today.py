@@ -26,6 +26,9 @@ _KINDS = {
     "write": ("write", "writes"),
     "folder": ("folder", "folders"),
     "text": ("unverified text", "unverified texts"),
+    "version": ("entry with two versions", "entries with two versions"),
+    "notice": ("notice of a sync", "notices of syncs"),
+    "held": ("text that a purge left open", "texts that a purge left open"),
     "conflict": ("conflict", "conflicts"),
     "signal": ("suggestion", "suggestions"),
 }

@@ -1,0 +1,37 @@
+"""The oracle over a real hub: homes that push and pull, lose answers, die of it, part and are copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hub.test_commands import invited
+from sync.homes import HubShare, failures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hub.hubs import World
+
+LIVES = 12
+
+
+def share_of(world: World) -> HubShare:
+    """A workspace of its own, with nobody in it."""
+    return HubShare(world.url, invited(world, "personal"))
+
+
+def test_machines_that_meet_at_a_hub_agree_and_nothing_is_lost_doubled_or_brought_back(
+    world: World, tmp_path: Path
+) -> None:
+    assert list(failures(range(LIVES), tmp_path, lambda: share_of(world))) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_machines_that_meet_at_a_hub_agree_in_a_thousand_lives(
+    part: int, world: World, tmp_path: Path
+) -> None:
+    seeds = range(1_000 + part * 50, 1_000 + (part + 1) * 50)
+    assert list(failures(seeds, tmp_path, lambda: share_of(world))) == []

@@ -1,0 +1,81 @@
+"""A short month of a team: three members, five machines; bugs in whose a text is are found by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sync import month
+from vademecum.sync import team
+from vademecum.sync.team import TeamSigning
+from vademecum.types import Origin, parse_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vademecum.sync.facts import SyncFact
+
+Patch = pytest.MonkeyPatch
+
+
+def test_a_short_month_ends_with_the_same_files_everywhere_each_text_under_its_author() -> None:
+    lived = month.live(30, 500, seed=3)
+    assert lived.edits == 500
+    assert lived.kills
+    assert lived.counts["removed"]
+    assert lived.counts["conflicts"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_twenty_months_end_with_the_same_files_everywhere(seed: int) -> None:
+    assert month.live(100, 3_000, seed=seed).edits == 3_000
+
+
+def what_a_file_claims_is_believed(patch: Patch) -> None:
+    """The origin in a text's last line counts as it stands."""
+    patch.setattr(team, "claimed_origin", parse_origin)
+    patch.setattr(TeamSigning, "origin", lambda self, fact: parse_origin(fact.origin))
+
+
+def everybody_is_oneself(patch: Patch) -> None:
+    patch.setattr(TeamSigning, "origin", lambda self, fact: Origin.USER)
+
+
+def a_signature_is_part_of_the_text(patch: Patch) -> None:
+    """Files that are signed anew look edited: texts go out under the name of whoever syncs."""
+    real = TeamSigning.content
+
+    def content(self: TeamSigning, raw: str) -> str:
+        return f"{real(self, raw)}\0{raw.rpartition('<!-- ')[2]}"
+
+    patch.setattr(TeamSigning, "content", content)
+
+
+def the_stamp_of_another_fact_counts(patch: Patch) -> None:
+    real = TeamSigning.shown
+
+    def shown(self: TeamSigning, raw: str, facts: Sequence[SyncFact], mark: str) -> str:
+        first = next(iter(self.stamps()), facts[0].dot)
+        other = [self.__class__(self.me, (), lambda: {facts[0].dot: self.stamps()[first]}, self.is_mine)]
+        return real(other[0] if self.stamps() else self, raw, facts[:1], mark)
+
+    patch.setattr(TeamSigning, "shown", shown)
+
+
+BUGS: list[Callable[[Patch], None]] = [
+    what_a_file_claims_is_believed,
+    everybody_is_oneself,
+    a_signature_is_part_of_the_text,
+    the_stamp_of_another_fact_counts,
+]
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
+def test_a_bug_planted_in_whose_a_text_is_is_found(
+    plant: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        month.live(10, 150, seed=1)
