@@ -302,3 +302,46 @@ def test_a_copy_is_not_taken_for_its_original_that_was_renamed_elsewhere(kill: i
     assert a.files.texts == b.files.texts
     found = [each.text for text in a.files.texts.values() for each in document.parse(text).entries]
     assert sorted(found) == ["Port 80.", "Port 81.", "Port 90."]
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["at once", "the copy was written down before"])
+def test_an_entry_that_loses_its_id_to_an_edited_copy_stays_the_entry(*, away: bool) -> None:
+    world = Machines()
+    world.copy_above(world.b, "Port 80.", "Port 90.")
+    if away:  # its facts are in the log, and the file still shows the id twice
+        world.folder.cut_off.add("b")
+        world.b.sync()
+    bare = world.b.files.texts[PATH].rpartition("\n<!-- ")[0]
+    world.b.files.texts[PATH] = f"{bare}\n"
+    world.meet()
+    assert sorted(texts(world.a)) == ["Port 80.", "Port 90.", "Stays."]
+    made = [fact for log in world.folder.logs.values() for fact in log if fact.kind == "put"]
+    assert {fact.target for fact in made if "Port 80." in fact.value["raw"]} == {"2222222222"}
+    assert "2222222222" not in {fact.target for fact in made if "Port 90." in fact.value["raw"]}
+    world.edit(world.c, "Port 80.", "Port 81.")
+    world.meet()
+    assert sorted(texts(world.a)) == ["Port 81.", "Port 90.", "Stays."]
+
+
+@pytest.mark.parametrize("mark", ["", " | superseded: 2026-02-02T00:00:00Z"])
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_version_that_was_settled_elsewhere_is_not_sent_again_after_a_sync_that_was_killed(
+    kill: int, mark: str
+) -> None:
+    world = Machines()
+    world.conflict()
+    if mark:
+        world.edit(world.b, "| id: 2222222222 -->", f"| id: 2222222222{mark} -->")
+        world.meet()
+        assert world.a.files.texts[PATH].count(mark) == 2
+    text, second, below = world.a.files.texts[PATH].rpartition("Port 82.")
+    world.a.files.texts[PATH] = (
+        text + second + below.replace(mark, "").replace(" | contradicts: 2026-01-01T00:00:00Z", "")
+    )
+    world.a.sync()
+    known = {fact.dot for log in world.folder.logs.values() for fact in log}
+    world.c.sync(kill=kill)
+    world.meet()
+    assert [fact for log in world.folder.logs.values() for fact in log if fact.dot not in known] == []
+    assert "contradicts" not in world.c.files.texts[PATH]
+    assert sorted(texts(world.c)) == ["Port 81.", "Port 82.", "Stays."]

@@ -386,6 +386,9 @@ def _diff_block(
         said = blocks.parts(shown.raw)
         raw = blocks.sign(found.raw, id=said.get("id", ""), contradicts=said.get("contradicts", ""))
         found = found._replace(block=found.block._replace(raw=raw))
+    if uncertain and "~" in shown.id and "contradicts" not in blocks.parts(shown.raw):  # settled elsewhere
+        raw = blocks.sign(found.raw, contradicts="")
+        found = found._replace(block=found.block._replace(raw=raw))
     settled = shown.conflict and "~" in shown.id and not blocks.parts(found.raw).get("contradicts")
     if settled and blocks.parts(shown.raw).get("contradicts"):
         return _settle(ledger, found, shown)
@@ -552,8 +555,9 @@ def _diff_marks(ledger: Ledger, stand: Stand, was: str, now: str, *, uncertain: 
         gone = {each for each, facts in marks.items() if each.startswith(begin) and is_in(facts)}
         if name in before:
             gone.add(begin + before[name])
-        if uncertain:
-            gone, told = set(), {each for each in told if each not in marks}
+        if uncertain:  # a second text that stands for itself now was shown with the marks of its entry
+            first = f"{stand.target.partition('~')[0]} {name}: {after.get(name)}"
+            gone, told = set(), {each for each in told if each not in marks and first not in marks}
         for each, there in [
             *((each, False) for each in sorted(gone - told)),
             *((each, True) for each in told),
@@ -654,6 +658,7 @@ def _by_id(
     said = {_words(shown): shown.id for shown in left.values()}
     every = _Ids(left, sure=is_old is None)
     doubled: set[int] = set()
+    used: set[int] = set()
     for mark in sorted(marks, key=every.rank):
         places = marks[mark]
         number = every.find(mark, {found[place].words for place in places})
@@ -664,11 +669,22 @@ def _by_id(
         # What stands as another block, too, is a copy that was written down already.
         own = [place for place in places if said.get(found[place].words, mark) == mark]
         old = [place for place in places if len(places) > 1 and is_old is not None and is_old(found[place])]
-        keeper = (same or like or old or own or places)[0]
+        # Without its id the text itself is still what it was: what bears the id instead is an edited copy.
+        is_gone = number is not None and not (same or like or old)
+        bare = [each for each in _bare_places(found, left[number]) if each not in used] if is_gone else []
+        keeper = (same or like or old or bare or own or places)[0]
         doubled.update(place for place in places if place != keeper)
         if number is not None:
             take(keeper, number)
+            used.add(keeper)
     return doubled
+
+
+def _bare_places(found: Sequence[TextBlock], shown: ShownBlock) -> list[int]:
+    """Where a block stands that was shown, without its last line."""
+    words, instant = _words(shown), _instant(shown)
+    alike = [place for place, block in enumerate(found) if block.words == words and not block.id]
+    return [place for place in alike if found[place].instant == instant]
 
 
 class _Ids:
