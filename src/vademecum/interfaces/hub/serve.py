@@ -163,9 +163,11 @@ def run_hub(
         raise ConfigError(f"the certificate cannot be used: {error}", hint="check both files") from error
     taken.listen(512)  # from now on a client can connect, and waits until it is served
     host, port = taken.getsockname()[:2]
-    ready(Listening(str(host), int(port), listening.certificate).address)
     sys.setswitchinterval(SWITCH)
-    uvicorn.Server(config).run(sockets=[taken])
+    server = uvicorn.Server(config)
+    with server.capture_signals():  # whoever is told that it is ready can stop it
+        ready(Listening(str(host), int(port), listening.certificate).address)
+        server.run(sockets=[taken])
 
 
 def make_config(app: ASGIApp, listening: Listening) -> uvicorn.Config:

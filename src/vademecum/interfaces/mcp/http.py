@@ -119,8 +119,9 @@ def run_guarded(guarded: ASGIApp, taken: socket.socket, *, ready: Callable[[], N
     )
     if not _stays_behind():
         threading.Thread(target=made.follow, args=(os.getppid(),), name="leave", daemon=True).start()
-    ready()
-    anyio.run(made.serve, [taken])
+    with made.capture_signals():  # whoever is told that it is ready can stop it
+        ready()
+        anyio.run(made.serve, [taken])
 
 
 def _stays_behind() -> bool:
