@@ -53,6 +53,7 @@ ALONE = {
     "interfaces.present.output.error": "writes to standard error and ends the process",
     "interfaces.hooks.deadline.answer": "starts the hook's own process",
     "interfaces.hooks.after.run": "syncs the home that it is given the path of",
+    "interfaces.hooks.after.main": "syncs it, and ends the process after a while",
     "interfaces.chat.terminal.blocks": "draws on a terminal",
     "agents.registry._shipped": "imports a module by its name",
     "lifecycle.profile._said_in": "compiles a pattern of our own",

@@ -44,12 +44,18 @@ WINDOW = 128  # tokens that are read together, with the two that mark its ends
 _PART = 64  # texts after which others get their turn
 _BATCH = 768  # tokens that go through at once: more do not fit into the caches of a core
 _EARLY = 0.8  # of its share that a part may end with a sentence
-_WORD = re.compile(r"\s*\S+\s*")
-_ENDED = re.compile(r"[.!?。]\s+$|\n\s*$")
+_WORD = re.compile(r"\S+\s*|\s+")
 _ROWS = 32  # whose activations are worked out at once, for the same reason
 _HINT = "reinstall vademecum; keywords and static vectors still work"
 # Abramowitz and Stegun, 7.1.26: the error function to 1.5e-7, which numpy has not.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def _is_ended(text: str) -> bool:
+    """Whether a sentence or a line ends here."""
+    said = text.rstrip()
+    space = text[len(said) :]
+    return "\n" in space or bool(space and said.endswith((".", "!", "?", "。")))
 
 
 class _Layer(NamedTuple):
@@ -226,7 +232,7 @@ class Reader:
         parts, held = [""], 0
         for word in _WORD.findall(text):
             size = self._tokens.count(word)
-            if held + size > room or (held >= enough and _ENDED.search(parts[-1])):
+            if held + size > room or (held >= enough and _is_ended(parts[-1])):
                 parts.append("")
                 held = 0
             parts[-1] += word
