@@ -45,6 +45,7 @@ _LARGEST = 1 << 31
 _NAMED = b'{"replica"'
 AT_ONCE = 128  # files that are replaced together: so many locks, and thrice as many files, are held open
 _VERSION = 1  # of what is remembered, and of how facts are shown
+_MEND = "fix it with any text editor"
 
 
 class DiskLog:
@@ -448,16 +449,16 @@ class HomeFiles:
             text = document.decode(content)
             blocks.cut(text, path)
         except (Malformed, OutsideMemory, OSError) as error:
-            self.hold(path, str(error))
+            self.hold(path, str(error), _MEND)
             return None
         if safe_path(path) != path:
-            self.hold(path, "its name cannot be used on every system")
+            self.hold(path, "its name cannot be used on every system", "rename it")
             return None
         if secrets.find(text):
-            self.hold(path, "it holds what looks like a secret, which stays on this machine")
+            self.hold(path, "it holds what looks like a secret, which stays on this machine", _MEND)
             return None
         if len(text) > fact_rules.LARGEST_VALUE:
-            self.hold(path, "it is too large")
+            self.hold(path, "it is too large", _MEND)
             return None
         return text
 
@@ -468,11 +469,11 @@ class HomeFiles:
             notice = decisions.SyncNotice(each.what, place, folder, each.path, each.text, at)
             decisions.keep_sync_notice(self.home, notice)
 
-    def hold(self, path: str, why: str) -> None:
-        """Leave a file alone in this sync, and tell why."""
+    def hold(self, path: str, why: str, mend: str = "") -> None:
+        """Leave a file alone in this sync, and tell why, and what can be done here about it."""
         self._held.add(path)
         where = self.shelf.name_of(path)
-        self.findings.append(Finding("not synced", where, why, "fix it with any text editor"))
+        self.findings.append(Finding("not synced", where, why, mend))
 
 
 def _taken(turn: FileTurn) -> archive.TakenEntries:
