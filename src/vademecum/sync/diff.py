@@ -670,8 +670,9 @@ def _by_id(
         own = [place for place in places if said.get(found[place].words, mark) == mark]
         old = [place for place in places if len(places) > 1 and is_old is not None and is_old(found[place])]
         # Without its id the text itself is still what it was: what bears the id instead is an edited copy.
-        is_gone = number is not None and not (same or like or old)
-        bare = [each for each in _bare_places(found, left[number]) if each not in used] if is_gone else []
+        bare: list[int] = []
+        if number is not None and not (same or like or old):
+            bare = [each for each in _bare_places(found, left[number]) if each not in used]
         keeper = (same or like or old or bare or own or places)[0]
         doubled.update(place for place in places if place != keeper)
         if number is not None:
