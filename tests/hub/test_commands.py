@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,8 @@ from vademecum.interfaces.cli import hub as hub_commands
 from vademecum.interfaces.cli.app import run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hub.databases import Server
     from hub.hubs import World
 
@@ -107,6 +111,11 @@ def test_what_is_wrong_with_a_database_is_one_sentence(
         told = refused(capsys, tmp_path, "hub", *words, "--database", closed)
         assert "cannot be reached" in told["message"]
         assert "hunter2" not in json.dumps(told)
+        told = refused(capsys, tmp_path, "hub", *words, "--database", "postgresql//me:hunter2hunter2@db/hub")
+        assert told["message"] == "this is not the address of a database"
+        assert "hunter2" not in json.dumps(told)
+    told = refused(capsys, tmp_path, "hub", "serve", "--database", empty.replace("postgres@", "hub_nobody@"))
+    assert "`vade hub migrate` makes" in told["hint"]
     told = refused(capsys, tmp_path, "hub", "serve", "--database", empty)
     assert "holds no hub" in told["message"]
     vade(capsys, tmp_path, "hub", "migrate", "--database", empty)
@@ -237,6 +246,139 @@ def test_an_agent_joins_no_hub_and_a_home_without_one_says_so(
     assert "only a person can join a hub" in told["message"]
     assert vade(capsys, tmp_path / "three", "hub", "status")["workspaces"] == []
     assert "has joined no hub" in refused(capsys, tmp_path / "three", "hub", "members")["message"]
+
+
+NO_HUB = [(404, b"not here"), (200, b"{}"), (200, b"[]"), (200, b"<html>"), (401, b"log in"), (500, b"")]
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A server that is no hub: it answers every request with the same."""
+
+    said: tuple[int, bytes] = (200, b"")
+
+    def do_GET(self) -> None:
+        self.send_response(self.said[0])
+        self.send_header("Content-Length", str(len(self.said[1])))
+        self.end_headers()
+        self.wfile.write(self.said[1])
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_who_joins_at_a_wrong_address_is_told_to_check_it_and_not_to_sync_later(
+    elsewhere: str, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for address in ("http://127.0.0.1:1", elsewhere.replace("http:", "https:")):
+        told = refused(capsys, homes[0], "hub", "join", address, "--code", "x")
+        assert told["message"].startswith("the hub cannot be reached: ")
+        assert told["hint"] == f"check the address {address}, and that a hub runs there"
+    assert told["message"].endswith("what answers there does not speak TLS")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *(("--code", said) for said in NO_HUB),
+        *(("--token", said) for said in NO_HUB),
+    ],
+)
+def test_a_server_that_is_no_hub_is_told_from_one(
+    elsewhere: str,
+    how: tuple[str, tuple[int, bytes]],
+    homes: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Elsewhere, "said", how[1])
+    told = refused(capsys, homes[0], "hub", "join", elsewhere, how[0], "x")
+    assert told["message"] == f"no hub answers at {elsewhere}"
+    assert "check the address" in told["hint"]
+    assert not list(homes[0].rglob("token"))
+
+
+def test_what_a_hub_does_not_know_is_told_with_where_to_look_it_up(
+    world: World, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = homes
+    told = refused(capsys, two, "hub", "join", world.url, "--token", "vade_" + "x" * 43)
+    assert told["message"] == "the hub does not take this token"
+    assert "`vade hub token add`" in told["hint"]
+    vade(capsys, one, "hub", "join", world.url, "--code", invited(world))
+    for name in ("zoe", "11111111-1111-1111-1111-111111111111"):
+        told = refused(capsys, one, "hub", "revoke", name)
+        assert told["message"] == f"this workspace has no member and no token {name}"
+        assert told["hint"] == "`vade hub members` and `vade hub token list` list them"
+
+
+def test_a_home_that_has_the_key_joins_again_without_being_asked_for_it(
+    world: World, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    vade(capsys, homes[0], "hub", "join", world.url, "--code", invited(world, "personal"))
+    vade(capsys, homes[0], "add", "Deploys run on Fridays.", "--key", "deploys", "--scope", "global")
+    vade(capsys, homes[0], "sync")
+    code = vade(capsys, homes[0], "hub", "invite")["code"]
+    again = vade(capsys, homes[0], "hub", "join", world.url, "--code", code)
+    assert (again["name"], again["key"]) == ("ours", None)
+    assert vade(capsys, homes[0], "sync")["places"][0]["sent"] == 0
+
+
+def test_a_workspace_that_was_never_synced_is_not_said_to_have_been_sent(
+    world: World, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = homes
+    key = vade(capsys, one, "hub", "join", world.url, "--code", invited(world, "personal"))["key"]
+    assert "  never synced; `vade sync` syncs\n" in shown(capsys, one, "hub", "status")
+    vade(capsys, one, "add", "Deploys run on Fridays.", "--key", "deploys", "--scope", "global")
+    vade(capsys, one, "sync")
+    assert ", everything was sent\n" in shown(capsys, one, "hub", "status")
+    code = vade(capsys, one, "hub", "invite")["code"]
+    refused(capsys, two, "hub", "join", world.url, "--code", code, "--key", "0" * 26)
+    lacks = f"  its key is not here: `vade hub join {world.url}` asks for it\n"
+    assert lacks in shown(capsys, two, "hub", "status")
+    vade(capsys, two, "hub", "join", world.url, "--key", key)
+    assert lacks not in shown(capsys, two, "hub", "status")
+
+
+def shown(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> str:
+    """What a command prints for a person."""
+    assert run([*words, "--home", str(home)]) == 0
+    return capsys.readouterr().out
+
+
+def test_who_mistypes_whom_to_trust_is_asked_again_and_has_joined_anyway(
+    world: World,
+    homes: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = homes
+    vade(capsys, one, "hub", "join", world.url, "--code", invited(world))
+    codes = [
+        vade(capsys, one, "hub", "invite", name, "--role", "editor")["code"] for name in ("bert", "cleo")
+    ]
+    told = refused(capsys, two, "hub", "join", world.url, "--code", codes[0], "--inject-from", "zoe")
+    assert told["message"] == "you joined ours, and zoe is not an editor or owner of this workspace"
+    answers = iter(["zoe", "anna, zoe", "anna"])
+    monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert run(["hub", "join", world.url, "--code", codes[1], "--home", str(two)]) == 0
+    said = capsys.readouterr()
+    assert "joined the team workspace ours as cleo (editor)" in said.out
+    assert said.err.count("zoe is not an editor or owner of this workspace") == 2
+    assert vade(capsys, two, "hub", "rules")["inject_from"] == ["anna"]
 
 
 DEPLOY = ROOT / "docs" / "deploy"

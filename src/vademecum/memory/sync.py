@@ -43,6 +43,7 @@ __all__ = [
     "SHARED_DOCUMENTS",
     "FactStamp",
     "FolderSync",
+    "HubRefused",
     "Membership",
     "PlaceSynced",
     "TeamSigning",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vademecum.errors import Malformed, NotFound, Refused, UsageError
 from vademecum.store.teams import LEFT
 from vademecum.sync import facts as fact_rules
-from vademecum.sync.remote import HubClient, check_address
+from vademecum.sync.remote import HubClient, HubRefused, HubUnreachable, check_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +30,7 @@ SHARED = "folder"  # where `folder.py` keeps what it knows of a shared folder
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 _KEY_LENGTH = 26
 _NAMES = ("workspace", "name", "kind", "member", "role")
+_ENTERED = (*_NAMES, "token")
 _ID, _MEMBER = re.compile(r"[0-9a-f-]{1,64}"), re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -102,12 +103,9 @@ def join_hub(home: Home, url: str, code: str, *, label: str = "") -> Membership:
     """Enter a workspace with a code; what is written here says where and as whom."""
     home.check_format()
     address, replica = check_address(url), replica_of(home)
-    client = HubClient(address)
-    try:
-        body = json.dumps({"code": code, "replica": replica, "label": label}).encode()
-        told = client.ask("POST", "/v1/join", body).json()
-    finally:
-        client.close()
+    told = _enter(
+        address, "", "POST", "/v1/join", {"code": code, "replica": replica, "label": label}, names=_ENTERED
+    )
     said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
     return _keep(home, Membership(url=address, replica=replica, **said), str(told["token"]))
 
@@ -116,14 +114,47 @@ def join_with_token(home: Home, url: str, token: str) -> Membership:
     """Enter a workspace with a token that somebody made there, such as an agent's."""
     home.check_format()
     address = check_address(url)
-    client = HubClient(address, token)
-    try:
-        told = client.ask("GET", "/v1/me").json()
-    finally:
-        client.close()
+    told = _enter(address, token, "GET", "/v1/me", names=_NAMES)
     said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
     agent = "person" not in (told.get("scopes") or ())
     return _keep(home, Membership(url=address, replica=replica_of(home), agent=agent, **said), token)
+
+
+def _enter(
+    address: str,
+    token: str,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    names: Iterable[str],
+) -> Mapping[str, Any]:
+    """The first request to a hub, whose address or token may be mistyped."""
+    client = HubClient(address, token)
+    try:
+        told = client.ask(method, path, None if body is None else json.dumps(body).encode()).json()
+        if not isinstance(told, dict) or not set(names) <= told.keys():
+            raise Malformed("this is not an answer of a hub")
+    except HubUnreachable as error:
+        raise HubUnreachable(
+            str(error), hint=f"check the address {address}, and that a hub runs there"
+        ) from error
+    except (HubRefused, Malformed) as error:
+        code = getattr(error, "code", "")
+        if not code:  # a hub says why
+            raise NotFound(
+                f"no hub answers at {address}", hint="check the address, and that a hub runs there"
+            ) from error
+        if token and code == "token":
+            raise Refused(
+                "the hub does not take this token",
+                hint="it is mistyped, revoked or too old: `vade hub token add` on a machine that has joined"
+                " makes another",
+            ) from error
+        raise
+    finally:
+        client.close()
+    return told
 
 
 def _keep(home: Home, joined: Membership, token: str) -> Membership:

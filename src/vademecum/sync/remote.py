@@ -40,6 +40,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ANSWER = 64 << 20  # bytes; a pull has at most 4 MiB and what one fact has beyond
 _TRIES, _PAUSE = 3, 0.2  # of a connection that fails
 _LISTED = "streams.json"
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 _FIRST, _SLOWEST = 1.0, 60.0  # seconds until events are asked for again: the first time, and at most
 _STEADY = 30.0  # seconds after which a stream that ends counts as one that worked
 _NO_EVENTS = 600.0  # seconds until a hub without events, or one that says no, is asked for them again
@@ -50,7 +51,7 @@ _ALTERED = "tell whoever runs the hub; nothing of it was taken, and your memory 
 class HubUnreachable(VadeError):
     """The hub did not answer, or not in time; local memory works on and unsent changes wait."""
 
-    hint = "nothing is lost: sync again later"
+    hint = "nothing is lost: try again later"
 
 
 class HubRefused(VadeError):
@@ -180,6 +181,10 @@ def _told(reply: Reply) -> Mapping[str, Any]:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return "what answers there does not speak TLS"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

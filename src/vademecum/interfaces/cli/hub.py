@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.errors import NotFound
 from vademecum.interfaces.cli import hub_team, hub_trust
 from vademecum.interfaces.cli.hub_demo import demo
 from vademecum.interfaces.cli.hub_trust import ask_hub, inject_option, workspace_option
@@ -229,7 +230,9 @@ def join(
         joined = membership.join_hub(home, url, code or click.prompt("Code", err=True), label=_machine())
     made = ""
     if joined.kind == "personal":
-        if key is None and membership.is_empty(home, joined):
+        if key is None:
+            key = (membership.key_of(home, joined) or b"").decode()
+        if not key and membership.is_empty(home, joined):
             made = key = membership.new_key()
         key = key or click.prompt("Key of this workspace", err=True)
         membership.keep_key(home, joined, membership.read_key(key))
@@ -265,9 +268,9 @@ def _show_status(home: Any, *, as_json: bool) -> None:
         output.line(f"  {each['problem'] or held}")
         if each["search"]:
             output.line(f"  {each['search']}")
-        last = f"last sync {each['synced'][:16]}" if each["synced"] else "never synced"
         waits = f"{each['unsent']} changes to send" if each["unsent"] else "everything was sent"
-        output.line(f"  {last}, {waits}")
+        never = "never synced; `vade sync` syncs"
+        output.line(f"  last sync {each['synced'][:16]}, {waits}" if each["synced"] else f"  {never}")
         for said in (*each["purges"], *(f"not sent: {why}" for why in each["refused"])):
             output.line(f"  {said}")
         if each["background"]:
@@ -296,6 +299,8 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
         found = client.ask("GET", "/v1/streams").json()["streams"]
         purged = syncing.purged_at_hub(home, joined)
         problem = membership.check_log(home, joined, client) or problem
+        if joined.kind == "personal" and membership.key_of(home, joined) is None:
+            problem = f"its key is not here: `vade hub join {joined.url}` asks for it"
     except VadeError as error:
         problem = str(error)
     finally:
@@ -382,10 +387,20 @@ def revoke(name: str, workspace: str, as_json: bool, door: Door) -> None:
 
     What they wrote stays, and so do the files on their machines.
     """
-    if len(name) == 36 and name.count("-") == 4:
-        ask_hub(door, workspace, "DELETE", f"/v1/tokens/{name}", doing="revoke a token")
-    else:
-        ask_hub(door, workspace, "POST", f"/v1/members/{name}", {"role": None}, doing="remove a member")
+    from vademecum.memory.sync import HubRefused
+
+    try:
+        if len(name) == 36 and name.count("-") == 4:
+            ask_hub(door, workspace, "DELETE", f"/v1/tokens/{name}", doing="revoke a token")
+        else:
+            ask_hub(door, workspace, "POST", f"/v1/members/{name}", {"role": None}, doing="remove a member")
+    except HubRefused as error:
+        if error.status != 404:
+            raise
+        raise NotFound(
+            f"{workspace or 'this workspace'} has no member and no token {name}",
+            hint="`vade hub members` and `vade hub token list` list them",
+        ) from error
     if as_json:
         output.as_json(to_json.hub_revoked_json, revoked=name)
     else:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from vademecum.errors import UsageError
 from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.shape import VERSION
@@ -65,15 +66,30 @@ def choose_trusted(home: Any, joined: Membership, inject: tuple[str, ...], *, as
         if each["role"] in membership.VOUCHING and each["name"] != joined.member
     ]
     if others and not inject and asking and sys.stdin.isatty():
-        output.error(f"Editors and owners: {', '.join(others)}")
-        question = "Whose verified texts may be given to your agents? (names, or Enter for nobody)"
-        typed = click.prompt(question, default="", show_default=False, err=True)
-        inject = tuple(each for each in typed.replace(",", " ").split() if each)
-    chosen = membership.check_inject_from(inject, members)
+        chosen = _ask_trusted(others, members)
+    else:
+        try:
+            chosen = membership.check_inject_from(inject, members)
+        except UsageError as error:
+            raise UsageError(f"you joined {joined.name}, and {error}", hint=error.hint) from error
     known = membership.identify_vouching(members)
     return membership.keep_rules(
         home, joined, replace(joined.rules, inject_from=chosen or joined.rules.inject_from, known=known)
     )
+
+
+def _ask_trusted(others: list[str], members: Any) -> tuple[str, ...]:
+    """Ask whose verified texts agents are given, until every name is one of those who may verify."""
+    from vademecum.memory.sync import membership
+
+    output.error(f"Editors and owners: {', '.join(others)}")
+    question = "Whose verified texts may be given to your agents? (names, or Enter for nobody)"
+    while True:
+        typed = click.prompt(question, default="", show_default=False, err=True)
+        try:
+            return membership.check_inject_from(typed.replace(",", " ").split(), members)
+        except UsageError as error:
+            output.error(str(error))
 
 
 @click.command()
@@ -91,7 +107,6 @@ def rules(
     Texts of other members are found by searches. Agents are given them only if you verified them, or if a
     member named here did. These rules are this machine's own: the hub does not know them.
     """
-    from vademecum.errors import UsageError
     from vademecum.memory.sync import membership
 
     if inject and nobody:

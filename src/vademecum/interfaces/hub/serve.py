@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 HOST, PORT = "127.0.0.1", 8389
 POOL = 24  # connections: more than work together, so that nobody waits for one as well
 SWITCH = 0.0005  # seconds; each of a request's few words with the database waits for other requests' work
+_DATABASE = "check `--database`, such as postgresql://hub_app@host/name"
 _WAIT = 5.0  # seconds for a connection of the pool
 
 
@@ -90,23 +91,32 @@ def connected(database: str) -> Iterator[Connection[Any]]:
     import_psycopg()
     import psycopg
 
+    password = _read_password(database)
     try:
         connection = psycopg.connect(database, connect_timeout=10, autocommit=True)
     except psycopg.Error as error:
         said = " ".join(str(error).split())
+        missing = 'role "hub_' in said
         raise StorageFailed(
-            f"the database cannot be reached: {_without_password(said, database)}",
-            hint="check `--database`, such as postgresql://hub_app@host/name",
+            f"the database cannot be reached: {said.replace(password, '…') if password else said}",
+            hint="`vade hub migrate` makes the hub's roles, run once as a superuser"
+            if missing
+            else _DATABASE,
         ) from error
     with connection:
         yield connection
 
 
-def _without_password(said: str, database: str) -> str:
+def _read_password(database: str) -> str:
+    """The password in the address of a database; what is no address may hold one too, and is not repeated."""
+    import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-    password = conninfo_to_dict(database).get("password")
-    return said.replace(str(password), "…") if password else said
+    try:
+        return str(conninfo_to_dict(database).get("password") or "")
+    except psycopg.ProgrammingError:
+        pass
+    raise UsageError("this is not the address of a database", hint=_DATABASE)
 
 
 def open_pool(database: str, *, size: int = POOL) -> ConnectionPool[Any]:
