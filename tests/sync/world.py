@@ -414,7 +414,6 @@ class World:
                 text = document.append(text, self._entry(at))
             at.files.texts[path] = text
             self.same_names = True
-            at.fresh.add(path)  # a machine that knows nothing yet may find that it is another's
             self._belongs(text)
 
     def _belongs(self, body: str) -> None:

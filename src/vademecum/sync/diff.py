@@ -148,16 +148,16 @@ def diff(
 ) -> None:
     """Write down what was done to one file: `base` is what was shown of it, `text` what it holds now.
 
-    `doc` is the document of a file that was not shown before. A base is `uncertain` when nobody knows whether
-    it was ever written to the file: then nothing counts as removed, and what is known is no edit; `older` is
-    what was shown before it.
+    `doc` is the document of the file where it is not the base's. A base is `uncertain` when nobody knows
+    whether it was ever written to the file: then nothing counts as removed, and what is known is no edit;
+    `older` is what was shown before it.
     """
     if text is None:
         if base is not None and not uncertain:
             _remove(ledger, base)
         return
     page = blocks.cut(text, path)
-    doc = base.doc if base is not None else doc
+    doc = doc or (base.doc if base is not None else "")
     named = path_of(ledger.seen, doc)
     if uncertain and not named and ledger.seen.of(doc, "name"):  # the whole document was purged
         ledger.doubts += [(doc, block.id or block.derived(), block.raw) for block in page.blocks]
@@ -185,14 +185,22 @@ def diff(
 
 
 def identify(
-    base: Mapping[str, Shows], files: Mapping[str, str], elsewhere: Collection[str] = ()
+    base: Mapping[str, Shows],
+    files: Mapping[str, str],
+    elsewhere: Collection[str] = (),
+    unknown: Collection[str] = (),
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The document of each file, and the path in the base of each that was renamed.
 
     A file that was copied with its id gets a new one; the path in the base keeps it, else the file that is
-    called as its key says, else the first. Documents that are `elsewhere` are shown by other files.
+    called as its key says, else the first. Documents that are `elsewhere` are shown by other files; files
+    that are `unknown` have a name that is in the base and are documents of their own.
     """
-    shown = {
+    # A file that was not written since it became one with others says its own id.
+    shown: dict[Any, str] = {
+        doc: path for path, shows in base.items() for doc in shows.docs if names.is_id(doc)
+    }
+    shown |= {
         shows.values.get("id"): path
         for path, shows in base.items()
         if names.is_id(str(shows.values.get("id")))
@@ -206,7 +214,7 @@ def identify(
     for path in sorted(files, key=lambda path: (path not in base, not _is_called(path, files[path]), path)):
         front = read_front(files[path])
         home = shown.get(front.get("id"))
-        if path in base and path in kept:
+        if path in base and path in kept and path not in unknown:
             given[path] = base[path].doc
             over = home is not None and home != path and home not in kept and front.get("id") not in new
             if home is not None and over and base[home].doc not in taken:
@@ -219,6 +227,18 @@ def identify(
             given[path] = names.new_id() if known and names.is_id(mark) else mark
         taken.add(given[path])
     return given, moved
+
+
+def find_unknown(ledger: Ledger, base: Mapping[str, Shows], files: Mapping[str, str]) -> dict[str, str]:
+    """The documents of files that have a name which others gave, too, and an id that nobody ever knew."""
+    found: dict[str, str] = {}
+    for path in set(base) & set(files):
+        mark = blocks.document_id(path, read_front(files[path]).get("id"))
+        docs = {*base[path].docs, *ledger.called(path)}
+        if names.is_id(mark) and mark not in ledger.seen.docs:
+            told = [doc for doc in docs if not _untold(ledger, doc, {"id": mark})]
+            found |= {} if told else {path: mark}
+    return found
 
 
 def _given_way(base: Mapping[str, Shows], files: Mapping[str, str], shown: Mapping[Any, str]) -> set[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vademecum.errors import Malformed, Refused
 from vademecum.sync import facts as fact_rules
 from vademecum.sync import purges
-from vademecum.sync.diff import Ledger, diff, identify
+from vademecum.sync.diff import Ledger, diff, find_unknown, identify
 from vademecum.sync.project import TYPED, FactSet, Shows, Signing, find_notices, hidden, path_of, project
 from vademecum.sync.window import Remembered, StreamWindow, Tail
 
@@ -305,7 +305,8 @@ class SyncStream:
             trial, known = self._ledger(window), path in unsure and path in latest
             trial.seen = FactSet((window.every if known else window.seen).facts.values())
             if known:
-                diff(trial, latest[path], path, text, uncertain=True, older=shown)
+                own = find_unknown(trial, latest, {path: text} if text is not None else {}).get(path, "")
+                diff(trial, latest[path], path, text, doc=own, uncertain=True, older=shown)
             else:
                 diff(trial, shown, path, text, doc=given.get(path, ""))
             if not all(self.allowed(fact, trial.seen) for fact in trial.made if self.allowed):
@@ -360,8 +361,9 @@ class SyncStream:
         older: Mapping[str, Shows | None] | None = None,
         elsewhere: Collection[str] = (),
     ) -> None:
-        given, moved = identify(base, files, elsewhere)
         unsure = older is not None
+        unknown = find_unknown(ledger, base, files) if unsure else {}
+        given, moved = identify(base, files, elsewhere, unknown)
         for path in sorted({*base, *files}):
             renamed = path in moved.values() and path not in moved
             if renamed and path not in files:
