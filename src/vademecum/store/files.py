@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
 from vademecum.store import folders
-from vademecum.store.folders import Folder, Watch, sync_all, try_lock, unwritten
+from vademecum.store.folders import Folder, Watch, do_all, sync_all, try_lock, unwritten
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
@@ -249,11 +249,7 @@ class Drafts:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for folder, staged, lost in self._out:
-            try:
-                _clear_away(folder, staged, lost=lost)
-            except OSError:
-                _abandoned.add(staged)
+        do_all(_clear_staged, self._out)  # a disk that is told of free blocks answers each of them
         for temp in list(self._waiting):
             _discard(self._let_go(temp), temp)
 
@@ -697,6 +693,14 @@ def _clear_away(folder: Folder, staged: str, *, lost: bool) -> None:
         _rescue(folder, staged)
     else:
         _discard(folder, staged)
+
+
+def _clear_staged(out: tuple[Folder, str, bool]) -> None:
+    folder, staged, lost = out
+    try:
+        _clear_away(folder, staged, lost=lost)
+    except OSError:
+        _abandoned.add(staged)
 
 
 def _settle(folder: Folder, name: str) -> tuple[bytes, bool]:

@@ -25,7 +25,7 @@ import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vademecum.errors import Locked, OutsideMemory
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+_Thing = TypeVar("_Thing")
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not hang
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
@@ -260,21 +261,26 @@ def sync_all(descriptors: Sequence[int]) -> None:
 
     One after the other, each would wait for a turn of the disk; side by side they share a few of them.
     """
-    if len(descriptors) < 2:
-        for fd in descriptors:
-            os.fsync(fd)
+    do_all(os.fsync, descriptors)
+
+
+def do_all(do: Callable[[_Thing], object], things: Sequence[_Thing]) -> None:
+    """Do to many things side by side what waits for the disk; returns when it is done, or has failed."""
+    if len(things) < 2:
+        for thing in things:
+            do(thing)
         return
     failed: list[OSError] = []
 
-    def sync(part: Sequence[int]) -> None:
+    def work(part: Sequence[_Thing]) -> None:
         try:
-            for fd in part:
-                os.fsync(fd)
+            for thing in part:
+                do(thing)
         except OSError as error:
             failed.append(error)
 
-    count = min(_AT_ONCE, len(descriptors))
-    threads = [threading.Thread(target=sync, args=(descriptors[each::count],)) for each in range(count)]
+    count = min(_AT_ONCE, len(things))
+    threads = [threading.Thread(target=work, args=(things[each::count],)) for each in range(count)]
     for each in threads:
         each.start()
     for each in threads:
@@ -338,30 +344,53 @@ def hold_locks(folder: Folder, things: Iterable[str]) -> Iterator[set[str]]:
     """Hold the locks on those of many things that are free now; who waits for one is not overtaken.
 
     Nobody is waited for while others are held: so two who need the same cannot wait for each other for ever.
+    They are one file under many names, where a file can have these: a new file takes far longer than a name.
     """
     wanted = {_lock_name(thing): thing for thing in things}
     waiting = {name.partition("-")[0] for name in folder.names(ordered=False) if name.endswith(".wait")}
-    held = set()
-    with contextlib.ExitStack() as stack:  # which lets go of all, whatever fails
+    held, first = set(), ""
+    with contextlib.ExitStack() as stack:  # which lets go of all, the first one last, whatever fails
         for name, thing in wanted.items():
-            fd = None if name in waiting else _try(folder, name)
-            if fd is not None:
+            if name in waiting:
+                continue
+            if first and _name_also(folder, first, name):
+                stack.callback(_let_go, folder, name, None)
+            else:
+                fd = _try(folder, name)
+                if fd is None:
+                    continue
                 stack.callback(_let_go, folder, name, fd)
-                held.add(thing)
+                first = first or name
+            held.add(thing)
         yield held
+
+
+def _name_also(folder: Folder, first: str, name: str) -> bool:
+    """Give the file of a lock that is held one more name; False when the name is somebody's, or it cannot."""
+    if folder.fd is None:  # a file that is open keeps its names there
+        return False
+    try:
+        os.link(first, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    except FileExistsError:
+        return False
+    except OSError:
+        _cleared.discard(folder.path)  # it may be there all the same
+        return False
+    return True
 
 
 def _lock_name(thing: str) -> str:
     return hashlib.sha256(thing.encode()).hexdigest()[:24] + ".lock"
 
 
-def _let_go(folder: Folder, name: str, fd: int) -> None:
+def _let_go(folder: Folder, name: str, fd: int | None) -> None:
     """Remove a lock while it is held, so that nobody can remove one somebody else has just taken."""
     try:
         folder.unlink(name)
     except OSError:
         _cleared.discard(folder.path)  # for the next one to try
-    os.close(fd)
+    if fd is not None:
+        os.close(fd)
 
 
 def _try(folder: Folder, name: str) -> int | None:
@@ -377,11 +406,14 @@ def _try(folder: Folder, name: str) -> int | None:
                 os.close(fd)
                 return None
             if _still_named(folder, name, fd):
-                if os.fstat(fd).st_size:  # signed by somebody who never let go of it
+                state = os.fstat(fd)
+                if state.st_size:  # signed by somebody who never let go of it
                     _left.add(folder.path)
-                _sign(fd)
-                _clear(folder, name)
-                return fd
+                if state.st_nlink == 1 or folder.fd is None:
+                    _sign(fd)
+                    _clear(folder, name)
+                    return fd
+                folder.unlink(name)  # one of many that were held together: with it we would hold them all
         except BaseException:
             _cleared.discard(folder.path)  # the file that was made stays: for the next one to clear
             os.close(fd)
