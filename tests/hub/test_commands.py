@@ -381,6 +381,60 @@ def test_who_mistypes_whom_to_trust_is_asked_again_and_has_joined_anyway(
     assert vade(capsys, two, "hub", "rules")["inject_from"] == ["anna"]
 
 
+@pytest.fixture
+def both(
+    world: World, homes: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[Path, Path]:
+    """A home that has a shared folder and has joined a personal workspace, and the folder."""
+    (tmp_path / "carrier").mkdir()
+    vade(capsys, homes[0], "add", "Deploys run on Fridays.", "--key", "deploys", "--scope", "global")
+    vade(capsys, homes[0], "sync", "--folder", str(tmp_path / "carrier"))
+    vade(capsys, homes[0], "hub", "join", world.url, "--code", invited(world, "personal"))
+    return homes[0], tmp_path / "carrier"
+
+
+def test_a_home_with_a_folder_and_a_hub_syncs_with_both_and_says_which_is_which(
+    both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, carrier = both
+    said = shown(capsys, home, "sync").splitlines()
+    assert re.fullmatch(r"ours global: \d changes sent, 0 received", said[0])
+    assert said[1:] == ["folder: nothing new"]
+    vade(capsys, home, "add", "Coffee is in the kitchen.", "--key", "coffee", "--scope", "global")
+    told = vade(capsys, home, "sync")
+    assert (told["folder"], told["hub"]) == (str(carrier), told["hub"])
+    assert [each["sent"] > 0 for each in told["places"] if each["place"] == "global"] == [True, True]
+    assert shown(capsys, home, "sync").splitlines() == ["ours: nothing new", "folder: nothing new"]
+    assert shown(capsys, home, "sync", "--workspace", "ours") == "ours: nothing new\n"
+    carrier.rename(carrier.with_name("away"))
+    vade(capsys, home, "add", "Tea is, too.", "--key", "tea", "--scope", "global")
+    assert run(["sync", "--home", str(home)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"ours global: \d changes sent, 0 received", said[0])
+    assert said[1].startswith("folder: ")
+
+
+def test_a_purge_says_of_each_place_that_it_reached_on_how_many_machines_and_of_no_other(
+    both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, _ = both
+    shown(capsys, home, "sync")
+    vade(capsys, home, "add", "The safe is open.", "--key", "safe", "--scope", "global")
+    shown(capsys, home, "sync")
+    assert purged(capsys, home, "safe") == [
+        "folder: purged on 1 of 1 machine",
+        "ours: purged on 1 of 1 machine",
+    ]
+    vade(capsys, home, "add", "Nobody else has this.", "--key", "unsent", "--scope", "global")
+    assert purged(capsys, home, "unsent") == []
+
+
+def purged(capsys: pytest.CaptureFixture[str], home: Path, key: str) -> list[str]:
+    """What a purge says of other machines."""
+    assert run(["purge", key, "--yes", "--home", str(home)]) == 0
+    return [each.removeprefix("vade: ") for each in capsys.readouterr().err.splitlines()]
+
+
 DEPLOY = ROOT / "docs" / "deploy"
 
 

@@ -32,6 +32,7 @@ from vademecum.interfaces.hub import events, limits
 from vademecum.memory import connect
 from vademecum.store.home import Home
 from vademecum.sync import facts, hub, membership, remote
+from vademecum.sync import folder as shared
 from vademecum.sync.log import DiskLog
 from vademecum.sync.remote import HubRefused, HubUnreachable
 from vademecum.types import Origin
@@ -503,6 +504,20 @@ def test_watch_hears_from_the_hub_and_sends_when_a_file_changes(two: Pair, asked
         assert watch.end() == 0
     assert asked.count("/v1/events") == 1
     assert "changes sent" in watch.said
+
+
+def test_watch_beside_a_hub_watches_the_shared_folder_too(two: Pair, tmp_path: Path) -> None:
+    one, _ = two
+    (tmp_path / "carrier").mkdir()
+    here, _made = shared.join_folder(one.home, tmp_path / "carrier", None)
+    third = Machine(tmp_path, "third")
+    third.memory().store("third is here.", key="machine-third", scope="global")
+    there, _made = shared.join_folder(third.home, here.path, here.key)
+    with watching(one, "--every", "3600") as watch:
+        watch.until(lambda: "folder global" in watch.said)
+        shared.sync_folder(third.home, there, actor="human:ada", now=third.now)
+        watch.until(holds(one, "global/records/machine-third.md", "third is here."))
+        assert watch.end() == 0
 
 
 def test_watch_outlives_a_hub_that_is_killed_and_started_again(

@@ -9,6 +9,7 @@ import pytest
 from hub.test_team import Pair, meet, pair, values_of
 from sync.test_purges import holding
 from vademecum.errors import Refused
+from vademecum.memory import sync as syncing
 from vademecum.sync import orders
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def test_who_does_not_own_the_team_cannot_purge_its_records_and_is_told_where_a_
     done = bert.memory().archive.purge_text(WORDS)
     kept = [each for each in done if not each.gone]
     assert [(each.where, each.count) for each in kept] == [("team:ours", 1)]
+    assert syncing.spread_purge(bert.memory(), WORDS, found=done) == []  # that it stays there is said already
     assert any(WORDS in each for each in values_of(world, "true"))
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vademecum.store import Home
     from vademecum.store.arrange import Arranged
     from vademecum.store.hook_log import BackgroundSync
+    from vademecum.store.purge import Purged
     from vademecum.sync.remote import HubEvents
 
 # With what the hub shows of the facts it holds.
@@ -95,36 +96,59 @@ def _finish_purges(memory: Memory) -> None:
         orders.finish(memory.home, memory.caller.actor, memory.workspace.now)
 
 
-def spread_purge(memory: Memory, text: str | None = None) -> list[str]:
+def spread_purge(
+    memory: Memory, text: str | None = None, *, found: Iterable[Purged] | None = None
+) -> list[str]:
     """Sync so that a purge reaches the other machines at once, where that can be; what is to be told of it.
 
     A hub looks through all it has for a text, which may hold more than was known here: that is purged too.
+    With what the purge `found`, only places that it reached are told of.
     """
+    reached = None if found is None else _find_logs(found)
+    counts: dict[str, Iterable[tuple[int, int]]] = {}
     told = []
     with contextlib.suppress(NotFound):
         folder = shared.find_folder(memory.home)
+        meant = reached is None or SHARED in reached
         try:
             run(memory, folder, None)
         except VadeError as error:
-            told.append(f"not sent to the shared folder yet: {error}")
-        counts = shared.count_purged(memory.home, folder).values()
-        told += [_reached(*min(counts))] if counts else []
+            told += [f"not sent to the shared folder yet: {error}"] if meant else []
+        counts["folder"] = shared.count_purged(memory.home, folder).values() if meant else ()
     for joined in list_memberships(memory.home):
+        meant = reached is None or joined.workspace in reached
         try:
-            told += _spread_at(memory, joined, text)
+            counts[joined.name] = _spread_at(memory, joined, text, meant=meant)
         except VadeError as error:
-            told.append(f"not sent to {joined.name} yet: {error}")
+            told += [f"not sent to {joined.name} yet: {error}"] if meant or text is not None else []
+            counts[joined.name] = ()
+    several = len(counts) > 1
+    told += [
+        f"{name}: {_reached(*min(each))}" if several else _reached(*min(each))
+        for name, each in counts.items()
+        if each
+    ]
     return told
 
 
-def _spread_at(memory: Memory, joined: Membership, text: str | None) -> list[str]:
+def _find_logs(found: Iterable[Purged]) -> set[str]:
+    """The workspaces, or the folder, from whose logs a purge took something."""
+    parts = [each.where.split("/") for each in found]
+    return {each[1] for each in parts if each[0] == membership.FOLDER and len(each) > 1}
+
+
+def _spread_at(
+    memory: Memory, joined: Membership, text: str | None, *, meant: bool
+) -> Iterable[tuple[int, int]]:
+    """Sync a purge with one workspace; of each place with purges, how many machines carried them out."""
+    owned = joined.kind != hubs.TEAM or joined.role == "owner"  # nobody else has the hub look for a text
     for _ in range(_ROUNDS):
         run_hub(memory, joined.workspace, None)
-        if text is None or not hubs.holds_text(memory.home, joined, text):
+        if text is None or not owned or not hubs.holds_text(memory.home, joined, text):
             break
         memory.archive.purge_text(text)
-    counts = hubs.count_purged(memory.home, joined).values()
-    return [_reached(*min(counts))] if counts else []
+        meant = True
+    return hubs.count_purged(memory.home, joined).values() if meant else ()
 
 
 def _reached(done: int, machines: int) -> str:
@@ -162,6 +186,27 @@ def leave(memory: Memory) -> FolderSync:
 def has_hub(memory: Memory) -> bool:
     """Whether this home has joined a workspace of a hub."""
     return hubs.has_hub(memory.home)
+
+
+class FolderSynced(NamedTuple):
+    """What a sync through the folder did, or why it could not."""
+
+    joined: FolderSync
+    places: Sequence[PlaceSynced] = ()
+    ignored: Sequence[str] = ()
+    error: VadeError | None = None
+
+
+def run_shared(memory: Memory, deletions: bool | None) -> FolderSynced | None:
+    """Sync through the folder, where one is used beside hubs; what fails stops no hub."""
+    try:
+        joined = shared.find_folder(memory.home)
+    except NotFound:
+        return None
+    try:
+        return FolderSynced(joined, *run(memory, joined, deletions))
+    except VadeError as error:
+        return FolderSynced(joined, error=error)
 
 
 class HubSynced(NamedTuple):
@@ -283,9 +328,14 @@ def watch_hubs(
 ) -> Iterator[list[HubSynced]]:
     """Sync when a file changed here or a hub tells of a change; one that tells nothing is asked at times.
 
-    A workspace whose token no longer counts is left out from then on; the last one's refusal is raised.
+    A workspace whose token no longer counts is left out from then on; the last one's refusal is raised. A
+    folder that is used beside hubs is watched, too: whoever asked syncs through it each time.
     """
     rung = threading.Event()
+    tops = [_top(memory)]
+    if not workspace:
+        with contextlib.suppress(NotFound):
+            tops.append(os.path.join(shared.find_folder(memory.home).path, shared.TOP))
     heard: dict[str, HubEvents] = {}
     ended: set[str] = set()
 
@@ -295,12 +345,11 @@ def watch_hubs(
         return was
 
     def pause() -> float:
-        return max(every, _WHILE_HEARD) if heard and all(each.hears for each in heard.values()) else every
+        announced = len(tops) == 1 and heard and all(each.hears for each in heard.values())
+        return max(every, _WHILE_HEARD) if announced else every
 
     try:
-        for _ in freshness.wakings(
-            [_top(memory)], ignore=lambda _: False, stop=stop, every=pause, called=called
-        ):
+        for _ in freshness.wakings(tops, ignore=lambda _: False, stop=stop, every=pause, called=called):
             done = run_hubs(memory, workspace, deletions, without=ended)
             lost = [one for one in done if _is_over(one.error)]
             ended.update(one.joined.workspace for one in lost)

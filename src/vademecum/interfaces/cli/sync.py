@@ -15,11 +15,12 @@ from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Sequence
     from types import FrameType
 
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
-    from vademecum.memory.sync import FolderSync, HubSynced, PlaceSynced
+    from vademecum.memory.sync import FolderSync, FolderSynced, HubSynced, PlaceSynced
 
 _KEY = "VADE_SYNC_KEY"
 
@@ -71,38 +72,69 @@ def sync(ctx: click.Context, /, *, folder: Path | None, as_json: bool, door: Doo
 
 
 def _sync_hub(memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool) -> None:
+    """Sync with hubs and, unless one workspace was named, through the folder that is used beside them."""
     from vademecum.memory import sync as syncing
 
     done = syncing.run_hubs(memory, workspace, deletions)
-    failed = next((each.error for each in done if each.error is not None), None)
+    shared = None if workspace else syncing.run_shared(memory, deletions)
+    ended: list[HubSynced | FolderSynced] = [*done, *([shared] if shared else [])]
+    failed = next((each.error for each in ended if each.error is not None), None)
     if as_json and failed is None:
         first = done[0].joined
         output.as_json(
             to_json.synced_json,
-            folder=None,
+            folder=str(shared.joined.path) if shared else None,
             hub=first.url,
             workspace=first.workspace,
             key=None,
-            ignored=[],
-            places=[_told(each, _team(one)) for one in done for each in one.places],
-            findings=[each for one in done for place in one.places for each in place.findings],
+            ignored=shared.ignored if shared else [],
+            places=[
+                *(_told(each, _team(one)) for one in done for each in one.places),
+                *(_told(each) for each in (shared.places if shared else ())),
+            ],
+            findings=[each for one in ended for place in one.places for each in place.findings],
         )
     elif not as_json:
         for one in done:
-            _tell_hub(one, quiet=False, several=len(done) > 1)
+            _tell_hub(one, quiet=False, several=len(ended) > 1)
+        if shared:
+            _tell_folder(shared, quiet=False)
     if failed is not None:
         raise failed
 
 
 def _tell_hub(one: HubSynced, *, quiet: bool, several: bool) -> None:
     """What a sync with one workspace did."""
-    told = [each for each in one.places if _did_something(each) or (each.findings and not quiet)]
-    for each in told:
-        _tell(each, _team(one))
+    team = _team(one)
+    _tell_places(one.places, f"team:{team}" if team else one.joined.name if several else "", quiet=quiet)
     if one.error is not None and several and not quiet:
         output.line(f"{one.joined.name}: {one.error}")
-    elif not told and not quiet and one.error is None:
+    elif not quiet and one.error is None and not _worth_telling(one.places, quiet=False):
         output.line(f"{one.joined.name}: nothing new{'' if one.places else '; there is nothing to sync yet'}")
+
+
+def _tell_folder(one: FolderSynced, *, quiet: bool) -> None:
+    """What a sync through the folder did, beside those with hubs."""
+    _tell_places(one.places, "folder", quiet=quiet)
+    if one.error is not None and not quiet:
+        output.line(f"folder: {one.error}")
+    elif not quiet and not _worth_telling(one.places, quiet=False):
+        output.line("folder: nothing new")
+    _tell_ignored(() if quiet else one.ignored)
+
+
+def _worth_telling(places: Sequence[PlaceSynced], *, quiet: bool) -> list[PlaceSynced]:
+    return [each for each in places if _did_something(each) or (each.findings and not quiet)]
+
+
+def _tell_places(places: Sequence[PlaceSynced], whose: str, *, quiet: bool) -> None:
+    for each in _worth_telling(places, quiet=quiet):
+        _tell(each, whose)
+
+
+def _tell_ignored(names: Sequence[str]) -> None:
+    for name in names:
+        output.line(f"ignored in the folder: {name} (a conflict copy)")
 
 
 def _team(one: HubSynced) -> str:
@@ -125,6 +157,9 @@ def _watch_hubs(memory: Memory, workspace: str, deletions: bool | None, every: i
         for one in done:
             _tell_hub(one, quiet=True, several=len(done) > 1)
             _tell_problem(said, one.joined.name, one.error)
+        if shared := None if workspace else syncing.run_shared(memory, deletions):
+            _tell_folder(shared, quiet=True)
+            _tell_problem(said, "folder", shared.error)
         sys.stdout.flush()
 
 
@@ -191,13 +226,10 @@ def _run_folder(memory: Memory, joined: FolderSync, deletions: bool | None, *, q
     from vademecum.memory import sync as syncing
 
     found, ignored = syncing.run(memory, joined, deletions)
-    told = [each for each in found if _did_something(each) or (each.findings and not quiet)]
-    for each in told:
-        _tell(each)
-    if not told and not quiet:
+    _tell_places(found, "", quiet=quiet)
+    if not quiet and not _worth_telling(found, quiet=False):
         output.line("nothing new")
-    for name in [] if quiet else ignored:
-        output.line(f"ignored in the folder: {name} (a conflict copy)")
+    _tell_ignored([] if quiet else ignored)
 
 
 def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *, as_json: bool) -> None:
@@ -315,16 +347,16 @@ def _told(each: PlaceSynced, team: str = "") -> dict[str, Any]:
     }
 
 
-def _tell(each: PlaceSynced, team: str = "") -> None:
+def _tell(each: PlaceSynced, whose: str = "") -> None:
     done = each.done
-    whose = f"team:{team} {each.stream}" if team else each.stream
-    output.line(f"{whose}: {output.plural(done.sent, 'change')} sent, {done.received} received")
+    place = f"{whose} {each.stream}" if whose else each.stream
+    output.line(f"{place}: {output.plural(done.sent, 'change')} sent, {done.received} received")
     for path in done.conflicts:
         output.line(f"  two versions, both kept: {path}; decide with `vade review`")
     if done.purged:
         output.line(f"  purged: {done.purged} changes have no content any more")
     for path in done.held:
-        output.line(f"  edited here and purged on another machine: {path}; see `vade sync held`")
+        output.line(f"  edited here and purged on another machine: {path}; decide with `vade review`")
     for path in done.archived:
         output.line(
             f"  edited there and removed here, or the other way round: {path}; the text is in the archive"

@@ -382,16 +382,17 @@ def purge(
         if dry_run or not any(each.gone for each in seen):
             return
     confirmed(f"Permanently delete {what}?", yes=yes)
-    _tell_purge(run(), as_json=as_json, wanted=text)
-    _spread(memory, text)
+    done = run()
+    _tell_purge(done, as_json=as_json, wanted=text)
+    _spread(memory, text, None if finish else done)
 
 
-def _spread(memory: Memory, text: str | None) -> None:
+def _spread(memory: Memory, text: str | None, found: Purge | None) -> None:
     """Let a purge reach the other machines of synced memory, and say on how many it was carried out."""
     if memory.home.names("hub"):
         from vademecum.memory import sync as syncing
 
-        for said in syncing.spread_purge(memory, text):
+        for said in syncing.spread_purge(memory, text, found=found):
             output.error(said)
 
 
