@@ -345,3 +345,16 @@ def test_a_version_that_was_settled_elsewhere_is_not_sent_again_after_a_sync_tha
     assert [fact for log in world.folder.logs.values() for fact in log if fact.dot not in known] == []
     assert "contradicts" not in world.c.files.texts[PATH]
     assert sorted(texts(world.c)) == ["Port 81.", "Port 82.", "Stays."]
+
+
+def test_a_new_entry_with_an_id_is_no_edit_of_one_that_lost_its_own() -> None:
+    world = Machines()
+    world.edit(world.a, "\n<!-- origin: user | id: 2222222222 -->", "")
+    world.meet()
+    world.folder.cut_off.add("b")
+    world.remove(world.b, "Port 80.")
+    world.b.files.texts[PATH] = document.append(world.b.files.texts[PATH], entry("Port 90.", "3333333333"))
+    world.remove(world.a, "Port 80.")
+    world.a.sync()
+    world.meet()
+    assert texts(world.c) == ["Stays.", "Port 90."]

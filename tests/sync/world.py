@@ -516,8 +516,8 @@ class World:
         raw = re.sub(r"\n<!-- [^\n]* -->\Z", "", block.raw)
         at.stripped.update(TEXT.findall(raw))
         self.strips += TEXT.findall(raw)
-        for each in TEXT.findall(raw):  # it is an edit of the same text, and hands its id to a copy
-            self.unclear |= {self.root(each), self.root(at.copied.get(each, each))}
+        for each in TEXT.findall(raw):  # it is an edit of the same text
+            self.unclear.add(self.root(each))
         for each in at.pending:  # by its time it may look like an edit of what was removed
             self.unclear.add(self.root(each))
         self._save(at, path, page, self._with(page, place, block._replace(raw=raw)))

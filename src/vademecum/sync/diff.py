@@ -759,8 +759,13 @@ def _by(
         for said, here in places.items()
         if said in numbers and not (unique and (len(here) > 1 or len(numbers[said]) > 1))
         for place, number in zip(here, numbers[said], strict=False)
-        if not (found[place].id and blocks.parts(left[number].raw).get("id"))
+        if not (found[place].id and _has_id(left[number], lost=unique))
     ]
+
+
+def _has_id(shown: ShownBlock, *, lost: bool) -> bool:
+    """Whether a block shows an id of its own, or with `lost` ever did: what bears another is another one."""
+    return "id" in blocks.parts(shown.raw) or (lost and not blocks.is_derived(shown.stands[0].target))
 
 
 def _by_neighbours(
