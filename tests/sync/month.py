@@ -240,7 +240,7 @@ class LargeWorld(World):
             self.adopted.setdefault(text, set()).add(MEMBERS[at.name])
             self.unclear.add(self.root(text))
         if "superseded" in blocks.parts(block.raw):
-            self.lifted.add(text)
+            self.lifted |= self.versions(page, block)
         at.stripped.add(text)
         self.strips.append(text)
         raw = re.sub(r"\n<!-- [^\n]* -->\Z", "", block.raw)

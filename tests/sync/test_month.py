@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sync import month
-from vademecum.sync import team
+from vademecum.sync import blocks, team
 from vademecum.sync.team import TeamSigning
 from vademecum.types import Origin, parse_origin
 
@@ -25,6 +26,24 @@ def test_a_short_month_ends_with_the_same_files_everywhere_each_text_under_its_a
     assert lived.kills
     assert lived.counts["removed"]
     assert lived.counts["conflicts"]
+
+
+def test_who_deletes_the_last_line_of_anothers_text_does_not_become_its_author() -> None:
+    world = month.LargeWorld(random.Random(0), len(month.MEMBERS))
+    anna, bert = world.replicas[0], world.replicas[2]
+    world.fill(anna, 1)
+    [path] = anna.files.texts
+    for name in ("contradicts: 2026-01-01T00:00:03Z", "superseded: 2026-01-01T00:00:03Z"):
+        anna.files.texts[path] = anna.files.texts[path].replace(" | id: ", f" | {name} | id: ")
+    for at in (anna, bert):
+        at.sync()
+    bert.files.texts[path] = f"{bert.files.texts[path].rpartition('<!-- ')[0]}"
+    for at in (bert, anna, bert):
+        at.sync()
+    said = blocks.parts(blocks.cut(bert.files.texts[path], path).blocks[0].raw)
+    assert (said["origin"], said["contradicts"]) == ("member:anna", "2026-01-01T00:00:03Z")
+    assert "superseded" not in said
+    assert {fact.kind for fact in world.hub.logs[bert.log.replica]} == {"mark"}
 
 
 @pytest.mark.soak

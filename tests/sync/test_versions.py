@@ -358,3 +358,15 @@ def test_a_new_entry_with_an_id_is_no_edit_of_one_that_lost_its_own() -> None:
     world.a.sync()
     world.meet()
     assert texts(world.c) == ["Stays.", "Port 90."]
+
+
+def test_a_copy_of_a_second_version_is_an_entry_that_contradicts_nothing() -> None:
+    world = Machines()
+    world.conflict()
+    world.copy_above(world.b, "Port 82.", "Port 84.")
+    world.meet()
+    page = blocks.cut(world.a.files.texts[PATH], PATH)
+    said = {block.words: blocks.parts(block.raw) for block in page.blocks}
+    assert "contradicts" in said["Port 82."]
+    assert said["Port 84."].keys() == {"origin", "id"}
+    assert "~" not in said["Port 84."]["id"]

@@ -649,9 +649,19 @@ class World:
         if there and not blocks.parts(block.raw).get("id"):
             return
         raw = blocks.sign(block.raw, superseded="" if there else "2026-02-02T00:00:00Z")
-        (self.lifted if there else self.marks).add(old)
+        if there:
+            self.lifted |= self.versions(page, block)
+        else:
+            self.marks.add(old)
         self._doubt(at, old)
         self._save(at, path, page, self._with(page, place, block._replace(raw=raw)))
+
+    @staticmethod
+    def versions(page: blocks.CutText, block: blocks.TextBlock) -> set[str]:
+        """The texts of an entry, whose marks are one."""
+        entry = block.id.partition("~")[0]
+        same = [each.raw for each in page.blocks if entry and each.id.partition("~")[0] == entry]
+        return {text for raw in (*same, block.raw) for text in TEXT.findall(raw)}
 
     def sync(self, at: Replica) -> None:
         at.sync()

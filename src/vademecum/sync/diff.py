@@ -124,6 +124,10 @@ class _Match(NamedTuple):
         """The block as it should be kept."""
         return self.block.raw
 
+    def signed(self, **changes: str) -> _Match:
+        """The same with parts of its last line set, or taken away where they are empty."""
+        return self._replace(block=self.block._replace(raw=blocks.sign(self.raw, **changes)))
+
 
 @dataclass(slots=True)
 class _Standing:
@@ -404,16 +408,18 @@ def _diff_block(
     first = shown.stands[0]
     if _is_version(found.block.id, shown.id):  # which of an entry's texts is the first has changed
         said = blocks.parts(shown.raw)
-        raw = blocks.sign(found.raw, id=said.get("id", ""), contradicts=said.get("contradicts", ""))
-        found = found._replace(block=found.block._replace(raw=raw))
+        found = found.signed(id=said.get("id", ""), contradicts=said.get("contradicts", ""))
     if uncertain and "~" in shown.id and "contradicts" not in blocks.parts(shown.raw):  # settled elsewhere
-        raw = blocks.sign(found.raw, contradicts="")
-        found = found._replace(block=found.block._replace(raw=raw))
+        found = found.signed(contradicts="")
     settled = shown.conflict and "~" in shown.id and not blocks.parts(found.raw).get("contradicts")
     if settled and blocks.parts(shown.raw).get("contradicts"):
         return _settle(ledger, found, shown)
     if found.copied:
-        found = found._replace(block=found.block._replace(raw=blocks.sign(found.raw, id=shown.id)))
+        found = found.signed(id=shown.id)
+    if not ledger.signing.exact and found.raw == blocks.unsigned(shown.raw):
+        # Who deletes the last line of another's text has changed nothing that it says, but for its marks.
+        said = blocks.parts(shown.raw)
+        found = found.signed(**{name: told for name, told in said.items() if name not in blocks.MARKS})
     if ledger.signing.content(found.raw) == ledger.signing.content(shown.raw):
         _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
         return _Standing(found.raw, first.doc, first.target, first.dots, exact=not shown.conflict)
@@ -638,7 +644,7 @@ def match(
 
     doubled = _by_id(found, left, take, is_old)
     found = [
-        block._replace(raw=blocks.sign(block.raw, id="")) if place in doubled else block
+        block._replace(raw=_without_id(block)) if place in doubled else block
         for place, block in enumerate(found)
     ]
     for place, number in _by(found, pairs, left, lambda block: block.words, _words):
@@ -654,6 +660,11 @@ def match(
         for place, block in enumerate(found)
     ]
     return matches, list(left.values())
+
+
+def _without_id(block: TextBlock) -> str:
+    """A copy as it stands for itself: one of a second text contradicts nothing by that."""
+    return blocks.sign(block.raw, id="", **({"contradicts": ""} if "~" in block.id else {}))
 
 
 def _words(shown: ShownBlock) -> str:
@@ -704,7 +715,7 @@ def _by_id(
 def _bare_places(found: Sequence[TextBlock], shown: ShownBlock) -> list[int]:
     """Where a block stands that was shown, without its last line."""
     words, instant = _words(shown), _instant(shown)
-    alike = [place for place, block in enumerate(found) if block.words == words and not block.id]
+    alike = [place for place, block in enumerate(found) if words and block.words == words and not block.id]
     return [place for place in alike if found[place].instant == instant]
 
 
