@@ -703,7 +703,7 @@ def _by_id(
         # Without its id the text itself is still what it was: what bears the id instead is an edited copy.
         bare: list[int] = []
         if number is not None and not (same or like or old):
-            bare = [each for each in _bare_places(found, left[number]) if each not in used]
+            bare = _bare_places(found, left, number, used)
         keeper = (same or like or old or bare or own or places)[0]
         doubled.update(place for place in places if place != keeper)
         if number is not None:
@@ -712,11 +712,17 @@ def _by_id(
     return doubled
 
 
-def _bare_places(found: Sequence[TextBlock], shown: ShownBlock) -> list[int]:
-    """Where a block stands that was shown, without its last line."""
-    words, instant = _words(shown), _instant(shown)
-    alike = [place for place, block in enumerate(found) if words and block.words == words and not block.id]
-    return [place for place in alike if found[place].instant == instant]
+def _bare_places(
+    found: Sequence[TextBlock], left: Mapping[int, ShownBlock], number: int, used: Collection[int]
+) -> list[int]:
+    """Where a dated block stands that was shown, without its last line, and is no other one."""
+    said = (_instant(left[number]), _words(left[number]))
+    if not all(said) or not _has_id(left[number], lost=False):
+        return []
+    alike = [place for place, block in enumerate(found) if block.words == said[1] and not block.id]
+    alike = [place for place in alike if found[place].instant == said[0] and place not in used]
+    others = [each for each in left.values() if not _has_id(each, lost=False)]
+    return alike[sum((_instant(each), _words(each)) == said for each in others if each is not left[number]) :]
 
 
 class _Ids:
