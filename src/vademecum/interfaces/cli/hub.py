@@ -295,7 +295,8 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
         me = client.ask("GET", "/v1/me").json()
         now, searched = datetime.fromisoformat(me["now"]), me.get("search") or {}
         skew = abs((datetime.now(UTC) - now).total_seconds())
-        problem = f"this machine's clock is {skew:.0f} seconds off" if skew > 120 else ""
+        off = f"{skew:.0f} seconds" if skew < 172_800 else f"{skew // 86_400:,.0f} days"
+        problem = f"this machine's clock is {off} off" if skew > 120 else ""
         found = client.ask("GET", "/v1/streams").json()["streams"]
         purged = syncing.purged_at_hub(home, joined)
         problem = membership.check_log(home, joined, client) or problem
