@@ -370,3 +370,33 @@ def test_a_copy_of_a_second_version_is_an_entry_that_contradicts_nothing() -> No
     assert "contradicts" in said["Port 82."]
     assert said["Port 84."].keys() == {"origin", "id"}
     assert "~" not in said["Port 84."]["id"]
+
+
+MARK = " | superseded: 2026-02-02T00:00:00Z"
+
+
+def test_a_mark_that_is_lifted_with_an_edit_stays_lifted() -> None:
+    world = Machines()
+    world.edit(world.a, "id: 2222222222 -->", f"id: 2222222222{MARK} -->")
+    world.meet()
+    world.edit(world.b, "Port 80.", "Port 81.")
+    world.edit(world.b, MARK, "")
+    world.meet()
+    assert texts(world.c) == ["Stays.", "Port 81."]
+    assert "superseded" not in world.c.files.texts[PATH]
+
+
+def test_a_mark_that_is_set_with_an_edit_outlives_one_that_somebody_lifted_meanwhile() -> None:
+    world = Machines()
+    world.edit(world.a, "id: 2222222222 -->", f"id: 2222222222{MARK} -->")
+    world.a.sync()
+    world.c.sync()
+    world.edit(world.b, "Port 80.", "Port 81.")  # has not seen the mark, and sets the same
+    world.edit(world.b, "id: 2222222222 -->", f"id: 2222222222{MARK} -->")
+    world.folder.cut_off.add("b")
+    world.b.sync()
+    world.edit(world.c, MARK, "")
+    world.c.sync()
+    world.meet()
+    assert texts(world.a) == ["Stays.", "Port 81."]
+    assert world.a.files.texts[PATH].count("superseded") == 1

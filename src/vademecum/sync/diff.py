@@ -428,6 +428,7 @@ def _diff_block(
     if uncertain and _doubt(ledger, first.doc, first.target, found.raw):
         return _Standing(found.raw, first.doc, first.target, (), exact=False)
     _drop(ledger, shown.stands[1:])
+    _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
     raw = _without_sibling(found.raw, shown)
     fact = ledger.write(
         first.doc,
