@@ -381,20 +381,29 @@ def members(workspace: str, as_json: bool, door: Door) -> None:
 
 @hub.command()
 @click.argument("name")
+@click.option("--only", is_flag=True, help="Leave tokens alone that were made with it.")
+@click.option("--yes", is_flag=True, help="Do not ask about tokens that were made with it.")
 @workspace_option
 @common
-def revoke(name: str, workspace: str, as_json: bool, door: Door) -> None:
+def revoke(*, name: str, only: bool, yes: bool, workspace: str, as_json: bool, door: Door) -> None:
     """Remove a member, or revoke a token by its id: at once.
 
-    What they wrote stays, and so do the files on their machines.
+    With a token end the tokens and codes that were made with it, and with those: whoever stole it may have
+    them. This machine's own token stays valid. What they wrote stays, and so do the files on their machines.
     """
+    from vademecum.errors import UsageError
     from vademecum.memory.sync import HubRefused
 
+    is_token = len(name) == 36 and name.count("-") == 4
+    if only and not is_token:
+        raise UsageError("--only goes with a token's id, not with a member")
+    if is_token and not (only or yes or as_json):
+        _ask_about_made(door, workspace, name)
+    method, path = ("DELETE", f"/v1/tokens/{name}") if is_token else ("POST", f"/v1/members/{name}")
+    asked = {"only": only} if is_token else {"role": None}
+    doing = "revoke a token" if is_token else "remove a member"
     try:
-        if len(name) == 36 and name.count("-") == 4:
-            ask_hub(door, workspace, "DELETE", f"/v1/tokens/{name}", doing="revoke a token")
-        else:
-            ask_hub(door, workspace, "POST", f"/v1/members/{name}", {"role": None}, doing="remove a member")
+        _, done = ask_hub(door, workspace, method, path, asked, doing=doing)
     except HubRefused as error:
         if error.status != 404:
             raise
@@ -402,10 +411,32 @@ def revoke(name: str, workspace: str, as_json: bool, door: Door) -> None:
             f"{workspace or 'this workspace'} has no member and no token {name}",
             hint="`vade hub members` and `vade hub token list` list them",
         ) from error
+    _tell_revoked(name, done.get("also", []), done.get("codes", 0), as_json=as_json)
+
+
+def _tell_revoked(name: str, also: list[dict[str, str]], codes: int, *, as_json: bool) -> None:
+    """What ended with a token."""
     if as_json:
-        output.as_json(to_json.hub_revoked_json, revoked=name)
-    else:
-        output.line(f"revoked {name}")
+        output.as_json(to_json.hub_revoked_json, revoked=name, also=also, codes=codes)
+        return
+    more = [f"{output.plural(len(also), 'token')} made with it"] if also else []
+    more += [output.plural(codes, "code")] if codes else []
+    output.line(" and ".join([f"revoked {name}", *more]))
+    for each in also:
+        output.line(f"  {each['id']}  {each['member']:<12} {each['label']}".rstrip())
+
+
+def _ask_about_made(door: Door, workspace: str, number: str) -> None:
+    """Ask whoever sits at a terminal before other machines and members lose their tokens."""
+    _, told = ask_hub(door, workspace, "GET", "/v1/tokens", doing="revoke a token")
+    tokens = {each["id"]: each for each in told["tokens"]}
+    made = [tokens[each] for each in tokens.get(number, {}).get("made", ())]
+    if not made or sys.stdin is None or not sys.stdin.isatty():
+        return
+    named = "; ".join(f"{each['label'] or each['id']}, {each['member']}" for each in made)
+    question = f"This also ends {output.plural(len(made), 'token')} made with it ({named}). Revoke them all?"
+    if not click.confirm(question):
+        raise click.Abort
 
 
 def _machine() -> str:

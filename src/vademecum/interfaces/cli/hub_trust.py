@@ -208,9 +208,14 @@ def token_list(workspace: str, as_json: bool, door: Door) -> None:
 def _show_tokens(door: Door, workspace: str, *, as_json: bool) -> None:
     _, told = ask_hub(door, workspace, "GET", "/v1/tokens")
     if as_json:
-        output.as_json(to_json.hub_tokens_json, tokens=told["tokens"])
+        tokens = [
+            {"made_with": None, "made": [], **each} for each in told["tokens"]
+        ]  # as an older hub knows it
+        output.as_json(to_json.hub_tokens_json, tokens=tokens)
         return
     for each in told["tokens"]:
         named = f" {each['label']}" if each["label"] else ""
         scopes = ",".join(each["scopes"])
-        output.line(f"{each['id']}  {each['member']:<12} {scopes:<18} until {each['expires'][:10]}{named}")
+        made = f" (made with {each['made_with'][:8]})" if each.get("made_with") else ""
+        until = each["expires"][:10]
+        output.line(f"{each['id']}  {each['member']:<12} {scopes:<18} until {until}{named}{made}")

@@ -23,7 +23,7 @@ from vademecum.interfaces.hub.access import (
     new_token,
     read_code,
 )
-from vademecum.interfaces.hub.rejections import Rejection, absent, forbidden, wrong
+from vademecum.interfaces.hub.rejections import Rejection, absent, forbidden, unknown_caller, wrong
 from vademecum.text import secrets
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ def change_member(
     return {"name": name, "role": role}
 
 
-def _end_invites(connection: Connection[Any], ws: int, member: object, *, own: bool) -> None:
-    """Make codes invalid that a member made: those for others, or for `own` machines, or both."""
-    connection.execute(
+def _end_invites(connection: Connection[Any], ws: int, member: object, *, own: bool) -> int:
+    """Make codes invalid that a member made: those for others, or for `own` machines, or both; how many."""
+    return connection.execute(
         "UPDATE hub.invite SET used_at = now() WHERE ws = %s AND made_by = %s AND used_at IS NULL"
         " AND (%s OR member IS NULL)",
         (ws, member, own),
-    )
+    ).rowcount
 
 
 # ------------------------------------------------------------------------------- tokens
@@ -139,16 +139,27 @@ def make_token(
     scopes: Iterable[str],
     label: str,
     replica: str | None,
+    made_with: str | None = None,
 ) -> tuple[str, str]:
     """A new token and its id; the token itself is kept nowhere."""
     token, number = new_token(), str(uuid.uuid4())
     label = secrets.redact(label, secrets.find(label))[:80]
     connection.execute(
-        "INSERT INTO hub.token (ws, token, member, hash, scopes, label, replica, expires)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(days => %s))",
-        (ws, number, member, keys.hash_token(token), sorted(scopes), label, replica, TOKEN_DAYS),
+        "INSERT INTO hub.token (ws, token, member, hash, scopes, label, replica, made_with, expires)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now() + make_interval(days => %s))",
+        (ws, number, member, keys.hash_token(token), sorted(scopes), label, replica, made_with, TOKEN_DAYS),
     )
     return token, number
+
+
+def _keep_valid(connection: Connection[Any], caller: HubCaller) -> None:
+    """Let nobody revoke the caller's token before this transaction has ended: what it makes is seen then."""
+    held = connection.execute(
+        "SELECT 1 FROM hub.token WHERE ws = %s AND token = %s AND revoked_at IS NULL FOR SHARE",
+        (caller.ws, caller.token),
+    ).fetchone()
+    if held is None:
+        raise unknown_caller()
 
 
 def add_token(
@@ -159,51 +170,116 @@ def add_token(
     scopes = read_scopes(asked.get("scopes"))
     if not scopes <= caller.scopes:
         raise forbidden("a token cannot give more than it has")
+    _keep_valid(connection, caller)
     label = str(asked.get("label") or "")[:400]
-    token, number = make_token(
-        connection, keys, ws=caller.ws, member=caller.member, scopes=scopes, label=label, replica=None
-    )
+    own: dict[str, Any] = {"ws": caller.ws, "member": caller.member, "made_with": caller.token}
+    token, number = make_token(connection, keys, scopes=scopes, label=label, replica=None, **own)
     log(connection, caller.ws, caller.name, "token", token=number, scopes=sorted(scopes))
     return {"token": token, "id": number, "scopes": sorted(scopes), "days": TOKEN_DAYS}
 
 
 def list_tokens(connection: Connection[Any], caller: HubCaller) -> list[dict[str, Any]]:
-    """The caller's tokens that are valid; an owner sees everybody's."""
+    """The caller's tokens that are valid, and which ones would end with each; an owner sees everybody's."""
     caller.need("reader", scope="read", person=True)
     rows = connection.execute(
-        "SELECT t.token, m.name, t.scopes, t.label, t.replica, t.created_at, t.expires FROM hub.token t"
-        " JOIN hub.member m ON m.ws = t.ws AND m.member = t.member"
+        "SELECT t.token::text, m.name, t.scopes, t.label, t.replica, t.created_at, t.expires,"
+        " t.made_with::text FROM hub.token t JOIN hub.member m ON m.ws = t.ws AND m.member = t.member"
         " WHERE t.ws = %s AND t.revoked_at IS NULL AND t.expires > now() AND (%s OR t.member = %s)"
         " ORDER BY t.created_at",
         (caller.ws, caller.at_least("owner"), caller.member),
     ).fetchall()
+    listed, made = {row[0] for row in rows}, _read_made(connection, caller)
     return [
         {
-            "id": str(token), "member": name, "scopes": sorted(scopes), "label": label, "replica": replica,
-            "since": created.isoformat(), "expires": expires.isoformat(),
+            "id": token, "member": name, "scopes": sorted(scopes), "label": label, "replica": replica,
+            "since": created.isoformat(), "expires": expires.isoformat(), "made_with": made_with,
+            "made": [each for each in _list_below(made, token) if each in listed],
         }
-        for token, name, scopes, label, replica, created, expires in rows
+        for token, name, scopes, label, replica, created, expires, made_with in rows
     ]  # fmt: skip
 
 
-def revoke_token(connection: Connection[Any], caller: HubCaller, number: str) -> None:
-    """Make a token invalid from the next request on: one's own, or anybody's as an owner who may write."""
+def _read_made(connection: Connection[Any], caller: HubCaller) -> dict[str, list[str]]:
+    """The tokens that were made with each, but the one that asks."""
+    rows = connection.execute(
+        "SELECT made_with::text, array_agg(token::text ORDER BY created_at) FROM hub.token"
+        " WHERE ws = %s AND made_with IS NOT NULL AND token <> %s GROUP BY made_with",
+        (caller.ws, caller.token),
+    ).fetchall()
+    return dict(rows)
+
+
+def _list_below(made: Mapping[str, list[str]], token: str) -> list[str]:
+    """What was made with a token, and with what was made with it."""
+    found = list(made.get(token, ()))
+    for each in found:  # which grows
+        found += made.get(each, ())
+    return found
+
+
+def revoke_token(
+    connection: Connection[Any], caller: HubCaller, number: str, *, only: bool = False
+) -> dict[str, Any]:
+    """Make a token invalid from the next request on, and what was made with it unless `only` it is meant.
+
+    One's own, or anybody's as an owner who may write. The token that asks stays valid, and what was made with
+    it: whoever has lost their first machine revokes it from the second, which joined through the first.
+    """
     anybodys = caller.at_least("owner") and "write" in caller.scopes
     caller.need("reader", scope="write" if anybodys else "read", person=True)
     try:
         uuid.UUID(number)
     except ValueError:
         raise absent() from None
-    done = connection.execute(
-        "UPDATE hub.token SET revoked_at = now() WHERE ws = %s AND token = %s AND revoked_at IS NULL"
-        " AND (%s OR member = %s) RETURNING member, scopes",
-        (caller.ws, number, anybodys, caller.member),
-    ).fetchone()
-    if done is None:
+    found, codes = _lock_made(connection, caller, number, anybodys=anybodys, only=only)
+    ended = connection.execute(
+        "UPDATE hub.token t SET revoked_at = now() FROM hub.member m WHERE t.ws = %s"
+        " AND t.token = ANY(%s::uuid[]) AND t.revoked_at IS NULL AND m.ws = t.ws AND m.member = t.member"
+        " RETURNING t.token::text, m.name, t.label, t.expires > now()",
+        (caller.ws, found),
+    ).fetchall()
+    if not ended:
         raise absent()
-    if "person" in done[1]:  # whoever had it may have made a code with it
-        _end_invites(connection, caller.ws, done[0], own=True)
-    log(connection, caller.ws, caller.name, "revoked", token=number)
+    also = [
+        {"id": token, "member": name, "label": label}
+        for token, name, label, was_valid in sorted(ended, key=lambda row: found.index(row[0]))
+        if was_valid and token != found[0]
+    ]
+    more = {"also": [each["id"] for each in also]} if also else {}
+    log(connection, caller.ws, caller.name, "revoked", token=found[0], **more)
+    return {"revoked": found[0], "also": also, "codes": codes}
+
+
+_LOCKED = "SELECT token::text, member, scopes FROM hub.token WHERE ws = %s AND (%s OR member = %s)"
+
+
+def _lock_made(
+    connection: Connection[Any], caller: HubCaller, number: str, *, anybodys: bool, only: bool
+) -> tuple[list[str], int]:
+    """A token and what was made with it, and how many codes of theirs were ended.
+
+    A level at a time: whoever makes something holds the row of their token until it can be seen.
+    """
+    whose = (caller.ws, anybodys, caller.member)
+    root = connection.execute(f"{_LOCKED} AND token = %s FOR NO KEY UPDATE", (*whose, number)).fetchone()
+    if root is None:
+        raise absent()
+    found, level, codes = [root[0]], [root[0]], 0
+    if "person" in root[2]:  # whoever had it may have made a code before it was known with what
+        codes += _end_invites(connection, caller.ws, root[1], own=True)
+    while level:
+        codes += connection.execute(
+            "UPDATE hub.invite SET used_at = now() WHERE ws = %s AND made_with = ANY(%s::uuid[])"
+            " AND used_at IS NULL",
+            (caller.ws, level),
+        ).rowcount
+        rows = connection.execute(
+            f"{_LOCKED} AND made_with = ANY(%s::uuid[]) AND token <> %s ORDER BY token FOR NO KEY UPDATE",
+            (*whose, level, caller.token),
+        ).fetchall()
+        level = [] if only else [row[0] for row in rows]
+        found += level
+    return found, codes
 
 
 # ------------------------------------------------------------------------------- joining
@@ -215,6 +291,7 @@ def make_invite(
     *,
     ws: int,
     by: str | None,
+    made_with: str | None = None,
     member: str | None = None,
     name: str = "",
     role: str = "",
@@ -224,8 +301,8 @@ def make_invite(
     finds, opens = new_code(strong=member is None)
     lasts = timedelta(minutes=DEVICE_MINUTES) if member is not None else timedelta(days=INVITE_DAYS)
     connection.execute(
-        "INSERT INTO hub.invite (ws, invite, hash, member, name, role, scopes, made_by, expires)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now() + %s)",
+        "INSERT INTO hub.invite (ws, invite, hash, member, name, role, scopes, made_by, made_with, expires)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, now() + %s)",
         (
             ws,
             finds,
@@ -235,6 +312,7 @@ def make_invite(
             role or None,
             sorted(scopes),
             by,
+            made_with,
             lasts,
         ),
     )
@@ -247,11 +325,11 @@ def invite(
     connection: Connection[Any], caller: HubCaller, keys: HubKeys, asked: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Let another machine of the caller's in, or a new member."""
+    _keep_valid(connection, caller)
+    own: dict[str, Any] = {"ws": caller.ws, "by": caller.member, "made_with": caller.token}
     if not asked.get("name"):
         caller.need("reader", scope="read", person=True)
-        made = make_invite(
-            connection, keys, ws=caller.ws, by=caller.member, member=caller.member, scopes=caller.scopes
-        )
+        made = make_invite(connection, keys, member=caller.member, scopes=caller.scopes, **own)
         log(connection, caller.ws, caller.name, "invited", member=caller.name)
         return made
     caller.need("owner", person=True)
@@ -265,7 +343,7 @@ def invite(
     ).fetchone()
     if taken:
         raise Rejection(409, "taken", "there is a member of that name")
-    made = make_invite(connection, keys, ws=caller.ws, by=caller.member, name=name, role=str(role))
+    made = make_invite(connection, keys, name=name, role=str(role), **own)
     log(connection, caller.ws, caller.name, "invited", member=name, role=role)
     return made
 
@@ -285,7 +363,7 @@ def count_try(connection: Connection[Any], code: str) -> tuple[int, tuple[Any, .
     row = connection.execute(
         "UPDATE hub.invite SET tries = tries + 1"
         " WHERE ws = %s AND invite = %s AND used_at IS NULL AND tries < 5"
-        " RETURNING hash, member, name, role, scopes",
+        " RETURNING hash, member, name, role, scopes, made_with",
         (found[0], finds),
     ).fetchone()
     return None if row is None else (int(found[0]), row)
@@ -296,7 +374,7 @@ def join(
 ) -> dict[str, Any]:
     """Open the workspace to whoever typed the right code, once."""
     code, replica = str(asked.get("code") or ""), str(asked.get("replica") or "")
-    hashed, member, name, role, scopes = row
+    hashed, member, name, role, scopes, made_with = row
     if not hmac.compare_digest(bytes(hashed), keys.hash_token("".join(read_code(code)))):
         raise wrong_code()
     if not _REPLICA.fullmatch(replica):
@@ -326,9 +404,8 @@ def join(
     if told is None:
         raise wrong_code()
     label = str(asked.get("label") or "")[:400]
-    token, number = make_token(
-        connection, keys, ws=ws, member=str(member), scopes=scopes, label=label, replica=replica
-    )
+    given: dict[str, Any] = {"ws": ws, "member": str(member), "made_with": made_with}
+    token, number = make_token(connection, keys, scopes=scopes, label=label, replica=replica, **given)
     log(connection, ws, told[3], "joined", token=number, replica=replica)
     names = ("workspace", "name", "kind", "member", "role")
     return {"token": token, **dict(zip(names, (str(told[0]), *told[1:]), strict=True)), "days": TOKEN_DAYS}

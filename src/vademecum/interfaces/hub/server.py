@@ -372,8 +372,8 @@ def _change_member(asked: HubRequest) -> dict[str, Any]:
 
 
 def _revoke(asked: HubRequest) -> dict[str, Any]:
-    members.revoke_token(asked.connection, asked.caller, asked.path["number"])
-    return {"revoked": asked.path["number"]}
+    only = asked.body.get("only") is True
+    return members.revoke_token(asked.connection, asked.caller, asked.path["number"], only=only)
 
 
 def _search(asked: HubRequest) -> dict[str, Any]:

@@ -85,9 +85,8 @@ def switch_rule(asked: HubRequest, _: HubSession) -> dict[str, Any]:
 
 
 def revoke(asked: HubRequest, _: HubSession) -> dict[str, Any]:
-    """Revoke a token: one's own, or anybody's as an owner."""
-    members.revoke_token(asked.connection, asked.caller, _text(asked, "id"))
-    return {"revoked": _text(asked, "id")}
+    """Revoke a token and what was made with it: one's own, or anybody's as an owner."""
+    return members.revoke_token(asked.connection, asked.caller, _text(asked, "id"))
 
 
 def leave(asked: HubRequest, session: HubSession) -> dict[str, Any]:
