@@ -127,7 +127,8 @@ class HubSide:
         """Of what was not sent the facts that stand in the way of the rest.
 
         A text goes with all that was done to its document, a verification alone; where this member verifies
-        nothing any more, all of them do. Of a place that is full more than one document waits.
+        nothing any more, all of them do, and what they withdraw stays. Of a place that is full more than one
+        document waits.
         """
         waiting = self.remote.unsent(stream, facts) if error.code in _HELD else []
         found = next((fact for fact in waiting if fact.dot == error.dot), None)
@@ -135,10 +136,11 @@ class HubSide:
             return []
         self.full = self.full or error.code == _FULL
         if found.kind == "vouch" and error.code != TWO_PERSON:
-            return [fact for fact in waiting if fact.kind == "vouch"]
+            return [fact for fact in waiting if fact.kind == "vouch" and fact.value == found.value]
         if found.kind in ("vouch", PURGE):
             return [fact for fact in waiting if fact.register == found.register]
-        return [fact for fact in waiting if fact.doc == found.doc and not fact.purged]
+        same = (fact for fact in waiting if fact.doc == found.doc and not fact.purged)
+        return [fact for fact in same if fact.kind != "vouch" or fact.value]
 
 
 @dataclass(slots=True)

@@ -219,6 +219,7 @@ class SyncStream:
 
     def _let_go(self, window: StreamWindow, refused: FactsRefused, done: Synced) -> StreamWindow:
         """Take facts back that were refused: their files stay as they are, and are told and left alone."""
+        window.widen(self.signing)  # what an earlier sync could not send may be about a file outside of it
         paths = {fact.doc: path_of(window.every, fact.doc) for fact in refused.facts}
         for fact in refused.facts:
             path = paths[fact.doc] or fact.doc

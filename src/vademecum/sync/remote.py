@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 from vademecum.errors import Malformed, UsageError, VadeError
 from vademecum.store.teams import LOGS
 from vademecum.sync import facts as fact_rules
-from vademecum.sync.facts import Dot
+from vademecum.sync.facts import Dot, is_withdrawn
 from vademecum.sync.place import Forked
 from vademecum.sync.team import STAMPS, read_stamp_lines
 from vademecum.sync.window import facts_since
@@ -475,7 +475,8 @@ class Remote:
         except HubRefused as error:
             if type(n := error.told.get("n")) is int and error.status in (403, 422, 507):
                 error.dot = Dot(batch[0].replica, n)
-                if before := [each for each in batch if each.n < n]:  # these it does take
+                before = [each for each in batch if each.n < n]  # these it does take
+                if not all(map(is_withdrawn, before)):
                     self._send(stream, before, lines[: len(before)], stamps[: len(before)])
             raise
         self._keep_stamps(stream, zip(batch, told["stamps"], strict=True))

@@ -85,8 +85,10 @@ def vouch_facts(
     }
     wishes = [*_wishes(ledger, standing, member, verified, is_mine, withdrawn=withdrawn)]
     given = right() if wishes else None
-    if given is None or not given.is_given:
+    if given is None or not given.person:
         return
+    if not given.is_given:  # whoever may not verify any more can still take back what they said
+        wishes = [each for each in wishes if not each[2] and is_in(each[3])]
     seen, written = ledger.seen, dict[str, dict[str, set[str]]]()
     known = {dot: (member, "") for dot, fact in seen.facts.items() if is_mine(fact)} | dict(authors())
     for doc, name, wanted, facts in wishes:
@@ -387,6 +389,7 @@ class FactContext(NamedTuple):
     head: Collection[FactAuthor] = ()  # the names and heads of its document
     leads: bool = False  # a name by which it would be the head of somebody else's file
     protected: bool = False
+    ends: bool = False  # it replaces every word of the sender's for this text that stands, and there is one
 
 
 def entry_of(fact: SyncFact) -> str:
@@ -399,8 +402,10 @@ def why_not(fact: SyncFact, sender: FactSender, about: FactContext) -> tuple[str
 
     A hub asks this of every fact, and a machine before it writes one down.
     """
-    if is_withdrawn(fact):
+    if is_withdrawn(fact) or (about.ends and takes_back(fact, sender)):
         return None
+    if not sender.at_least("writer"):
+        return FORBIDDEN, f"this needs the role writer, and yours is {sender.role}"
     needed = _NEEDED.get(fact.kind)
     if needed and not sender.person:
         return PROPOSE, f"a {fact.kind} needs a person"
@@ -415,6 +420,12 @@ def why_not(fact: SyncFact, sender: FactSender, about: FactContext) -> tuple[str
     ):
         return FORBIDDEN if sender.person else PROPOSE, "this document is protected"
     return None if sender.person else _why_no_agent(fact, sender, about)
+
+
+def takes_back(fact: SyncFact, sender: FactSender) -> bool:
+    """Whether somebody withdraws their own word for a text, which they may in any role."""
+    own = fact.kind == _VOUCH and fact.target.partition(" ")[2] == sender.name
+    return own and sender.person and fact.value is False
 
 
 def _adds(fact: SyncFact, sender: FactSender, about: FactContext) -> bool:

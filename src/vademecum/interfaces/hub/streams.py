@@ -282,7 +282,7 @@ def _dots(given: Sequence[str]) -> tuple[Dot, ...]:
 
 def push_facts(desk: Desk, push: Push) -> dict[str, Any]:
     """Add facts in one transaction; what was added before is acknowledged again."""
-    desk.caller.need("writer")
+    _need_writer(desk.caller, push.facts)
     row = lock_stream(desk)
     if push.epoch != row.epoch:
         raise Rejection(
@@ -294,10 +294,16 @@ def push_facts(desk: Desk, push: Push) -> dict[str, Any]:
         )
     stamps, new, owner = _acknowledge(desk, row, push)
     if new:
+        _need_writer(desk.caller, new)
         start = len(push.facts) - len(new)
         stamps += _add(desk, row, new, push.stamps[start:], owner=owner)
     told = {"epoch": row.epoch, "head": row.head, "chain": row.chain.hex(), "stamps": stamps}
     return told if _is_searchable(desk, new, row.head) else {**told, "stale": True}
+
+
+def _need_writer(caller: HubCaller, new: Sequence[SyncFact]) -> None:
+    """Refuse whoever only reads, unless they take back their own word; each fact is looked at then."""
+    caller.need("reader" if any(trust.takes_back(fact, caller.sender) for fact in new) else "writer")
 
 
 def _is_searchable(desk: Desk, new: Sequence[SyncFact], head: int) -> bool:
@@ -531,15 +537,18 @@ class _Known:
     leading: set[tuple[str, object]] = field(
         default_factory=set
     )  # documents, and names that they may not take
+    words: dict[tuple[str, str], set[Dot]] = field(default_factory=dict)  # the sender's, that stand
 
     def about(self, fact: SyncFact, replaced: Sequence[Replaced]) -> trust.FactContext:
         """What is known of what one fact is about."""
+        words = self.words.get((fact.doc, fact.target), set())
         return trust.FactContext(
             [(each.author, each.role) for each in replaced],
             self.entries.get((fact.doc, trust.entry_of(fact)), ()),
             self.heads.get(fact.doc, ()),
             leads=fact.kind == "name" and (fact.doc, fact.value) in self.leading,
             protected=fact.doc in self.protected,
+            ends=bool(words) and words <= set(fact.over),
         )
 
     def add(self, fact: SyncFact, author: trust.FactAuthor) -> None:
@@ -548,16 +557,19 @@ class _Known:
             self.entries.setdefault((fact.doc, fact.target), set()).add(author)
         elif fact.kind in _HEAD:
             self.heads.setdefault(fact.doc, set()).add(author)
+        elif fact.kind == _VOUCH:
+            self.words.pop((fact.doc, fact.target), None)  # whoever verifies anew has no need of them
 
 
 _HEAD = ("name", "layout")
+_VOUCH = "vouch"
 
 
 def _read_known(desk: Desk, new: Sequence[SyncFact]) -> _Known:
     """What the right to add these facts depends on; of an editor and owner it depends on nothing."""
     if desk.caller.person and desk.caller.at_least("editor"):
         return _Known()
-    known = _Known(_protected(desk, new))
+    known = _Known(_protected(desk, new), words=_read_words(desk, new))
     if desk.caller.person and not known.protected:
         return known
     named = sorted({(fact.doc, entry) for fact in new if (entry := trust.entry_of(fact))})
@@ -573,6 +585,31 @@ def _read_known(desk: Desk, new: Sequence[SyncFact]) -> _Known:
     if not desk.caller.person:
         known.leading = _find_leading(desk, [fact for fact in new if fact.kind == "name" and fact.value])
     return known
+
+
+def _read_words(desk: Desk, new: Sequence[SyncFact]) -> dict[tuple[str, str], set[Dot]]:
+    """Where facts of a push take back a word of the sender's: the vouches of theirs that stand."""
+    meant = [fact for fact in new if trust.takes_back(fact, desk.caller.sender)]
+    if not meant:
+        return {}
+    rows = desk.connection.execute(
+        "SELECT f.doc, f.target, f.replica, f.n FROM hub.fact f WHERE f.ws = %s AND f.stream = %s"
+        " AND f.doc = ANY(%s) AND f.target = ANY(%s) AND f.kind = 'vouch' AND f.value = 'true'::bytea"
+        " AND f.author = %s AND NOT EXISTS ("
+        "  SELECT FROM hub.fact g WHERE g.ws = f.ws AND g.stream = f.stream AND g.doc = f.doc"
+        "  AND g.kind = 'vouch' AND f.replica || ':' || f.n = ANY(g.over))",
+        (
+            desk.caller.ws,
+            desk.stream,
+            sorted({fact.doc for fact in meant}),
+            sorted({fact.target for fact in meant}),
+            desk.caller.name,
+        ),
+    ).fetchall()
+    found: dict[tuple[str, str], set[Dot]] = {}
+    for doc, target, replica, n in rows:
+        found.setdefault((doc, target), set()).add(Dot(replica, n))
+    return found
 
 
 def _read_heads(desk: Desk, docs: Collection[str]) -> dict[str, set[trust.FactAuthor]]:

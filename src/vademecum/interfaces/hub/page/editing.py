@@ -58,8 +58,8 @@ def settle_conflict(asked: HubRequest, session: HubSession) -> dict[str, Any]:
 
 def vouch(asked: HubRequest, session: HubSession) -> dict[str, Any]:
     """Verify exactly this text in one's own name, or withdraw that."""
-    asked.caller.need("editor", person=True)
     yes = asked.body.get("yes") is not False
+    asked.caller.need("editor" if yes else "reader", person=True)  # one's own word can always be withdrawn
 
     def made(desk: Desk, row: streams.StreamRow) -> Sequence[streams.SyncFact]:
         opened, shows = open_document(asked, desk.stream, _text(asked, "doc"))
@@ -70,7 +70,7 @@ def vouch(asked: HubRequest, session: HubSession) -> dict[str, Any]:
         place = _place(desk, row, session)
         return edits.vouch_facts(place, opened.state, shows, block, asked.caller.name, yes=yes)
 
-    return _push(asked, session, made)
+    return _push(asked, session, made, need="writer" if yes else "reader")
 
 
 def switch_rule(asked: HubRequest, _: HubSession) -> dict[str, Any]:
@@ -113,9 +113,11 @@ def _push(
     asked: HubRequest,
     session: HubSession,
     make: Callable[[Desk, streams.StreamRow], Sequence[streams.SyncFact]],
+    *,
+    need: str = "writer",
 ) -> dict[str, Any]:
     """Add facts under the lock of their stream, as if a machine of the member had sent them."""
-    asked.caller.need("writer", person=True)
+    asked.caller.need(need, person=True)
     if asked.caller.kind == "personal":
         raise forbidden(READ_ONLY)
     desk = Desk(asked.connection, asked.caller, asked.keys, _text(asked, "stream"))

@@ -218,6 +218,7 @@ def _around(asked: HubRequest) -> dict[str, Any]:
         "may": {
             "write": writes and caller.at_least("writer"),
             "review": writes and caller.at_least("editor"),
+            "withdraw": writes,
             "own": "write" in caller.scopes and caller.at_least("owner"),
         },
         "read_only": editing.READ_ONLY if caller.kind == "personal" else "",
