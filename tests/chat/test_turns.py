@@ -126,6 +126,28 @@ def test_always_is_asked_once_and_never_covers_what_everyone_reads(room: Room) -
     assert {record.key for record in chat.person.list().records} == {"deploys", "tests"}
 
 
+def test_always_never_covers_what_a_team_reads(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
+    (room.home / "hub/11111111").mkdir(parents=True)
+    told = {"workspace": "11111111", "name": "ours", "kind": "team", "member": "ada", "role": "writer"}
+    (room.home / "hub/11111111/workspace.json").write_text(
+        json.dumps({**told, "url": "http://127.0.0.1:1", "replica": "a" * 16})
+    )
+    room.person.answers = ["a", "a", "n"]
+    chat = room.chat(
+        Scripted(
+            use("memory_store", content="Deploys happen on Tuesdays.", key="deploys"),
+            use("memory_store", content="Tests are run with pytest.", key="tests", team="ours"),
+            use("memory_store", content="The team must not read this.", key="all", team="ours"),
+            "Done.",
+        )
+    )
+    conversation.turn(chat, "Remember these")
+    assert len(room.person.asked) == 3
+    assert capsys.readouterr().out.count("team: ours") == 2
+    kept = {record.key: record.team for record in chat.person.list().records}
+    assert kept == {"deploys": "", "tests": "ours"}
+
+
 def test_always_is_not_offered_for_what_takes_away(room: Room) -> None:
     room.person.answers = ["a", "y", "n"]
     chat = room.chat(

@@ -28,6 +28,7 @@ except ModuleNotFoundError as error:
 from vademecum import Message, Role, Scope, Text, Used, VadeError, WindowFull, is_overflow, shape
 from vademecum.adapters.base import as_agent, opened, told
 from vademecum.interfaces.present.safe import safe_answer
+from vademecum.interfaces.tools import read_joined
 from vademecum.interfaces.tools.core import (
     memory_get,
     memory_learn,
@@ -70,7 +71,10 @@ def _offered(tool: Tool, memory: Memory) -> Offered[Any]:
     """A tool of ours as one of theirs; theirs sees to it that what a model sends is an object at all."""
 
     async def declared(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
-        return replace(definition, parameters_json_schema=tool.parameters)
+        # Asked before each request: a workspace may be joined or left while an agent lives.
+        return replace(
+            definition, parameters_json_schema=tool.parameters_where(read_joined(memory.home.path))
+        )
 
     return Offered(_calling(tool, memory), name=tool.name, description=tool.description, prepare=declared)
 

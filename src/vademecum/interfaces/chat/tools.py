@@ -25,7 +25,7 @@ from vademecum.config import Consent
 from vademecum.errors import NotFound, PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat.state import count_tools
 from vademecum.interfaces.present.safe import clean_lines, clean_text, clean_value, gate_secrets
-from vademecum.interfaces.tools import core
+from vademecum.interfaces.tools import core, read_joined
 from vademecum.interfaces.tools.declaration import (
     Span,
     Write,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from vademecum import Call
     from vademecum.interfaces.chat.state import Chat
-    from vademecum.interfaces.tools.declaration import Argument, Tool
+    from vademecum.interfaces.tools.declaration import Argument
 
 LARGEST = 256 * 1024  # characters of a result
 SECONDS = 60.0
@@ -274,7 +274,8 @@ def schemas(chat: Chat) -> list[Any]:
     """The tools that are offered to this model: all, or in a small window the most needed ones."""
     if not chat.tools_on or chat.model is None:
         return []
-    offer = _offer(with_memory=not chat.settings.incognito)
+    incognito = chat.settings.incognito
+    offer = _offer(None if incognito else read_joined(chat.person.home.path))
     if offer.tokens * _SHARE <= chat.window:
         return list(offer.schemas)
     needed = [
@@ -286,13 +287,14 @@ def schemas(chat: Chat) -> list[Any]:
     return needed if count_tools(needed, DEFAULT_RATIO) * _LEAST_SHARE <= chat.assumed else []
 
 
-@functools.cache
-def _offer(*, with_memory: bool) -> ToolOffer:
-    """Made once: a chat offers its tools with every call."""
-    offered: list[Tool | MachineTool] = [*(_MEMORY.values() if with_memory else ()), *MACHINE, _TODO]
+@functools.lru_cache(maxsize=8)
+def _offer(joined: tuple[tuple[str, str], ...] | None) -> ToolOffer:
+    """Made once for the workspaces that were joined, or without memory: a chat offers its tools each time."""
+    memory = [] if joined is None else [(each, each.parameters_where(joined)) for each in _MEMORY.values()]
+    others = [(each, each.parameters) for each in (*MACHINE, _TODO)]
     made = tuple(
-        {"name": each.name, "description": each.description, "parameters": each.parameters}
-        for each in offered
+        {"name": each.name, "description": each.description, "parameters": parameters}
+        for each, parameters in (*memory, *others)
     )
     return ToolOffer(made, count_tools(made, DEFAULT_RATIO))
 
@@ -397,7 +399,8 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
     if consent is Consent.DENY:
         raise Refused("an agent may not write in this chat", hint="the user can, with /remember")
     arguments = {key: _gated(chat, value, scope) for key, value in write.arguments.items()}
-    always, said = name in chat.allowed and not scope.rule.others, ""
+    others = scope.rule.others or arguments.get("team") is not None  # who read it: each time is asked
+    always, said = name in chat.allowed and not others, ""
     if consent is Consent.ASK and not always:
         if not chat.screen.asks():
             pending = chat.agent.requests.propose(write.operation, arguments, scope=scope, door="chat")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from typing import Any, NamedTuple
 
 from vademecum import __version__
+from vademecum.interfaces.tools import add_joined, read_joined
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # a greeting, then requests
 STATELESS = ("2026-07-28",)  # every request says by itself what it speaks
@@ -240,42 +240,15 @@ class Offer(NamedTuple):
         found = read_joined(self.home)
         return [self._with_joined(each, found) for each in self.tools] if found else self.tools
 
-    def _with_joined(self, tool: dict[str, Any], found: list[tuple[str, str]]) -> dict[str, Any]:
-        schema, more = tool["inputSchema"], {}
-        for name, each in self.joined.get(tool["name"], {}).items():
-            if names := [known for known, kind in found if each["kind"] in ("", kind)]:
-                more[name] = {**each["schema"], "enum": names}
-        return {**tool, "inputSchema": {**schema, "properties": {**schema["properties"], **more}}}
+    def _with_joined(self, tool: dict[str, Any], found: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+        schema = add_joined(tool["inputSchema"], self.joined.get(tool["name"], {}), found)
+        return {**tool, "inputSchema": schema}
 
     def _self(self) -> dict[str, Any]:
         return {"capabilities": _CAPABILITIES, "instructions": self.instructions}
 
 
 OFFER = os.path.join(os.path.dirname(__file__), "offer.json")
-
-
-_PLAIN_NAME = re.compile(r"\w[\w.-]{0,59}")
-
-
-def read_joined(home: str) -> list[tuple[str, str]]:
-    """The workspaces that a home has joined, with their kinds, before anything of memory is loaded.
-
-    A model reads these names, and others gave them: one that is more than a word is told by its id.
-    """
-    top, found = os.path.join(home, "hub"), []
-    try:
-        listed = sorted(os.listdir(top))
-    except OSError:
-        return []
-    for workspace in listed:
-        try:
-            with open(os.path.join(top, workspace, "workspace.json"), "rb") as file:
-                told = json.load(file)
-            name, kind = str(told["name"]), str(told["kind"])
-        except (OSError, ValueError, TypeError, KeyError):
-            continue  # the shared folder, one that was left, or one that cannot be read
-        found.append((name if _PLAIN_NAME.fullmatch(name) else workspace, kind))
-    return found
 
 
 def home_of(given: str | os.PathLike[str] | None) -> str:

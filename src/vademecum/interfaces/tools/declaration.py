@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from vademecum.errors import UsageError
+from vademecum.interfaces.tools import add_joined
 from vademecum.text.names import shown
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class Tool:
             for each in self.arguments
             if each.joined is not None
         }
+
+    def parameters_where(self, joined: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+        """What may be sent where these workspaces were joined, as JSON Schema."""
+        return add_joined(self.parameters, self.where_joined, joined)
 
     @property
     def answer(self) -> dict[str, Any]:
