@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from allowing import allow
 from sync.test_folder import Machine, carrier, meet, two
+from vademecum.errors import NotFound
 from vademecum.memory import sync as syncing
 from vademecum.sync import folder as shared
 from vademecum.sync import orders
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["carrier", "two"]
 Pair = tuple[Machine, Machine]
@@ -153,6 +152,64 @@ def test_a_later_purge_reaches_what_was_discarded(left_open: Machine) -> None:
     review.decide(review.inbox(["held"]).items, yes=False)
     left_open.memory().archive.purge_text("in the cellar")
     assert holding(left_open.base / "home", "in the cellar") == []
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        ("project/web", "VADE_PROJECT_ID=web vade review --kind held"),
+        ("agent/reviewer", "vade review --kind held --agent reviewer"),
+    ],
+)
+def test_a_text_of_another_place_is_decided_with_the_command_that_review_names(
+    two: Pair, place: str, command: str
+) -> None:
+    _, other = two
+    folder = other.base / "home/hub/folder/held"
+    folder.mkdir(parents=True)
+    kept = {"place": place, "path": "records/safe.md", "at": "2026-01-01T00:00:00Z", "text": CELLAR}
+    (folder / "aaaa-1.json").write_text(json.dumps(kept))
+    seen = other.memory().review.inbox()
+    assert not [each for each in seen.items if each.kind == "held"]
+    assert f"a purge on another machine left 1 text of {place} open: `{command}` decides" in seen.notes
+    assert not other.memory().review.inbox(["held"], scope="global").notes
+    ours = Path(sys.executable).parent
+    listed = subprocess.run(
+        ["/bin/sh", "-c", f"{command} --json"],
+        cwd=other.base,
+        env={**os.environ, "PATH": f"{ours}:{os.environ['PATH']}", "VADE_HOME": str(other.base / "home")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [each["text"] for each in json.loads(listed.stdout)["items"]] == ["It is in the cellar."]
+
+
+CELLAR = "## 2026-01-01T00:00:00Z\nIt is in the cellar.\n<!-- origin: user | id: ny22pg55rw -->\n"
+
+
+def test_a_file_that_cannot_be_read_keeps_its_name_too(left_open: Machine) -> None:
+    broken = left_open.top / "records/safe.md"
+    broken.write_bytes(b"---\ntype: [\n---\n\xff")
+    review = left_open.memory().review
+    _, (done,) = review.decide(review.inbox(["held"]).items, yes=True)
+    assert done.done, done.why
+    assert broken.read_bytes() == b"---\ntype: [\n---\n\xff"
+    assert left_open.memory().show("safe-2", scope="global").text == "It is in the cellar."
+
+
+def test_a_free_name_is_found_however_many_are_taken(
+    left_open: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review = left_open.memory().review
+    taken = {"s" * 60, *(f"{'s' * (59 - len(str(each)))}-{each}" for each in range(2, 1200))}
+
+    def find(key: str, *_: object, **__: object) -> None:
+        if key not in taken:
+            raise NotFound("no such record")
+
+    monkeypatch.setattr(review._work, "find", find)
+    assert review._free_key("s" * 60, "global") == f"{'s' * 55}-1200"
 
 
 def test_a_new_text_takes_no_name_that_is_taken(left_open: Machine) -> None:

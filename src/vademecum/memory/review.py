@@ -7,9 +7,12 @@ import fnmatch
 import functools
 import json
 import os
+import shlex
+from collections import Counter
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
+from vademecum.errors import Ambiguous, Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
 from vademecum.store import (
@@ -318,18 +321,18 @@ class Review:
             return
         from vademecum.sync import blocks, orders
 
-        places, others = {str(each): each for each in self._work.places(scope)}, 0
+        places, others = {str(each): each for each in self._work.places(scope)}, Counter[str]()
         for held in orders.list_held(self._work.home):
             if held.place not in places:
-                others += 1
+                others[held.place] += 1
                 continue
             mark = decisions.mark_of("held", held.workspace, held.id, held.text)
             name = held.path.rpartition("/")[2].removesuffix(".md")
             why = "edited here while another machine purged what it was made from; it is in no file"
             text = blocks.text_of(held.text)
             yield Item("held", mark, name, held.path, text, why, str(places[held.place].scope), held)
-        if others and scope is None:
-            notes.append(f"{others} texts of other projects wait after a purge: `vade sync held` lists them")
+        if scope is None:
+            notes += [_tell_held(place, texts) for place, texts in sorted(others.items())]
 
     def _waiting_conflicts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         from vademecum.lifecycle import copies
@@ -535,8 +538,8 @@ class Review:
         line: dict[str, Any] = {"what": "held", "path": item.path, "workspace": held.workspace, "id": held.id}
         if yes:
             shared = held.workspace in self._work.team_ids()
-            key, team = self._free_key(item.name, item.scope), held.workspace if shared else None
             try:
+                key, team = self._free_key(item.name, item.scope), held.workspace if shared else None
                 stored = self._memory.store(item.text, key=key, scope=item.scope, team=team)
             except VadeError as error:
                 return Decided(item, False, str(error)), None
@@ -548,15 +551,18 @@ class Review:
     def _free_key(self, name: str, scope: str) -> str:
         """A key for a new record that no other has: what was purged is not continued."""
         wanted = names.slug(name)
-        for number in range(1, _MESSAGES):
-            key = wanted if number == 1 else f"{wanted[:50]}-{number}"
-            try:
-                self._work.find(key, scope, only=True)
-            except NotFound:
-                return key
-            except VadeError:
-                continue
-        return wanted
+        tried = chain((wanted,), (names.numbered(wanted, number) for number in count(2)))
+        return next(key for key in tried if not self._is_taken(key, scope))
+
+    def _is_taken(self, key: str, scope: str) -> bool:
+        """Whether a record answers to a key, be it one that cannot be read, or more than one."""
+        try:
+            self._work.find(key, scope, only=True)
+        except NotFound:
+            return False
+        except (Ambiguous, Malformed):
+            return True
+        return True
 
     def _saved_signal(self, item: Item) -> tuple[Decided, dict[str, Any]]:
         place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
@@ -886,3 +892,15 @@ def _names_resource(source: str, resource: str) -> bool:
         or resource.startswith((f"{source}:", f"{source.removeprefix('import:')}:"))
         or fnmatch.fnmatchcase(resource, source)
     )
+
+
+def _tell_held(place: str, texts: int) -> str:
+    """A sentence for texts that a purge left open where this folder and agent do not look."""
+    scope, _, name = place.partition("/")
+    command = "vade review --kind held"
+    if scope == Scope.PROJECT:
+        command = f"VADE_PROJECT_ID={shlex.quote(name)} {command}"
+    elif scope == Scope.AGENT:
+        command += f" --agent {shlex.quote(name)}"
+    many = "1 text" if texts == 1 else f"{texts} texts"
+    return f"a purge on another machine left {many} of {place} open: `{command}` decides"
