@@ -52,6 +52,15 @@ def start(top: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+def test_who_waits_for_the_database_is_told_what_is_being_started(top: Path) -> None:
+    demo = start(top)
+    assert demo.stdout is not None
+    assert demo.stdout.readline() == "Starting PostgreSQL, a hub and two memory folders…\n"
+    demo.send_signal(signal.SIGINT)
+    demo.communicate()
+    assert list(top.iterdir()) == []
+
+
 def test_every_step_happens_and_nothing_is_left(top: Path) -> None:
     demo = start(top, "--json")
     out, err = demo.communicate()

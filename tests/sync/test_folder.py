@@ -160,6 +160,22 @@ def test_two_edits_of_one_entry_are_both_kept_and_wait_for_a_person(two: tuple[M
     assert len(record.agreed) == 1
 
 
+def test_two_versions_of_an_entry_that_was_replaced_ask_nobody(two: tuple[Machine, Machine]) -> None:
+    one, other = two
+    one.memory().store("one was moved.", key="machine-one", scope="global", mode="replace")
+    meet(one, other)
+    for machine, words in ((one, "One said so."), (other, "Two said so.")):
+        path = machine.top / "records/machine-one.md"
+        path.write_text(path.read_text().replace("one is here.", words))
+    one.sync()
+    found = [place.done for machine in (other, one) for place in machine.sync()]
+    assert one.files() == other.files()
+    text = one.files()["records/machine-one.md"]
+    assert (text.count(b"One said so."), text.count(b"Two said so.")) == (1, 1)
+    assert [done.conflicts for done in found if done.received] == [[], []]
+    assert not one.memory().review.inbox(["version"]).items
+
+
 def test_a_folder_that_vanished_is_asked_about_and_can_be_brought_back(
     two: tuple[Machine, Machine], tmp_path: Path
 ) -> None:

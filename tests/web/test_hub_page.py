@@ -111,6 +111,12 @@ def test_on_a_phone_nothing_is_cut_off(web: Web, hub: World) -> None:
         assert page.evaluate(
             "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         ), path
+        here = page.locator(".side a[aria-current]").bounding_box()
+        assert here is None or here["x"] >= 0, path
+        assert here is None or here["x"] + here["width"] <= 390, path
+    web.go(page, "/review")
+    widths = page.eval_on_selector_all(".card > header h3", "all => all.map(each => each.clientWidth)")
+    assert min(widths) >= 170, "a title is broken up beside the name of its place"
 
 
 def test_activity_says_which_agent_wrote_through_what(web: Web) -> None:

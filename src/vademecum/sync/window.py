@@ -93,7 +93,7 @@ class ShownFile(NamedTuple):
 
     docs: tuple[str, ...]
     id: str
-    conflict: bool
+    conflict: bool  # whether an entry that was not replaced since has two versions: a person decides
     digest: str  # of its text
     stamp: tuple[int, ...]
 
@@ -363,7 +363,9 @@ class StreamWindow:
             files[path] = ShownFile(
                 shows.docs,
                 str(shows.values.get("id") or ""),
-                any(block.conflict for block in shows.blocks),
+                any(
+                    block.conflict and not blocks.parts(block.raw).get("superseded") for block in shows.blocks
+                ),
                 _digest(shows.text),
                 self.stamps.get(path, ()) if same else (),
             )

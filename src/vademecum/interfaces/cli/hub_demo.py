@@ -48,6 +48,9 @@ def demo(database: str | None, as_json: bool, door: Door) -> None:
 
     serving.import_psycopg()
     begun, steps = time.monotonic(), []
+    if not as_json:
+        output.line("Starting PostgreSQL, a hub and two memory folders…")
+        sys.stdout.flush()
     with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="vade-hub-demo-") as folder:
         top = Path(folder)
         with _database(database) as databases, _served(databases, top) as url:

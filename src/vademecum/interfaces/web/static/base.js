@@ -5,6 +5,11 @@ export const door = meta("door"); // with the project (/@ID) that the page is of
 const secret = meta("page");
 try { if (door) localStorage.setItem("vade-door", door.split("/@")[0]); } catch { /* a bookmark then asks for a new link */ }
 
+// On a phone the menu is one line, longer than the screen: the view that is shown is scrolled into it.
+const menu = document.querySelector(".side > div");
+const shown = menu?.querySelector("a[aria-current]");
+if (shown && menu.scrollWidth > menu.clientWidth) menu.scrollLeft = shown.offsetLeft - menu.offsetLeft - (menu.clientWidth - shown.offsetWidth) / 2;
+
 // ---------------------------------------------------------------- calls
 
 export class Problem extends Error {
