@@ -17,6 +17,7 @@ from hub.hubs import Writer
 from hub.pages import browse
 from hub.test_commands import invited, refused, vade
 from hub.test_sync import SCHEMAS, Machine, Pair, meet, two
+from vademecum.index import languages
 from vademecum.index import postgres as postgres_index
 from vademecum.index.base import EVERYTHING
 from vademecum.index.postgres import PostgresIndex
@@ -324,6 +325,27 @@ def test_an_index_of_another_version_is_made_anew(world: World) -> None:
     until_fresh(world)
     assert len(find(world, world.anna, "heron", max_results=10)["results"]) == 4
     assert world.sql("SELECT count(*) FROM hub.passage") == [(4,)]
+
+
+def test_an_index_of_other_stems_is_noticed_by_a_search_and_made_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer("aaaaaaaa")
+    documents(writer, 3)
+    sent(world, writer)
+    assert find(world, world.anna, "heron")["stale"] == 0
+    world.sql("UPDATE hub.posting SET stem = 'heronne' WHERE stem = 'heron'")  # as another stemmer cuts it
+    monkeypatch.setattr(languages, "stemmer_version", lambda: "9.9.9")
+    first = find(world, world.anna, "heron", mode="bm25")
+    assert (first["stale"], first["coverage"]["pending"]) == (3, 3)
+    until_fresh(world)
+    assert len(find(world, world.anna, "heron", mode="bm25")["results"]) == 3
+    assert world.sql("SELECT count(*) FROM hub.posting WHERE stem = 'heronne'") == [(0,)]
+    made = world.sql("SELECT settings->>'keywords' FROM hub.search")
+    monkeypatch.undo()
+    assert find(world, world.anna, "heron")["stale"] == 3  # this one knows as little of those stems
+    until_fresh(world)
+    assert world.sql("SELECT settings->>'keywords' FROM hub.search") != made
 
 
 def test_a_search_that_runs_while_others_push_is_of_one_state(world: World) -> None:

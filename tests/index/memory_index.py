@@ -54,6 +54,7 @@ class MemoryIndex:
     """Files, chunks and vectors in dictionaries."""
 
     patience: float | None = None
+    stemming = ""
     reads = None
 
     def __init__(self) -> None:

@@ -304,6 +304,10 @@ class Index(Protocol):
     patience: float | None  # seconds that a call may wait for other processes; None: as long as usual
 
     @property
+    def stemming(self) -> str:
+        """What made its stems, in an index that does not refuse those of another version by itself."""
+
+    @property
     def reads(self) -> Reads | None:
         """What was read of it, in an index that keeps that."""
 

@@ -268,6 +268,13 @@ def asked_in(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     )
 
 
+def stemmer_version() -> str:
+    """The version of the library that knows stems: another one may know other stems."""
+    import Stemmer
+
+    return str(Stemmer.version())
+
+
 @functools.cache
 def _stemmer(name: str) -> Callable[[Sequence[str]], list[str]]:
     import Stemmer  # a library that an English home never needs

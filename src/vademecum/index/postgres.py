@@ -22,7 +22,7 @@ import numpy as np
 from vademecum.errors import IndexFailed
 from vademecum.index import languages, similar
 from vademecum.index.base import EVERYTHING, ChunkRow, Filter, KnownFile, Mark, Nearest, SimilarTerm, Stats
-from vademecum.index.sqlite import Stems, mark_of, new_stems
+from vademecum.index.sqlite import Stems, mark_of, new_stems, stems_version
 from vademecum.index.vectors import cosines_of, unpack
 from vademecum.index.words import ENGLISH, Speech
 from vademecum.types import Place, Scope
@@ -197,6 +197,11 @@ class PostgresIndex:
         self._removed: set[int] = set()  # numbers of passages and files that were taken out
         self._locked = False
         self._forget()
+
+    @property
+    def stemming(self) -> str:
+        """What makes the stems that are put in now: with those of another version no word is found."""
+        return stems_version()
 
     def _forget(self) -> None:
         """Forget what was read: it is of another state."""

@@ -318,6 +318,7 @@ class SqliteIndex:
         )
 
     _patience: float | None = None
+    stemming = ""  # its file says of which version it is
 
     def __enter__(self) -> SqliteIndex:
         with self._reported("read"):
@@ -1017,6 +1018,11 @@ class Stems:
             text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
         )
         return [str(stem) for group in raw for stem in group]
+
+
+def stems_version() -> str:
+    """What stems depend on, for an index that SQLite does not keep."""
+    return f"{VERSION}/{languages.stemmer_version()}"
 
 
 def new_stems() -> Stems:

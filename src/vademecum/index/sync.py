@@ -217,8 +217,8 @@ class Sync:
 
     @property
     def _keywords(self) -> str:
-        """How texts become passages; an index that was made in another way is made anew."""
-        return f"{self.tokens}/{self.overlap}"
+        """How texts become passages and stems; an index that was made in another way is made anew."""
+        return f"{self.tokens}/{self.overlap} {self.index.stemming}".rstrip()
 
     @property
     def embedder(self) -> Embedder | None:

@@ -129,9 +129,10 @@ def _vouched(block: ShownBlock, counted: Mapping[str, Mapping[str, tuple[str, ..
 
 
 def is_of_another_version(connection: Any, ws: int) -> bool:
-    """Whether the workspace's index was made with another model, or by cutting texts otherwise."""
+    """Whether the workspace's index was made with another model, or by cutting texts or words otherwise."""
     index = PostgresIndex(connection, ws)
-    return bool(index.row.settings) and not _sync(index, EVERYTHING).agrees(vectors=True)
+    made, (keywords, vectors) = index.row.settings, _sync(index, EVERYTHING).identity
+    return bool(made) and (made.get("keywords"), made.get("vectors")) != (keywords, vectors)
 
 
 def many() -> int:

@@ -185,12 +185,13 @@ def _named(here: Projecting, names: Collection[str]) -> dict[str, tuple[str, str
 
 
 def count_stale(connection: Connection[Any], ws: int) -> int:
-    """How many documents were changed since they were made searchable."""
+    """How many documents were changed since they were made searchable: all, if another version did that."""
+    done = "0" if hub_search.is_of_another_version(connection, ws) else "s.projected"
     row = connection.execute(
         "SELECT coalesce(sum(n), 0)::bigint FROM hub.stream s, LATERAL ("
         " SELECT count(DISTINCT f.doc) AS n FROM hub.fact f"
-        " WHERE f.ws = s.ws AND f.stream = s.stream AND f.seq > s.projected AND f.doc <> '') waiting"
-        " WHERE s.ws = %s AND s.projected < s.head",
+        f" WHERE f.ws = s.ws AND f.stream = s.stream AND f.seq > {done} AND f.doc <> '') waiting"
+        f" WHERE s.ws = %s AND {done} < s.head",
         (ws,),
     ).fetchone()
     return int(row[0]) if row else 0
