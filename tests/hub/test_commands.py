@@ -395,7 +395,7 @@ def both(
 
 
 def test_a_home_with_a_folder_and_a_hub_syncs_with_both_and_says_which_is_which(
-    both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    both: tuple[Path, Path], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home, carrier = both
     said = shown(capsys, home, "sync").splitlines()
@@ -410,9 +410,16 @@ def test_a_home_with_a_folder_and_a_hub_syncs_with_both_and_says_which_is_which(
     carrier.rename(carrier.with_name("away"))
     vade(capsys, home, "add", "Tea is, too.", "--key", "tea", "--scope", "global")
     assert run(["sync", "--home", str(home)]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"ours global: \d changes sent, 0 received", said[0])
-    assert said[1].startswith("folder: ")
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"ours global: \d changes sent, 0 received\n", printed.out)
+    assert printed.err.startswith("vade: folder: ")
+    assert printed.err.count("\n") == 1
+    world.sql("UPDATE hub.token SET revoked_at = now()")
+    assert run(["sync", "--home", str(home)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert [each.split(":")[1] for each in printed.err.splitlines()] == [" ours", " folder"]
+    assert "nothing is lost" in printed.err
 
 
 def test_a_purge_says_of_each_place_that_it_reached_on_how_many_machines_and_of_no_other(

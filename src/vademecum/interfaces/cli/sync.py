@@ -99,26 +99,36 @@ def _sync_hub(memory: Memory, workspace: str, deletions: bool | None, *, as_json
             _tell_hub(one, quiet=False, several=len(ended) > 1)
         if shared:
             _tell_folder(shared, quiet=False)
-    if failed is not None:
+    if failed is not None and (as_json or len(ended) == 1):
         raise failed
+    _tell_failed(ended)
+
+
+def _tell_failed(ended: Sequence[HubSynced | FolderSynced]) -> None:
+    """Say of each of several that could not be synced why, and what to do; the command has failed then."""
+    failed = [(_name(each), each.error) for each in ended if each.error is not None]
+    for name, error in failed:
+        output.error(f"{name}: {error}: {error.hint}")
+    if failed:
+        click.get_current_context().exit(1)
+
+
+def _name(one: HubSynced | FolderSynced) -> str:
+    return getattr(one.joined, "name", "folder")
 
 
 def _tell_hub(one: HubSynced, *, quiet: bool, several: bool) -> None:
     """What a sync with one workspace did."""
     team = _team(one)
     _tell_places(one.places, f"team:{team}" if team else one.joined.name if several else "", quiet=quiet)
-    if one.error is not None and several and not quiet:
-        output.line(f"{one.joined.name}: {one.error}")
-    elif not quiet and one.error is None and not _worth_telling(one.places, quiet=False):
+    if not quiet and one.error is None and not _worth_telling(one.places, quiet=False):
         output.line(f"{one.joined.name}: nothing new{'' if one.places else '; there is nothing to sync yet'}")
 
 
 def _tell_folder(one: FolderSynced, *, quiet: bool) -> None:
     """What a sync through the folder did, beside those with hubs."""
     _tell_places(one.places, "folder", quiet=quiet)
-    if one.error is not None and not quiet:
-        output.line(f"folder: {one.error}")
-    elif not quiet and not _worth_telling(one.places, quiet=False):
+    if not quiet and one.error is None and not _worth_telling(one.places, quiet=False):
         output.line("folder: nothing new")
     _tell_ignored(() if quiet else one.ignored)
 
