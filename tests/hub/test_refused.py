@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hub.hubs import Writer
+from hub.test_commands import vade
 from hub.test_team import Member, meet
+from vademecum.interfaces.cli.app import run
 from vademecum.memory import sync as syncing
 from vademecum.sync import hub, log, membership
 from vademecum.sync.facts import Dot, SyncFact
@@ -283,3 +285,41 @@ def test_an_agents_machine_whose_file_is_put_right_again_takes_what_others_did_m
     agent.change("releases", "Sundays", "Thursdays")
     assert told(agent.sync()) == []
     assert "Hotfixes" in agent.text("releases")
+
+
+# ------------------------------------------------------------------------------- where it is told
+
+
+def test_what_a_hub_refused_is_told_by_sync_status_and_review_without_asking_the_hub(
+    team: tuple[Member, Member], world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, ella = team
+    home = ella.base / "home"
+    before = vade(capsys, home, "sync", "status")
+    assert (before["folder"], before["workspace"], before["reachable"], before["unsent"]) == (
+        None,
+        None,
+        None,
+        0,
+    )
+    (hub,) = before["hubs"]
+    assert (hub["name"], hub["kind"], hub["unsent"], hub["refused"]) == ("ours", "team", 0, [])
+    assert hub["synced"]
+    assert vade(capsys, home, "review")["refused"] == []
+    ella.change("releases", LAW, "Releases happen on Mondays.")
+
+    def meanwhile() -> None:
+        protect(world)
+        assert world.ask("POST", "/v1/members/ella", body={"role": "writer"}).status == 200
+
+    sync(ella, meanwhile)
+    why = "project/api records/releases.md: the hub says: this document is protected"
+    world.sql("UPDATE hub.token SET revoked_at = now()")  # no hub is asked
+    (hub,) = vade(capsys, home, "sync", "status")["hubs"]
+    assert hub["refused"] == [why]
+    told = vade(capsys, home, "review")
+    assert told["refused"] == [f"ours: {why}"]
+    assert vade(capsys, home, "review", "--kind", "text")["refused"] == []  # who asks for one kind gets it
+    for command in ("sync", "status"), ("review",):
+        assert run([*command, "--home", str(home)]) == 0
+        assert f"not sent: {why}" in capsys.readouterr().out.replace("ours: ", "")

@@ -76,6 +76,7 @@ class Inbox(NamedTuple):
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # files with changes that a hub did not take, and why
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -130,7 +131,16 @@ class Review:
                         self, f"_waiting_{kind}s"
                     )
                     found += each(scope, notes)
-        return Inbox(tuple(item for item in found if (item.id in refused) is declined), tuple(notes))
+        shown = tuple(item for item in found if (item.id in refused) is declined)
+        return Inbox(shown, tuple(notes), self._refused_by_hubs(kinds, declined=declined))
+
+    def _refused_by_hubs(self, kinds: Collection[str], *, declined: bool) -> tuple[str, ...]:
+        """What was done here and is sent to nobody until the file, or the member's role, is another one."""
+        if kinds or declined or not self._work.home.names("hub"):
+            return ()
+        from vademecum.sync.hub import list_refused
+
+        return tuple(list_refused(self._work.home))
 
     if not TYPE_CHECKING:
         __call__ = renamed("review()", "review.inbox()", inbox)

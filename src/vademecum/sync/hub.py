@@ -387,14 +387,29 @@ def read_standing(home: Home, joined: Membership) -> HubStanding:
         for name in home.names(FOLDER, joined.workspace, LOGS):
             with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
                 own = DiskLog(logged, joined.replica).tail().own_facts()
-                held = read_withheld(logged)
-            refused += [f"{unquote(name)} {path}: {each.why}" for path, each in sorted(held.items())]
-            waiting += len(remote.unsent(unquote(name), own))
+                refused += _tell_withheld(name, logged)
+            unsent = remote.unsent(unquote(name), own)
+            waiting += sum(not fact_rules.is_withdrawn(each) for each in unsent)
         try:
             last = json.loads(folder.read(LAST) or b"{}").get("at")
         except (ValueError, AttributeError):
             last = None
     return HubStanding(waiting, last, refused)
+
+
+def list_refused(home: Home) -> list[str]:
+    """The files with changes that hubs did not take, and why, as the last syncs left it; no hub is asked."""
+    found = []
+    for joined in list_memberships(home):
+        for name in home.names(FOLDER, joined.workspace, LOGS):
+            with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
+                found += [f"{joined.name}: {said}" for said in _tell_withheld(name, logged)]
+    return found
+
+
+def _tell_withheld(name: str, logged: Directory) -> list[str]:
+    held = read_withheld(logged)
+    return [f"{unquote(name)} {path}: {each.why}" for path, each in sorted(held.items())]
 
 
 def has_hub(home: Home) -> bool:

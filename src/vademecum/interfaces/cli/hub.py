@@ -13,7 +13,7 @@ from vademecum.interfaces.cli import hub_team, hub_trust
 from vademecum.interfaces.cli.hub_demo import demo
 from vademecum.interfaces.cli.hub_trust import ask_hub, inject_option, workspace_option
 from vademecum.interfaces.cli.options import common
-from vademecum.interfaces.cli.sync import tell_background
+from vademecum.interfaces.cli.sync import read_background, tell_standing
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -268,13 +268,7 @@ def _show_status(home: Any, *, as_json: bool) -> None:
         output.line(f"  {each['problem'] or held}")
         if each["search"]:
             output.line(f"  {each['search']}")
-        waits = f"{each['unsent']} changes to send" if each["unsent"] else "everything was sent"
-        never = "never synced; `vade sync` syncs"
-        output.line(f"  last sync {each['synced'][:16]}, {waits}" if each["synced"] else f"  {never}")
-        for said in (*each["purges"], *(f"not sent: {why}" for why in each["refused"])):
-            output.line(f"  {said}")
-        if each["background"]:
-            output.line(f"  {tell_background(each['background'], each['background_problem'])}")
+        tell_standing(each)
     if not told:
         output.line("no hub joined; `vade hub join URL` joins one")
 
@@ -308,17 +302,13 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
         client.close()
     names = ("name", "workspace", "kind", "url", "member", "role")
     told = {each: getattr(joined, each) for each in names}
-    last = syncing.last_background(home, joined.workspace)
     told |= {
         "passages": searched.get("passages", 0),
         "search": _SLOW if searched.get("slow") else None,
     }
     told |= {"unsent": standing.unsent, "synced": standing.synced, "purges": syncing.tell_purged(purged)}
     told |= {"refused": list(standing.refused)}
-    told |= {
-        "background": last.time if last else None,
-        "background_problem": last.problem if last else None,
-    }
+    told |= read_background(home, joined.workspace)
     return {**told, "streams": len(found), "facts": sum(each["head"] for each in found), "problem": problem}
 
 

@@ -90,6 +90,8 @@ def show_counts(inbox: Inbox) -> None:
 
     for kind, count in inbox.counts.items():
         output.line(f"{count:>6,}  {KINDS[kind]}")
+    for said in inbox.refused:
+        output.line(f"not sent: {said}")
     if not inbox.items:
         output.line("nothing is pending")
     for note in inbox.notes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
-    from vademecum.memory.sync import FolderSync, FolderSynced, HubSynced, PlaceSynced
+    from vademecum.memory.sync import FolderSync, FolderSynced, HubSynced, Membership, PlaceSynced
 
 _KEY = "VADE_SYNC_KEY"
 
@@ -266,37 +266,79 @@ def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *,
 @sync.command()
 @common
 def status(as_json: bool, door: Door) -> None:
-    """Show the folder and what is not sent yet."""
+    """Show what is not sent yet, and what a hub refused."""
     from vademecum.memory import sync as syncing
 
     memory = door()
+    hubs = [_hub_standing(memory, each) for each in syncing.membership.list_memberships(memory.home)]
+    told = _folder_standing(memory, optional=bool(hubs))
+    if as_json:
+        output.as_json(to_json.sync_status_json, hubs=hubs, **told)
+        return
+    if told["folder"]:
+        output.line(f"{told['folder']}{'' if told['reachable'] else ' (missing now)'}")
+        unsent = told["unsent"]
+        output.line(f"{unsent} changes to send" if unsent else "everything was sent at the last sync")
+        for said in told["purges"]:
+            output.line(said)
+        if told["background"]:
+            output.line(tell_background(told["background"], told["background_problem"]))
+    for each in hubs:
+        output.line(f"{each['name']} ({each['kind']})")
+        tell_standing(each)
+
+
+def _folder_standing(memory: Memory, *, optional: bool) -> dict[str, Any]:
+    """How it stands with the folder; without one, and where that is no failure, nothing."""
+    from vademecum.memory import sync as syncing
+
     try:
         joined, unsent = syncing.status(memory)
-    except NotFound as error:
-        if not syncing.has_hub(memory):
+    except NotFound:
+        if not optional:
             raise
-        raise NotFound(str(error), hint="`vade hub status` shows the hub that was joined") from error
-    reachable = joined.path.is_dir()
-    last = syncing.last_background(memory.home)
-    purged = syncing.tell_purged(syncing.purged_in_folder(memory))
-    if as_json:
-        output.as_json(
-            to_json.sync_status_json,
-            purges=purged,
-            folder=str(joined.path),
-            workspace=joined.workspace,
-            reachable=reachable,
-            unsent=unsent,
-            background=last.time if last else None,
-            background_problem=last.problem if last else None,
-        )
-        return
-    output.line(f"{joined.path}{'' if reachable else ' (missing now)'}")
-    output.line(f"{unsent} changes to send" if unsent else "everything was sent at the last sync")
-    for said in purged:
-        output.line(said)
-    if last:
-        output.line(tell_background(last.time, last.problem))
+        told = dict.fromkeys(("folder", "workspace", "reachable", "background", "background_problem"))
+        return {**told, "unsent": 0, "purges": []}
+    return {
+        "folder": str(joined.path),
+        "workspace": joined.workspace,
+        "reachable": joined.path.is_dir(),
+        "unsent": unsent,
+        "purges": syncing.tell_purged(syncing.purged_in_folder(memory)),
+        **read_background(memory.home),
+    }
+
+
+def _hub_standing(memory: Memory, joined: Membership) -> dict[str, Any]:
+    """How it stands with a workspace of a hub, which is not asked."""
+    from vademecum.memory import sync as syncing
+
+    standing = syncing.read_standing(memory.home, joined)
+    told = {each: getattr(joined, each) for each in ("name", "workspace", "kind")}
+    told |= {"unsent": standing.unsent, "synced": standing.synced, "refused": list(standing.refused)}
+    return told | read_background(memory.home, joined.workspace)
+
+
+def tell_standing(each: dict[str, Any]) -> None:
+    """Lines about a workspace of a hub: what was sent, what is not and why, and the last sync by itself."""
+    waits = f"{each['unsent']} changes to send" if each["unsent"] else "everything was sent"
+    never = "never synced; `vade sync` syncs"
+    output.line(f"  last sync {each['synced'][:16]}, {waits}" if each["synced"] else f"  {never}")
+    for said in (*each.get("purges", ()), *(f"not sent: {why}" for why in each["refused"])):
+        output.line(f"  {said}")
+    if each["background"]:
+        output.line(f"  {tell_background(each['background'], each['background_problem'])}")
+
+
+def read_background(home: Any, *where: str) -> dict[str, Any]:
+    """When the last sync that ran by itself was, and what was wrong then."""
+    from vademecum.memory import sync as syncing
+
+    last = syncing.last_background(home, *where)
+    return {
+        "background": last.time if last else None,
+        "background_problem": last.problem if last else None,
+    }
 
 
 def tell_background(time: str, problem: str | None) -> str:

@@ -381,7 +381,9 @@ edge_decided_json = JsonShape("edge_decided", "records:list rejected:bool")
 # What waits for a person.
 
 _item = JsonShape("inbox_item", "kind id name path~ scope~ text why")
-inbox_json = JsonShape("inbox", "counts items notes:list", counts=by_name(COUNT), items=many(_item))
+inbox_json = JsonShape(
+    "inbox", "counts items notes:list refused:list", counts=by_name(COUNT), items=many(_item)
+)
 _request = JsonShape(
     "request",
     "id operation=request.operation arguments scope=request.scope project?=request.project",
@@ -690,8 +692,13 @@ synced_json = JsonShape(
     places=many(prepared(_synced_place)),
     findings=many(finding_json),
 )
+_hub_standing = JsonShape(
+    "hub_standing", "name workspace kind unsent:int synced? refused:list background? background_problem?"
+)
 sync_status_json = JsonShape(
-    "sync_status", "folder workspace reachable:bool unsent:int purges:list background? background_problem?"
+    "sync_status",
+    "folder? workspace? reachable:bool? unsent:int purges:list background? background_problem?",
+    hubs=many(prepared(_hub_standing)),
 )
 sync_off_json = JsonShape("sync_off", "folder")
 _held_text = JsonShape("held_text", "id place path at text")

@@ -50,7 +50,7 @@ def data(ask: Ask) -> dict[str, Any]:
         "declined": declined,
         "waiting": len(told["items"]),
         "left": max(len(told["items"]) - _SHOWN, 0),
-        "notes": told["notes"],
+        "notes": [*told["notes"], *(f"Not sent: {each}" for each in told["refused"])],
         "all": _query("", declined=declined),
         "other": _query(kind, declined=not declined),
     }
