@@ -259,6 +259,7 @@ LEFT = {
     "hub share",
     "hub unshare",
     "hub leave",
+    "hub undo",
     "hub token",
     "hub token add",
     "hub token list",

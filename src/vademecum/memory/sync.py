@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Malformed, NotFound, UsageError, VadeError
+from vademecum.errors import Malformed, NotFound, Refused, UsageError, VadeError
 from vademecum.index import freshness
 from vademecum.lifecycle.transfer import write_folder
 from vademecum.store import arrange, hook_log
@@ -18,16 +18,17 @@ from vademecum.sync import blocks, edits, membership, project, trust
 from vademecum.sync import folder as shared
 from vademecum.sync import hub as hubs
 from vademecum.sync.folder import FolderSync, PlaceSynced, place_of
-from vademecum.sync.hub import read_standing
+from vademecum.sync.hub import WrittenFile, read_standing
 from vademecum.sync.membership import SHARED, Membership, find_membership, list_memberships, spell_key
 from vademecum.sync.remote import HubRefused, HubUnreachable
 from vademecum.sync.team import SHARED_DOCUMENTS, FactStamp, TeamSigning
 from vademecum.sync.trust import take_leases
-from vademecum.text import outgoing
+from vademecum.text import clock, outgoing
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from vademecum.memory.core import Memory
@@ -48,6 +49,7 @@ __all__ = [
     "Membership",
     "PlaceSynced",
     "TeamSigning",
+    "WrittenFile",
     "blocks",
     "edits",
     "find_membership",
@@ -177,6 +179,15 @@ def tell_purged(counts: Mapping[str, tuple[int, int]]) -> list[str]:
     return [f"{place}: {_reached(*each)}" for place, each in sorted(counts.items())]
 
 
+class UndoneAuthor(NamedTuple):
+    """What a member wrote to a team since a moment, and what became of taking it back."""
+
+    joined: Membership
+    since: datetime
+    found: hubs.AuthorsWork
+    done: Arranged | None = None
+
+
 def leave(memory: Memory) -> FolderSync:
     """Stop syncing through the folder."""
     memory.workspace.may_write()
@@ -268,6 +279,45 @@ def unshare(memory: Memory, names: Sequence[str], scope: str | None = None) -> A
     with memory.workspace.reported("take a record from a team"):
         chosen = [memory.workspace.find(name, memory.workspace.scope(scope), only=True) for name in names]
         return arrange.unshare(memory.workspace, chosen)
+
+
+def undo_author(memory: Memory, by: str, since: str, workspace: str = "", *, dry: bool) -> UndoneAuthor:
+    """Take back what a member wrote to a team since a time, as edits of this owner; `undo` reverts the run.
+
+    With `dry` it is only listed. What others wrote over it later stays as they left it.
+    """
+    memory.workspace.may_write()
+    memory.workspace.may_decide("undo what a member wrote", "vade hub undo")
+    moment = _moment(memory, since)
+    joined = find_membership(memory.home, workspace, kind=hubs.TEAM)
+    joined, _ = run_hub(memory, joined.workspace, None)  # what they wrote has to be here
+    joined = find_membership(memory.home, joined.workspace)
+    if joined.role != "owner":
+        raise Refused(
+            f"this needs the role owner, and yours in {joined.name} is {joined.role}",
+            hint="ask an owner of the team",
+        )
+    found = hubs.find_written(memory.home, joined, by, moment)
+    if dry or not found.files:
+        return UndoneAuthor(joined, moment, found)
+    with memory.workspace.reported("undo what a member wrote"):
+        done = arrange.put_back(memory.workspace, joined.workspace, found.files, f"hub undo {by}")
+    return UndoneAuthor(joined, moment, found, done)
+
+
+def _moment(memory: Memory, since: str) -> datetime:
+    """A time that a person named: how long ago, or when."""
+    from vademecum.memory import tokens
+
+    try:
+        return memory.workspace.now() - tokens.parse_span(since)
+    except UsageError:
+        given = clock.parse_given(since, "--since")
+    if given is None:
+        raise UsageError(
+            "since when is not said", hint="write `--since 2h` or `--since 2026-11-15T09:15:00Z`"
+        )
+    return given
 
 
 def leave_hub(memory: Memory, name: str, *, archive: bool = False) -> tuple[Membership, list[str]]:

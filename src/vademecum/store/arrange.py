@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vademecum.store.home import Shelf
     from vademecum.store.records import Found
     from vademecum.store.workspace import Workspace
-    from vademecum.types import Record, Scope
+    from vademecum.types import Place, Record, Scope
 
 
 class Arranged(NamedTuple):
@@ -95,6 +95,20 @@ def unshare(work: Workspace, chosen: Sequence[Found]) -> Arranged:
         _check_own(work, found, "hub unshare")
     theirs = [work.records.standing_alone(found) for found in chosen if found.shelf.team]
     return _relocate(work, "unshare", theirs, lambda each: work.home.shelf(each.shelf.place))
+
+
+def put_back(
+    work: Workspace, workspace: str, changes: Iterable[tuple[Place, str, str | None, str | None]], what: str
+) -> Arranged:
+    """Give files of a team, by place and path, another text than the one they have now, as one run."""
+    run, told, team = _begin(work, what), [], teams.find_team(work.home, workspace)
+    for place, path, *texts in changes:
+        kind, _, name = path.rpartition("/")
+        before, after = (None if text is None else text.encode() for text in texts)
+        shelf = teams.team_shelf(work.home, team, place)
+        edit = running.Edit(shelf, kind or archive.PINNED, name, before, after)
+        told.append(run.do(edit, "hub undo", replacing=True))
+    return Arranged(run.id, (), tuple(told))
 
 
 def put_away(work: Workspace, workspace: str) -> Arranged:

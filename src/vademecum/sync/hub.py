@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from vademecum.errors import Locked, NotFound
@@ -32,14 +32,14 @@ from vademecum.sync.membership import (
     list_memberships,
 )
 from vademecum.sync.place import FactsRefused, Forked, PurgedMeanwhile, SyncStream, Withheld
-from vademecum.sync.project import project, read_front
+from vademecum.sync.project import FactSet, project, read_front
 from vademecum.sync.remote import HubEvents, HubRefused, Remote, last_read
 from vademecum.sync.team import make_signing
 from vademecum.sync.trust import TeamTrust, may_agent_send, sign_as_agent
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.store import Directory, Home, Shelf
@@ -395,6 +395,61 @@ def read_standing(home: Home, joined: Membership) -> HubStanding:
         except (ValueError, AttributeError):
             last = None
     return HubStanding(waiting, last, refused)
+
+
+class WrittenFile(NamedTuple):
+    """A file of a team as it is, and as it would be without what somebody wrote; None for no file."""
+
+    place: Place
+    path: str
+    before: str | None
+    after: str | None
+
+
+class AuthorsWork(NamedTuple):
+    """What a member wrote since some moment: the files that differ by it, and what no edit takes back."""
+
+    files: Sequence[WrittenFile] = ()
+    verifications: int = 0
+    purges: int = 0
+
+
+def find_written(home: Home, joined: Membership, by: str, since: datetime) -> AuthorsWork:
+    """What the hub says that a member, or an agent of theirs, has added since then, as this home knows it.
+
+    What others wrote over it later stays as they left it.
+    """
+    names = home.names(FOLDER, joined.workspace, LOGS)
+    found = [_written_in(home, joined, name, by, since) for name in names]
+    files = [each for one in found for each in one.files]
+    verified = sum(each.verifications for each in found)
+    return AuthorsWork(files, verified, sum(each.purges for each in found))
+
+
+def _written_in(home: Home, joined: Membership, name: str, by: str, since: datetime) -> AuthorsWork:
+    """What a member wrote to one place."""
+    place = place_of(unquote(name))
+    if place is None:
+        return AuthorsWork()
+    with home.disk(FOLDER, joined.workspace, LOGS, name) as folder:
+        log = DiskLog(folder, joined.replica)
+        signing = make_signing(place, joined.member, folder, log.is_own)
+        stamps = (dot for dot, each in signing.stamps().items() if each.is_of(by, since))
+        facts, theirs = [each.fact for each in log.read()], set(stamps)
+        now = project(FactSet(facts), signing)
+        then = project(FactSet(fact for fact in facts if fact.dot not in theirs), signing)
+    texts = (WrittenFile(place, path, _text_of(now, path), _text_of(then, path)) for path in {*now, *then})
+    given = [fact for fact in facts if fact.dot in theirs]
+    verified = sum(fact.kind == "vouch" and fact.value is True for fact in given)
+    return AuthorsWork(_differing(texts), verified, sum(fact.kind == PURGE for fact in given))
+
+
+def _differing(texts: Iterable[WrittenFile]) -> list[WrittenFile]:
+    return sorted((each for each in texts if each.before != each.after), key=lambda each: each.path)
+
+
+def _text_of(shown: Mapping[str, Shows], path: str) -> str | None:
+    return shown[path].text if path in shown else None
 
 
 def list_refused(home: Home) -> list[str]:

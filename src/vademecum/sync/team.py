@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
@@ -45,6 +46,10 @@ class FactStamp(NamedTuple):
     epoch: int = 0
     seq: int = 0
     num: int | None = None
+
+    def is_of(self, author: str, since: datetime) -> bool:
+        """Whether a member added it at that moment or later."""
+        return self.author == author and datetime.fromisoformat(self.at) >= since
 
 
 def read_stamps(folder: Directory) -> dict[Dot, FactStamp]:

@@ -364,6 +364,7 @@ ELSEWHERE = {
     "hub share": "needs a team; a run as `move` is, which has a row",
     "hub unshare": "needs a team; a run as `move` is, which has a row",
     "hub leave": "needs a team; tests/hub leaves one",
+    "hub undo": "needs a team; a run as `move` is, which has a row",
     "hub token add": "writes to PostgreSQL alone",
     "hub token list": "asks a hub and keeps nothing",
     "hub status": "asks a hub and keeps nothing",

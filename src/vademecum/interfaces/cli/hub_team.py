@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.interfaces.cli.everyday import tell_arranged
-from vademecum.interfaces.cli.options import common, complete_keys, scope_option
+from vademecum.interfaces.cli.hub_trust import workspace_option
+from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
 from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present.to_text import show_left
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
+    from vademecum.memory.sync import UndoneAuthor, WrittenFile
 
 _KEYS = click.argument("names", metavar="KEY|NUM...", nargs=-1, required=True, shell_complete=complete_keys)
 
@@ -74,4 +77,70 @@ def leave(name: str, archive: bool, as_json: bool, door: Door) -> None:
         output.line(f"moved {output.plural(len(archived), 'file')} to the archive")
 
 
-COMMANDS = (share, unshare, leave)
+@click.command()
+@click.option("--by", metavar="MEMBER", required=True, help="Who wrote it, or whose agents did.")
+@click.option("--since", metavar="TIME", required=True, help="Since when: 2h, 3d, or 2026-11-15T09:15:00Z.")
+@click.option("--dry-run", "dry", is_flag=True, help="Only list it.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@workspace_option
+@common
+def undo(*, by: str, since: str, dry: bool, yes: bool, workspace: str, as_json: bool, door: Door) -> int:
+    """Undo what a member wrote to a team since a time.
+
+    For owners, after a token was stolen: revoke it first. Syncs, lists the files and asks. Entries get the
+    text they had before, new ones go to the archive; what others wrote over it later stays. It reaches
+    everybody with the next sync, as an edit of yours; `vade undo` reverts it.
+    """
+    from vademecum.memory import sync as syncing
+
+    memory = door()
+    found = syncing.undo_author(memory, by, since, workspace, dry=True)
+    files = found.found.files
+    if not as_json:
+        _tell_written(found, by)
+    if files and not dry and (yes or not as_json):
+        confirmed(f"Undo what {by} wrote in {output.plural(len(files), 'file')}?", yes=yes)
+        found = syncing.undo_author(memory, by, found.since.isoformat(), workspace, dry=False)
+    _tell_undone(found, by, as_json=as_json)
+    return int(found.done is not None and not all(each.done for each in found.done.told))
+
+
+def _tell_undone(found: UndoneAuthor, by: str, *, as_json: bool) -> None:
+    """What became of it."""
+    run, told = (found.done.run, found.done.told) if found.done else ("", ())
+    if as_json:
+        output.as_json(
+            to_json.hub_undone_json,
+            by=by,
+            since=found.since.isoformat(),
+            run=run,
+            files=[_written(each) for each in found.found.files],
+            verifications=found.found.verifications,
+            purges=found.found.purges,
+            told=told,
+        )
+    elif run:
+        count = output.plural(sum(each.done for each in told), "file")
+        output.line(f"undone in {count}; `vade sync` sends it, `vade undo {run}` reverts it")
+        show_left([each for each in told if not each.done])
+
+
+def _written(each: WrittenFile) -> dict[str, str]:
+    what = "archive" if each.after is None else "restore" if each.before is None else "change back"
+    return {"place": str(each.place), "path": each.path, "what": what}
+
+
+def _tell_written(found: UndoneAuthor, by: str) -> None:
+    """The files that a member wrote to, and what stays of theirs."""
+    for each in map(_written, found.found.files):
+        output.line(f"{each['what']:<12} {each['place']} {each['path']}")
+    if not found.found.files:
+        output.line(f"{by} has written nothing that stands since {found.since.isoformat()[:16]}")
+    if found.found.verifications:
+        count = output.plural(found.found.verifications, "verification")
+        output.line(f"{count} of theirs stay: only {by} can withdraw them")
+    if found.found.purges:
+        output.line(f"{output.plural(found.found.purges, 'purge')} of theirs cannot be undone")
+
+
+COMMANDS = (share, unshare, leave, undo)

@@ -714,6 +714,13 @@ _hub_token = JsonShape(
 hub_tokens_json = JsonShape("hub_tokens", tokens=many(prepared(_hub_token)))
 _ended_token = JsonShape("ended_token", "id member label")
 hub_revoked_json = JsonShape("hub_revoked", "revoked codes:int", also=many(prepared(_ended_token)))
+_written_file = JsonShape("written_file", "place path what")
+hub_undone_json = JsonShape(
+    "hub_undone",
+    "by since run~ files verifications:int purges:int told",
+    files=many(prepared(_written_file)),
+    told=many(told_json),
+)
 hub_left_json = JsonShape("hub_left", "workspace name archived:list")
 _step = JsonShape("demo_step", "step shown")
 demo_json = JsonShape("demo", "steps seconds:float", steps=many(prepared(_step)))
@@ -818,6 +825,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "hub rules": (hub_rules_json,),
     "hub share, hub unshare": (arranged_json,),
     "hub leave": (hub_left_json,),
+    "hub undo": (hub_undone_json,),
     "hub token add": (hub_token_json,),
     "hub token, hub token list": (hub_tokens_json,),
     "error": (error_json, postponed_json),
