@@ -138,6 +138,32 @@ def test_what_a_purge_left_open_is_discarded_and_undo_has_it_wait_again(
     assert not list((left_open.base / "home/hub/folder/held").iterdir())
 
 
+@pytest.mark.parametrize("discarded", [True, False])
+def test_what_a_purge_left_open_and_a_person_drops_is_nowhere(
+    left_open: Machine, two: Pair, discarded: bool
+) -> None:
+    (held,) = left_open.memory().archive.held_texts()
+    if discarded:  # which `undo` takes back: until it is dropped it is still there
+        review = left_open.memory().review
+        review.decide(review.inbox(["held"]).items, yes=False)
+        assert holding(left_open.base / "home", "in the cellar")
+    left_open.memory().archive.drop_held(held.id)
+    assert holding(left_open.base / "home", "in the cellar") == []
+    meet(*two)
+    nowhere(two, "in the cellar")
+    assert two[0].files() == two[1].files()
+
+
+def test_what_was_saved_of_a_text_that_is_dropped_stays_everywhere(left_open: Machine, two: Pair) -> None:
+    (held,) = left_open.memory().archive.held_texts()
+    review = left_open.memory().review
+    review.decide(review.inbox(["held"]).items, yes=True)
+    left_open.memory().archive.drop_held(held.id)
+    meet(*two)
+    for machine in two:
+        assert machine.memory().show("safe", scope="global").text == "It is in the cellar."
+
+
 def test_what_was_saved_of_it_and_added_to_since_is_not_undone(left_open: Machine) -> None:
     review = left_open.memory().review
     sitting, _ = review.decide(review.inbox(["held"]).items, yes=True)

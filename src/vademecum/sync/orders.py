@@ -8,6 +8,7 @@ order that was cut short can be finished: what it is about is still there, or ev
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,8 +16,8 @@ from urllib.parse import quote, unquote
 
 from vademecum.errors import Malformed, NotFound, Refused
 from vademecum.store import teams
+from vademecum.sync import blocks, purges
 from vademecum.sync import facts as fact_rules
-from vademecum.sync import purges
 from vademecum.sync.facts import Dot
 from vademecum.sync.folder import TOP, FolderTransport, find_folder, place_of
 from vademecum.sync.log import DiskLog, HomeFiles
@@ -237,15 +238,33 @@ def list_held(home: Home) -> list[HeldText]:
 
 
 def drop_held(home: Home, id: str) -> None:
-    """Delete one that waits, or that a person has decided about."""
+    """Delete one that waits, or that a person has decided about, and the change that brought it.
+
+    That change may have been sent: it was an entry of its own in a record that was purged, so no purge names
+    it. It is ordered as one, unless the text stands anew; in a team only owners may.
+    """
     for top in _tops(home):
         there = [each for each in home.names(*top, HELD) if f"{each}.".startswith(f"{id}.json.")]
         if there:
+            placed = place_orders(home, functools.partial(_find_held, id))
             with home.folder(*top, HELD) as folder:
                 for name in there:
                     folder.delete(name)
+            carry_out(home, placed)
             return
     raise NotFound(f"no text {id!r} is waiting", hint="`vade sync held` lists them")
+
+
+def _find_held(id: str, state: FactSet) -> dict[Dot, Cut | None]:
+    """The fact of which a held text was made, if its content is there and nowhere else."""
+    replica, _, n = id.rpartition("-")
+    texts = {
+        dot: blocks.text_of(fact.value["raw"])
+        for dot, fact in state.facts.items()
+        if fact.kind == "put" and fact.value is not None
+    }
+    dot = Dot(replica, int(n) if n.isdecimal() else 0)
+    return {dot: None} if [*texts.values()].count(texts.get(dot, "")) == 1 and dot in texts else {}
 
 
 def purge_held(home: Home, wanted: str) -> None:
