@@ -114,7 +114,7 @@ def test_more_than_one_page_is_pulled_and_pushed(machines: tuple[Machine, Machin
     for n in range(2_300):
         one.add(f"a{n}", value={"raw": ""})
     assert one.sync() == 1 + 3
-    assert two.sync() == 1 + 4  # the last page is empty
+    assert two.sync() == 1 + 3  # none to hear that there is nothing more
     assert len(two.log) == 2_300
 
 

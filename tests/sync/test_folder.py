@@ -26,6 +26,7 @@ from vademecum.sync import folder as shared
 from vademecum.sync import log as logs
 from vademecum.sync.place import MassDeletion
 from vademecum.sync.project import safe_path
+from vademecum.sync.window import digest_text
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -227,6 +228,37 @@ def test_half_a_file_and_a_copy_that_a_carrier_made_do_no_harm(two: tuple[Machin
     segment.write_bytes(whole)
     meet(other, one)
     assert one.files() == other.files()
+
+
+def test_what_is_known_of_a_file_is_not_read_again_and_what_lacks_a_line_waits(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    meet(one, other)
+    one.memory().store("Second.", key="second", scope="global")
+    one.sync()
+    segment = next(each for each in one.carrier.rglob("*.jsonl") if b"Second." in each.read_bytes())
+    _, *lines = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(b"".join(lines))
+    [done] = other.sync()
+    assert (done.done.received, done.done.refused) == (0, [])
+    segment.write_bytes(b"".join([b"damaged\n", *lines]))
+    [done] = other.sync()
+    assert done.done.received > 0
+    assert one.files() == other.files()
+
+
+def test_a_text_that_was_shown_is_known_to_fit_and_any_other_is_looked_at(
+    two: tuple[Machine, Machine],
+) -> None:
+    home = two[0].memory().home
+    kept = logs.HomeFiles(home, home.shelf(Place(Scope.GLOBAL)), "human:ada", two[0].now)
+    text = f"---\nkey: odd\n---\n\nIt has ghp_{'a1B2c3D4e5' * 3}f6G7h8\n"
+    (two[0].top / "records/odd.md").write_text(text)
+    assert kept.read(["records/odd.md"], {"records/odd.md": digest_text(text)}) == {"records/odd.md": text}
+    assert kept.held() == set()
+    assert kept.read(["records/odd.md"], {"records/odd.md": digest_text("another")}) == {}
+    assert kept.held() == {"records/odd.md"}
 
 
 def test_a_folder_that_is_not_there_is_told_and_memory_works_on(two: tuple[Machine, Machine]) -> None:

@@ -294,7 +294,7 @@ def a_copied_home_keeps_its_name(patch: Patch) -> None:
 
 
 def a_changed_file_is_taken_for_what_was_shown(patch: Patch) -> None:
-    patch.setattr(window, "_digest", lambda text: "")
+    patch.setattr(window, "digest_text", lambda text: "")
 
 
 def documents_of_one_name_are_looked_at_alone(patch: Patch) -> None:

@@ -13,7 +13,7 @@ from vademecum.errors import Malformed
 from vademecum.store import document, frontmatter
 from vademecum.sync import blocks, facts
 from vademecum.sync.diff import Ledger, between, diff
-from vademecum.sync.project import FactSet, Shows, hidden, project
+from vademecum.sync.project import FactSet, Shows, hidden, project, show
 from vademecum.types import Entry, Origin
 
 SAMPLES = Path(__file__).parents[1] / "format/samples"
@@ -53,6 +53,23 @@ class Machine:
         for fact in facts.join(self.known.facts, other.known.facts).values():
             self.known.add(fact)
             other.known.add(fact)
+
+
+@given(st.lists(st.sampled_from(["one", "two", "three"]), min_size=1, max_size=6), st.integers(0, 6))
+@settings(max_examples=60, deadline=None)
+def test_sets_that_were_one_know_nothing_of_each_others_facts(texts: list[str], parted: int) -> None:
+    machine, apart, before = Machine(ANNA), FactSet(), []
+    for number, text in enumerate(texts):
+        if number == parted:
+            apart, before = machine.known.fork(), list(machine.known.facts.values())
+        machine.write(f"{START}## 2026-01-01T00:00:00Z\n{text}\n")
+        every = list(machine.known.facts.values())
+        assert show(machine.known, [DOC]) == show(FactSet(every), [DOC])  # what was shown before is not kept
+    assert apart.docs == FactSet(before).docs
+    for fact in machine.known.facts.values():
+        apart.add(fact)
+    assert apart.docs == machine.known.docs == FactSet(machine.known.facts.values()).docs
+    assert project(apart) == project(machine.known)
 
 
 def entry(words: str, mark: str, time: str = "2026-01-01T00:00:00Z") -> Entry:

@@ -164,7 +164,9 @@ class MemoryFiles:
     def stamps(self) -> dict[str, tuple[int, ...]]:
         return {path: (len(text), zlib.crc32(text.encode())) for path, text in self.texts.items()}
 
-    def read(self, paths: Collection[str] | None = None) -> dict[str, str]:
+    def read(
+        self, paths: Collection[str] | None = None, shown: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
         return {path: text for path, text in self.texts.items() if paths is None or path in paths}
 
     def held(self) -> Collection[str]:

@@ -253,6 +253,7 @@ class Folder:
         raise OSError(code, os.strerror(code), old, None, new)
 
 
+_AT_A_GLANCE = 0.001  # seconds in which no disk was waited for
 _AT_ONCE = 16  # waits for the disk side by side: a journal takes them in together
 
 
@@ -265,12 +266,15 @@ def sync_all(descriptors: Sequence[int]) -> None:
 
 
 def do_all(do: Callable[[_Thing], object], things: Sequence[_Thing]) -> None:
-    """Do to many things side by side what waits for the disk; returns when it is done, or has failed."""
-    if len(things) < 2:
-        for thing in things:
-            do(thing)
-        return
-    failed: list[OSError] = []
+    """Do to many things side by side what waits for the disk; returns when it is done, or has failed.
+
+    Where nothing waits, threads would take longer than the work: then it is done one after the other.
+    """
+    done, begun = 0, time.perf_counter()
+    while done < len(things) and (not done or time.perf_counter() - begun < _AT_A_GLANCE):
+        do(things[done])
+        done += 1
+    left, failed = things[done:], list[OSError]()
 
     def work(part: Sequence[_Thing]) -> None:
         try:
@@ -279,8 +283,8 @@ def do_all(do: Callable[[_Thing], object], things: Sequence[_Thing]) -> None:
         except OSError as error:
             failed.append(error)
 
-    count = min(_AT_ONCE, len(things))
-    threads = [threading.Thread(target=work, args=(things[each::count],)) for each in range(count)]
+    count = min(_AT_ONCE, len(left))
+    threads = [threading.Thread(target=work, args=(left[each::count],)) for each in range(count)]
     for each in threads:
         each.start()
     for each in threads:

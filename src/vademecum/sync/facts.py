@@ -111,11 +111,16 @@ class SyncFact:
     seal: str = ""
     purged: str = ""
     _hash: str = field(default="", init=False, repr=False, compare=False)  # once it was asked for
+    _dot: Dot | None = field(default=None, init=False, repr=False, compare=False)  # likewise
 
     @property
     def dot(self) -> Dot:
         """Its name among all facts of the stream."""
-        return Dot(self.replica, self.n)
+        known = self._dot
+        if known is None:
+            known = Dot(self.replica, self.n)
+            object.__setattr__(self, "_dot", known)
+        return known
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -136,7 +141,7 @@ class SyncFact:
         return self._hash
 
 
-_NAMES = frozenset(SyncFact.__slots__) - {"_hash"}
+_NAMES = frozenset(SyncFact.__slots__) - {"_hash", "_dot"}
 _WANTED = _NAMES - set(_OUTSIDE)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 

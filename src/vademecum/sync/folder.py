@@ -61,13 +61,17 @@ class FolderTransport:
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
         """Facts that are not known, each replica's in their order, as far as they are whole."""
-        for replica, facts in self._read(stream, known).items():
-            yield from (fact for fact in facts if fact.n > known.get(replica, 0))
+        for facts in self._read(stream, known).values():
+            yield from facts
 
     def last(self, stream: str, replica: str) -> int:
         """How many facts of a replica lie there."""
-        facts = self._read(stream, {replica: 1 << 60}, only=replica).get(replica)
+        facts = self._read(stream, {}, only=replica, newest=True).get(replica)
         return facts[-1].n if facts else 0
+
+    def is_ahead(self, stream: str, replica: str, known: int) -> bool:
+        """Whether more facts of a replica lie there than are known."""
+        return bool(self._read(stream, {replica: known}, only=replica).get(replica))
 
     def push(self, stream: str, facts: OwnFacts) -> None:
         """Leave this home's facts; a file that has them already is not touched."""
@@ -115,8 +119,10 @@ class FolderTransport:
         both = (*listed, *known[len(listed) :])
         return b"".join(fact_rules.render(fact) + b"\n" for fact in both)
 
-    def _read(self, stream: str, known: Mapping[str, int], only: str = "") -> dict[str, list[SyncFact]]:
-        """The facts of all replicas that follow on each other, from the file on where they are not known."""
+    def _read(
+        self, stream: str, known: Mapping[str, int], only: str = "", *, newest: bool = False
+    ) -> dict[str, list[SyncFact]]:
+        """The facts of all replicas that are not known, or of the newest files, and follow on each other."""
         names: dict[str, dict[int, str]] = {}
         try:
             with files.Disk(self.path).open(TOP, quote(stream, safe="")) as folder:
@@ -127,10 +133,11 @@ class FolderTransport:
                             self.strange.append(name)
                     elif only in ("", match[1]):
                         names.setdefault(match[1], {})[int(match[2])] = name
-                return {
-                    replica: list(_following(_contents(folder, listed, known.get(replica, 0))))
-                    for replica, listed in names.items()
-                }
+                found = {}
+                for replica, listed in names.items():
+                    count = max(listed) - 1 if newest else known.get(replica, 0)
+                    found[replica] = list(_following(_contents(folder, listed, count), known=count))
+                return found
         except FileNotFoundError:
             return {}
 
@@ -150,16 +157,23 @@ def _put(folder: files.DiskFolder, name: str, content: bytes) -> None:
     folder.update(name, lambda _: content)
 
 
-def _following(parts: Mapping[int, bytes], *, named: bool = True) -> Iterator[SyncFact]:
-    """The facts of files as far as they follow on each other; those that are `named` say which is first."""
+def _following(parts: Mapping[int, bytes], *, named: bool = True, known: int = 0) -> Iterator[SyncFact]:
+    """The facts of files as far as they follow on each other, without as many as are known.
+
+    Files that are `named` say which fact is their first. A known one is not read again: whoever takes those
+    that follow compares them with what it has of it.
+    """
     last: SyncFact | None = None
     for first in sorted(parts):
-        for line in parts[first].split(b"\n")[:-1]:
+        lines = parts[first].split(b"\n")[:-1]
+        if named and last is None and not first <= known + 1 <= first + len(lines):
+            return
+        for line in lines[max(0, known + 1 - first) :]:
             try:
                 fact = fact_rules.parse(line)
             except Malformed:
                 return
-            if not (fact_rules.follows(fact, last) if last else fact.n == first or not named):
+            if not (fact_rules.follows(fact, last) if last else fact.n == known + 1 or not named):
                 return
             last = fact
             yield fact
@@ -310,7 +324,7 @@ def _sync_place(
         home.disk(FOLDER, SHARED, joined.workspace, quote(name, safe=""), create=True) as folder,
     ):
         log = DiskLog(folder)
-        if shared.last(name, log.replica) > log.last():
+        if shared.is_ahead(name, log.replica, log.last()):
             log.renew()  # a later state of this home was here before it was brought back, or a copy of it is
         stream = SyncStream(
             name,

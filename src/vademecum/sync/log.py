@@ -24,12 +24,12 @@ from vademecum.store.pinned import CONTEXT
 from vademecum.sync import blocks
 from vademecum.sync import facts as fact_rules
 from vademecum.sync.project import safe_path
-from vademecum.sync.window import Logged, LogLines, Remembered, Tail, render_line
+from vademecum.sync.window import NO_DIGESTS, Logged, LogLines, Remembered, Tail, digest_text, render_line
 from vademecum.text import clock, names, secrets
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.store import Directory, Home, Shelf
@@ -80,7 +80,7 @@ class DiskLog:
     def of_kind(self, kind: str) -> list[Logged]:
         """The facts of one kind, without reading all others."""
         wanted = f'"kind":"{kind}"'.encode()
-        return [self._lines[at] for at in range(len(self._lines)) if wanted in self._lines.fact(at)]
+        return [self._lines[at] for at in self._lines.holding(wanted) if wanted in self._lines.fact(at)]
 
     def tail(self) -> Tail:
         """What it says as a whole."""
@@ -286,7 +286,9 @@ class HomeFiles:
                     found[f"{kind}/{name}" if kind else name] = mark if known else ()
         return found
 
-    def read(self, paths: Collection[str] | None = None) -> dict[str, str]:
+    def read(
+        self, paths: Collection[str] | None = None, shown: Mapping[str, str] = NO_DIGESTS
+    ) -> dict[str, str]:
         """The text of each file that is synced, or of some; the others are told and held."""
         if paths is None:
             paths = self.stamps()
@@ -295,7 +297,7 @@ class HomeFiles:
             with folder:
                 for path in sorted(paths):
                     above, _, name = path.rpartition("/")
-                    text = self._text(folder, name, path) if above == kind else None
+                    text = self._text(folder, name, path, shown.get(path)) if above == kind else None
                     if text is not None:
                         found[path] = text
         return found
@@ -441,12 +443,14 @@ class HomeFiles:
         pinned = [name for name in self.shelf.place.scope.rule.documents if not shared or name == CONTEXT]
         yield "", lambda folder: [name for name in pinned if folder.stat(name) is not None]
 
-    def _text(self, folder: Directory, name: str, path: str) -> str | None:
+    def _text(self, folder: Directory, name: str, path: str, shown: str | None) -> str | None:
         try:
             content = folder.read(name)
             if content is None:
                 return None
             text = document.decode(content)
+            if shown is not None and digest_text(text) == shown:
+                return text
             blocks.cut(text, path)
         except (Malformed, OutsideMemory, OSError) as error:
             self.hold(path, str(error), _MEND)

@@ -16,7 +16,7 @@ from vademecum.sync import facts as fact_rules
 from vademecum.sync import purges
 from vademecum.sync.diff import Ledger, diff, find_unknown, identify
 from vademecum.sync.project import TYPED, FactSet, Shows, Signing, find_notices, hidden, path_of, project
-from vademecum.sync.window import Remembered, StreamWindow, Tail
+from vademecum.sync.window import NO_DIGESTS, Remembered, StreamWindow, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -114,8 +114,13 @@ class Files(Protocol):
     def stamps(self) -> dict[str, tuple[int, ...]]:
         """What changes with each file; nothing for one that may change once more and keep it."""
 
-    def read(self, paths: Collection[str] | None = None) -> dict[str, str]:
-        """The text of each, by its path in the place; what cannot be synced is left out."""
+    def read(
+        self, paths: Collection[str] | None = None, shown: Mapping[str, str] = NO_DIGESTS
+    ) -> dict[str, str]:
+        """The text of each, by its path in the place; what cannot be synced is left out.
+
+        A text with the digest of what was `shown` under its path was found fit for it then.
+        """
 
     def held(self) -> Collection[str]:
         """Paths that are there and are not synced now: they are neither changed nor missing."""
@@ -496,6 +501,8 @@ class SyncStream:
 
     def _archive(self, every: FactSet, seen: FactSet, done: Synced) -> None:
         """Keep the texts that somebody edited while somebody else removed them."""
+        if every is seen:
+            return
         for doc in sorted(every.docs):
             if not doc:
                 continue

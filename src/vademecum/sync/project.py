@@ -40,8 +40,18 @@ class FactSet:
         self.facts: dict[Dot, SyncFact] = {}
         self.docs: dict[str, dict[str, dict[str, list[SyncFact]]]] = {}
         self.purged: set[Dot] = set()
+        self.shown: dict[str, Shows] = {}  # what documents show, while nothing is added to them
+        self._shared: set[str] | None = None  # of documents that are another set's as well, those made own
         for fact in facts:
             self.add(fact)
+
+    def fork(self) -> FactSet:
+        """Another set of the same facts; what is added to one of the two is not in the other."""
+        other = FactSet()
+        other.facts, other.docs, other.purged = dict(self.facts), dict(self.docs), set(self.purged)
+        other.shown = dict(self.shown)
+        self._shared, other._shared = set(), set()
+        return other
 
     def add(self, fact: SyncFact) -> None:
         """Take in a fact; one that is known already changes nothing."""
@@ -50,13 +60,27 @@ class FactSet:
             return
         self.facts[dot] = fact
         doc, group, target = fact.register
-        self.docs.setdefault(doc, {}).setdefault(group, {}).setdefault(target, []).append(fact)
+        self._own(doc).setdefault(group, {}).setdefault(target, []).append(fact)
+        self.shown.pop(doc, None)
         if fact.purged:
             self.purged.add(dot)
         elif fact.kind == PURGE:
             self.purged |= {
                 Dot(name.rpartition(":")[0], int(name.rpartition(":")[2])) for name in fact.value["dots"]
             }
+        if fact.purged or fact.kind == PURGE:
+            self.shown.clear()
+
+    def _own(self, doc: str) -> dict[str, dict[str, list[SyncFact]]]:
+        """The facts of a document, to be added to."""
+        found = self.docs.setdefault(doc, {})
+        if self._shared is not None and doc not in self._shared:
+            self._shared.add(doc)
+            found = self.docs[doc] = {
+                group: {target: list(facts) for target, facts in targets.items()}
+                for group, targets in found.items()
+            }
+        return found
 
     def of(self, doc: str, group: str) -> dict[str, list[SyncFact]]:
         """The facts of a document of one group, by their targets."""
@@ -244,6 +268,14 @@ def shown_heads(state: FactSet, facts: list[SyncFact]) -> list[SyncFact]:
 def show(state: FactSet, docs: Collection[str], signing: Signing = TYPED) -> Shows:
     """The file of documents that have one name: the front of the first, the entries of all."""
     listed = sorted(docs)
+    if len(listed) > 1 or signing is not TYPED:  # what another one shows depends on more than facts
+        return _show(state, listed, signing)
+    if listed[0] not in state.shown:
+        state.shown[listed[0]] = _show(state, listed, signing)
+    return state.shown[listed[0]]
+
+
+def _show(state: FactSet, listed: Sequence[str], signing: Signing) -> Shows:
     first = listed[0]
     path = path_of(state, first)
     canvas = newest(state, first, "layout") or {}
@@ -385,7 +417,7 @@ def _values(state: FactSet, doc: str, typed: dict[str, Any]) -> dict[str, Any]:
         if standing:
             told.append((standing[0].order, key, _register(key, standing)))
     for key, kind in LISTS.items():
-        sets = state.of(doc, kind)
+        sets = there.get(kind)
         if sets:
             first = min(fact.order for facts in sets.values() for fact in facts)
             told.append((first, key, _listed(sets, typed.get(key))))

@@ -360,6 +360,8 @@ class Remote:
                 else:
                     self._check_same(stream, fact)
             self._keep_stamps(stream, lines)
+            if stream in self._listed and self._is_current(stream, cursor):
+                break  # as far as the hub had anything when this sync began: no request to hear of nothing
         self._check_end(stream, cursor)
         self._cursors[stream] = cursor
 

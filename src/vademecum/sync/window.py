@@ -12,7 +12,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from vademecum.sync import blocks
 from vademecum.sync import facts as fact_rules
@@ -70,6 +71,10 @@ class LogLines(Sequence[Logged]):
         self._read.clear()
         self.proven = 0
 
+    def holding(self, wanted: bytes) -> list[int]:
+        """The lines with some bytes anywhere in them."""
+        return [at for at, line in enumerate(self._lines) if wanted in line]
+
     def fact(self, at: int) -> bytes:
         """A fact as it was rendered."""
         line = self._lines[at]
@@ -98,6 +103,9 @@ class ShownFile(NamedTuple):
     stamp: tuple[int, ...]
 
 
+# Reads files by their paths; of those with a digest it may be known that they show nothing but that.
+TextReader: TypeAlias = "Callable[[Collection[str], Mapping[str, str]], dict[str, str]]"
+NO_DIGESTS: Mapping[str, str] = MappingProxyType({})
 Runs = list[list[int]]  # places in a log, as [first, behind the last]
 
 
@@ -237,12 +245,12 @@ class StreamWindow:
 
     def __init__(self, tail: Tail, stamps: Mapping[str, tuple[int, ...]], applied: int) -> None:
         self.tail, self.kept, self.stamps = tail, tail.kept, stamps
-        self.seen, self.every = FactSet(), FactSet()
+        self.seen = self.every = FactSet()  # two sets from the first fact on that no file shows yet
         self.files: dict[str, str] = {}
         self.docs: set[str] = set()
         self.paths: set[str] = set()
         self.same: set[str] = set()  # files that were written anew with the very text that was shown
-        self._read: Callable[[Collection[str]], dict[str, str]] = lambda paths: {}
+        self._read: TextReader = lambda paths, shown: {}
         self._names = {folded_path(path): path for path in self.kept.files}
         self._homes = {doc: path for path, each in self.kept.files.items() for doc in each.docs}
         self._ids: dict[str, list[str]] = {}
@@ -251,9 +259,7 @@ class StreamWindow:
         self._load({"", *tail.docs})
         for at in range(self.kept.lines, tail.lines):
             fact, own = tail.logged[at]
-            self.every.add(fact)
-            if own or at < applied:
-                self.seen.add(fact)
+            self._add(fact, seen=own or at < applied)
         self._reach({"", *tail.docs}, ())
 
     @property
@@ -261,7 +267,7 @@ class StreamWindow:
         """The files that are not looked at."""
         return [each for path, each in self.kept.files.items() if path not in self.paths]
 
-    def open(self, read: Callable[[Collection[str]], dict[str, str]], unsure: Collection[str] = ()) -> None:
+    def open(self, read: TextReader, unsure: Collection[str] = ()) -> None:
         """Read the files that changed or are `unsure`, and those that have to do with them."""
         files, self._read = self.kept.files, read
         self._reach((), {*unsure, *(path for path in files if path not in self.stamps)})
@@ -270,14 +276,14 @@ class StreamWindow:
             for path, stamp in self.stamps.items()
             if not stamp or path not in files or files[path].stamp != stamp
         }
-        found = read(changed)
+        found = read(changed, NO_DIGESTS)
         self.same = {
-            path for path, text in found.items() if path in files and files[path].digest == _digest(text)
+            path for path, text in found.items() if path in files and files[path].digest == digest_text(text)
         }
         self._reach((), changed - self.same)
         done: set[str] = set()
         while waiting := {path for path in self.paths if path in self.stamps} - done:
-            found |= read(waiting - changed)
+            found |= read(waiting - changed, NO_DIGESTS)
             new = {path: found[path] for path in waiting if path in found}
             self.files |= new
             done |= waiting
@@ -296,9 +302,7 @@ class StreamWindow:
         docs = {fact.doc for fact, _ in new}
         self._load(docs)
         for fact, own in new:
-            self.every.add(fact)
-            if own:
-                self.seen.add(fact)
+            self._add(fact, seen=own)
         self._show(self._reach(docs, ()), signing)
 
     def widen(self, signing: Signing) -> None:
@@ -314,14 +318,15 @@ class StreamWindow:
     def _show(self, came: Collection[str], signing: Signing) -> None:
         """Files that were not looked at are as they were shown, whatever somebody saves now."""
         there = {path for path in came if path in self.stamps and path in self.kept.files}
-        found = self._read(there) if there else {}
-        same = {path for path, text in found.items() if self.kept.files[path].digest == _digest(text)}
+        shown = {path: self.kept.files[path].digest for path in there}
+        found = self._read(there, shown) if there else {}
+        same = {path for path, text in found.items() if shown[path] == digest_text(text)}
         self.files |= {path: found[path] for path in same}
         left = there - same
         if left:
             docs = [doc for path in left for doc in self.kept.files[path].docs]
-            shown = project(self.seen, signing, docs)
-            self.files |= {path: shown[path].text for path in left if path in shown}
+            before = project(self.seen, signing, docs)
+            self.files |= {path: before[path].text for path in left if path in before}
 
     def _reach(self, docs: Collection[str], paths: Collection[str]) -> set[str]:
         """Widen the window to documents and paths, and to all that these have to do with."""
@@ -342,12 +347,19 @@ class StreamWindow:
         """Add the remembered facts of documents, and return the names that their files have or had."""
         for doc in docs:
             for fact, _ in self.tail.of(doc):
-                self.every.add(fact)
-                self.seen.add(fact)
+                self._add(fact, seen=True)
         if not self.kept.lines:
             return set()
         known = {self._homes.get(doc, "") for doc in docs}
-        return known | {path_of(state, doc) for doc in docs if doc for state in (self.seen, self.every)}
+        states = (self.every,) if self.every is self.seen else (self.seen, self.every)
+        return known | {path_of(state, doc) for doc in docs if doc for state in states}
+
+    def _add(self, fact: SyncFact, *, seen: bool) -> None:
+        if not seen and self.every is self.seen:
+            self.every = self.seen.fork()
+        self.every.add(fact)
+        if seen and self.every is not self.seen:
+            self.seen.add(fact)
 
     def _alike(self, path: str) -> list[str]:
         """The files that had the same id."""
@@ -366,7 +378,7 @@ class StreamWindow:
                 any(
                     block.conflict and not blocks.parts(block.raw).get("superseded") for block in shows.blocks
                 ),
-                _digest(shows.text),
+                digest_text(shows.text),
                 self.stamps.get(path, ()) if same else (),
             )
         docs = dict(self.kept.docs)
@@ -376,5 +388,6 @@ class StreamWindow:
         return replace(Remembered(tail.lines, rules, tail.largest, files, docs), ends=tail.ends, own=tail.own)
 
 
-def _digest(text: str) -> str:
+def digest_text(text: str) -> str:
+    """What stands for a text that a file shows."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
