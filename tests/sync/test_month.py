@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sync import month
+from sync.world import TEXT
 from vademecum.sync import blocks, team
 from vademecum.sync.team import TeamSigning
 from vademecum.types import Origin, parse_origin
@@ -44,6 +45,24 @@ def test_who_deletes_the_last_line_of_anothers_text_does_not_become_its_author()
     assert (said["origin"], said["contradicts"]) == ("member:anna", "2026-01-01T00:00:03Z")
     assert "superseded" not in said
     assert {fact.kind for fact in world.hub.logs[bert.log.replica]} == {"mark"}
+
+
+@pytest.mark.parametrize("kill", range(24))
+def test_a_copy_in_a_team_is_not_taken_for_its_original_that_was_renamed_elsewhere(kill: int) -> None:
+    world = month.LargeWorld(random.Random(0), len(month.MEMBERS))
+    anna, bert = world.replicas[0], world.replicas[2]
+    world.fill(anna, 1)
+    for at in (anna, bert):
+        at.sync()
+    [path] = anna.files.texts
+    anna.files.texts["records/zebra.md"] = anna.files.texts.pop(path)
+    anna.sync()
+    bert.files.texts["records/goat.md"] = bert.files.texts[path].replace("x1 ", "x2 ")
+    bert.sync(kill=kill)
+    for at in (bert, anna, bert):
+        at.sync()
+    found = {path: TEXT.findall(text) for path, text in anna.files.texts.items()}
+    assert found == {"records/zebra.md": ["x1"], "records/goat.md": ["x2"]}
 
 
 @pytest.mark.soak

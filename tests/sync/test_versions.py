@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sync.world import MemoryFolder, Replica
@@ -9,6 +11,7 @@ from vademecum.store import document
 from vademecum.sync import blocks
 from vademecum.types import Entry, Origin
 
+TEXT = re.compile(r"^(?:Port \d+|Stays)\.", re.MULTILINE)
 PATH = "records/topic.md"
 START = "---\nid: 0198c9b2-6f4e-7c1a-9a52-3d1c5b7e9f10\ntype: project\n---\n# topic\n\n"
 KILLS = range(14)
@@ -304,6 +307,16 @@ def test_a_copy_is_not_taken_for_its_original_that_was_renamed_elsewhere(kill: i
     assert sorted(found) == ["Port 80.", "Port 81.", "Port 90."]
 
 
+@pytest.mark.parametrize("kill", KILLS)
+def test_an_entry_that_lost_its_id_to_a_copy_stays_the_entry_after_a_sync_that_was_killed(kill: int) -> None:
+    world = Machines()
+    world.copy_above(world.b, "Port 80.", "Port 90.")
+    world.b.files.texts[PATH] = world.b.files.texts[PATH].rpartition("\n<!-- ")[0] + "\n"
+    world.b.sync(kill=kill)
+    world.meet()
+    assert sorted(texts(world.a)) == ["Port 80.", "Port 90.", "Stays."]
+
+
 @pytest.mark.parametrize("away", [False, True], ids=["at once", "the copy was written down before"])
 def test_an_entry_that_loses_its_id_to_an_edited_copy_stays_the_entry(*, away: bool) -> None:
     world = Machines()
@@ -400,3 +413,17 @@ def test_a_mark_that_is_set_with_an_edit_outlives_one_that_somebody_lifted_meanw
     world.meet()
     assert texts(world.a) == ["Stays.", "Port 81."]
     assert world.a.files.texts[PATH].count("superseded") == 1
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_file_that_was_renamed_between_two_syncs_that_were_killed_is_no_copy(kill: int) -> None:
+    for again in KILLS:
+        world = Machines()
+        world.edit(world.a, "Port 80.", "Port 81.")
+        world.a.sync()
+        world.b.sync(kill=kill)
+        world.b.files.texts["records/zebra.md"] = world.b.files.texts.pop(PATH)
+        world.b.sync(kill=again)
+        world.meet()
+        found = [text for body in world.a.files.texts.values() for text in TEXT.findall(body)]
+        assert (kill, again, sorted(found)) == (kill, again, ["Port 81.", "Stays."])

@@ -193,12 +193,14 @@ def identify(
     files: Mapping[str, str],
     elsewhere: Collection[str] = (),
     unknown: Collection[str] = (),
+    copies: Collection[str] = (),
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The document of each file, and the path in the base of each that was renamed.
 
     A file that was copied with its id gets a new one; the path in the base keeps it, else the file that is
     called as its key says, else the first. Documents that are `elsewhere` are shown by other files; files
-    that are `unknown` have a name that is in the base and are documents of their own.
+    that are `unknown` have a name that is in the base and are documents of their own; `copies` are the
+    documents of their names although they say another's id.
     """
     # A file that was not written since it became one with others says its own id.
     shown: dict[Any, str] = {
@@ -220,8 +222,9 @@ def identify(
         home = shown.get(front.get("id"))
         if path in base and path in kept and path not in unknown:
             given[path] = base[path].doc
+            same = path in copies or base[path].values.get("id") == front.get("id")
             over = home is not None and home != path and home not in kept and front.get("id") not in new
-            if home is not None and over and base[home].doc not in taken:
+            if home is not None and over and not same and base[home].doc not in taken:
                 given[path], moved[path] = base[home].doc, home
         elif home is not None and home not in kept and base[home].doc not in taken:
             given[path], moved[path] = base[home].doc, home
@@ -242,6 +245,25 @@ def find_unknown(ledger: Ledger, base: Mapping[str, Shows], files: Mapping[str, 
         if names.is_id(mark) and mark not in ledger.seen.docs:
             told = [doc for doc in docs if not _untold(ledger, doc, {"id": mark})]
             found |= {} if told else {path: mark}
+    return found
+
+
+def find_copies(ledger: Ledger, base: Mapping[str, Shows], files: Mapping[str, str]) -> set[str]:
+    """Files that say an id which their document was told: that of its original, until they are written."""
+    said = {path: read_front(files[path]).get("id") for path in set(base) & set(files)}
+    return {path for path, mark in said.items() if mark and not _untold(ledger, base[path].doc, {"id": mark})}
+
+
+def find_leftovers(
+    base: Mapping[str, Shows], files: Mapping[str, str], begun: Collection[str]
+) -> dict[str, str]:
+    """The documents of files that an interrupted sync was about to take away, having written another one."""
+    shown = {doc: path for path, shows in base.items() for doc in shows.docs}
+    found: dict[str, str] = {}
+    for path in set(files) & set(begun) - set(base):
+        mark = blocks.document_id(path, read_front(files[path]).get("id"))
+        if shown.get(mark) in files and shown.get(mark) in begun:
+            found[path] = mark
     return found
 
 
@@ -405,21 +427,10 @@ def _diff_block(
         if uncertain and not found.block.id and not found.copied and _was_said(ledger, found.block, docs):
             return _Standing(found.raw, doc, "", (), exact=False)
         return _new(ledger, found, doc, uncertain=uncertain, before=before)
-    first = shown.stands[0]
-    if _is_version(found.block.id, shown.id):  # which of an entry's texts is the first has changed
-        said = blocks.parts(shown.raw)
-        found = found.signed(id=said.get("id", ""), contradicts=said.get("contradicts", ""))
-    if uncertain and "~" in shown.id and "contradicts" not in blocks.parts(shown.raw):  # settled elsewhere
-        found = found.signed(contradicts="")
+    first, found = shown.stands[0], _as_shown(ledger, found, shown, uncertain=uncertain)
     settled = shown.conflict and "~" in shown.id and not blocks.parts(found.raw).get("contradicts")
     if settled and blocks.parts(shown.raw).get("contradicts"):
         return _settle(ledger, found, shown)
-    if found.copied:
-        found = found.signed(id=shown.id)
-    if not ledger.signing.exact and found.raw == blocks.unsigned(shown.raw):
-        # Who deletes the last line of another's text has changed nothing that it says, but for its marks.
-        said = blocks.parts(shown.raw)
-        found = found.signed(**{name: told for name, told in said.items() if name not in blocks.MARKS})
     if ledger.signing.content(found.raw) == ledger.signing.content(shown.raw):
         _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
         return _Standing(found.raw, first.doc, first.target, first.dots, exact=not shown.conflict)
@@ -438,6 +449,23 @@ def _diff_block(
         over=_replaced(ledger, first, before.get(shown.id)) if uncertain else ledger.seen.closure(first.dots),
     )
     return _Standing(raw, first.doc, first.target, (fact.dot,), exact=not shown.conflict)
+
+
+def _as_shown(ledger: Ledger, found: _Match, shown: ShownBlock, *, uncertain: bool) -> _Match:
+    """A block without what differs in its last line although nobody changed it."""
+    said = blocks.parts(shown.raw)
+    if _is_version(found.block.id, shown.id):  # which of an entry's texts is the first has changed
+        found = found.signed(id=said.get("id", ""), contradicts=said.get("contradicts", ""))
+    second = "~" in shown.id
+    if uncertain and second and "contradicts" not in said:  # settled elsewhere
+        found = found.signed(contradicts="")
+    if found.copied:
+        found = found.signed(id=shown.id)
+    own = ledger.signing.exact or (second and shown.conflict)  # where without a last line something was done
+    if not own and found.raw == blocks.unsigned(shown.raw):
+        # Who deletes the last line of another's text has changed nothing that it says, but for its marks.
+        found = found.signed(**{name: told for name, told in said.items() if name not in blocks.MARKS})
+    return found
 
 
 def _replaced(ledger: Ledger, latest: Stand, before: ShownBlock | None) -> tuple[Dot, ...]:
@@ -704,7 +732,7 @@ def _by_id(
         # Without its id the text itself is still what it was: what bears the id instead is an edited copy.
         bare: list[int] = []
         if number is not None and not (same or like or old):
-            bare = _bare_places(found, left, number, used)
+            bare = _bare_places(found, left, number, used, sure=is_old is None)
         keeper = (same or like or old or bare or own or places)[0]
         doubled.update(place for place in places if place != keeper)
         if number is not None:
@@ -714,11 +742,19 @@ def _by_id(
 
 
 def _bare_places(
-    found: Sequence[TextBlock], left: Mapping[int, ShownBlock], number: int, used: Collection[int]
+    found: Sequence[TextBlock],
+    left: Mapping[int, ShownBlock],
+    number: int,
+    used: Collection[int],
+    *,
+    sure: bool,
 ) -> list[int]:
-    """Where a dated block stands that was shown, without its last line, and is no other one."""
+    """Where a dated block stands that was shown, without its last line, and is no other one.
+
+    Where it is not sure what a file showed, the loss may be written down already.
+    """
     said = (_instant(left[number]), _words(left[number]))
-    if not all(said) or not _has_id(left[number], lost=False):
+    if not all(said) or (sure and not _has_id(left[number], lost=False)):
         return []
     alike = [place for place, block in enumerate(found) if block.words == said[1] and not block.id]
     alike = [place for place in alike if found[place].instant == said[0] and place not in used]

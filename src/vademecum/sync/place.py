@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vademecum.errors import Malformed, Refused
 from vademecum.sync import facts as fact_rules
 from vademecum.sync import purges
-from vademecum.sync.diff import Ledger, diff, find_unknown, identify
+from vademecum.sync.diff import Ledger, diff, find_copies, find_leftovers, find_unknown, identify
 from vademecum.sync.project import TYPED, FactSet, Shows, Signing, find_notices, hidden, path_of, project
 from vademecum.sync.window import NO_DIGESTS, Remembered, StreamWindow, Tail
 
@@ -369,7 +369,10 @@ class SyncStream:
     ) -> None:
         unsure = older is not None
         unknown = find_unknown(ledger, base, files) if unsure else {}
-        given, moved = identify(base, files, elsewhere, unknown)
+        copies = find_copies(ledger, base, files) if unsure else ()
+        given, moved = identify(base, files, elsewhere, unknown, copies)
+        if unsure and self.log.applied():  # in a new home every file is uncertain, and may be a copy
+            given |= find_leftovers(base, files, self.log.applying())
         for path in sorted({*base, *files}):
             renamed = path in moved.values() and path not in moved
             if renamed and path not in files:
