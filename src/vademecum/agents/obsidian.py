@@ -139,7 +139,7 @@ def _key(name: str) -> str:
 # -------------------------------------------------------------------- dates in names
 
 _MONTHS = "january february march april may june july august september october november december".split()
-_TOKEN = re.compile(r"\[([^\]]*)\]|(Do|D{1,4}o?|Mo|M{1,4}|Y{4}|YY|[a-zA-Z])\2*|([^a-zA-Z])")
+_TOKEN = re.compile(r"\[([^\]]{0,100})\]|(Do|D{1,4}o?|Mo|M{1,4}|Y{4}|YY|[a-zA-Z])\2*|([^a-zA-Z])")
 _PARTS = {
     **{"YYYY": r"(?P<year>\d{4})", "YY": r"(?P<short>\d\d)"},
     **{"MM": r"(?P<month>\d\d)", "M": r"(?P<month>\d{1,2})", "MMMM": r"(?P<named>[^\W\d_]+)\.?"},

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vademecum.types import Entry, Place
 
 FIRST, SECOND, BOTH = KEEP = ("first", "second", "both")
-_MARK = re.compile(r" *\| *contradicts: [^|>]*?(?= *(?:\||-->))")
+_MARK = re.compile(r"(?<! ) *\| *contradicts: [^|>]*?(?= *(?:\||-->))")
 
 
 class TwoVersions(NamedTuple):

@@ -196,7 +196,7 @@ def sign(
 
 def tidy(text: str) -> str:
     """A text as it is kept: line feeds, no blank lines before it, no white space after it."""
-    return re.sub(r"\A(?:[ \t]*\n)+", "", re.sub(r"\r+\n", "\n", text)).rstrip()
+    return re.sub(r"\A(?:[ \t]*\n)+", "", re.sub(r"(?<!\r)\r+\n", "\n", text)).rstrip()
 
 
 def escape(text: str) -> str:

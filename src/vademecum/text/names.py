@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LONGEST_KEY = 60
 _KEY = re.compile(r"[a-z0-9-]{1,60}")
-_PLAIN = re.compile(r"(?!-+\.md$)[a-z0-9-]{1,60}\.md")
+_PLAIN = re.compile(r"(?!-{1,60}\.md$)[a-z0-9-]{1,60}\.md")
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,126}[A-Za-z0-9_-]|[A-Za-z0-9_-]")
 # Names that Windows gives to devices, with any ending: a memory must be copyable to every system.
 _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"} | {

@@ -30,13 +30,25 @@ def _wrapped(command: str) -> Any:
     }
 
 
-_TOLD = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
+TOLD, _TOLD_END = "<hook_context>", "</hook_context>"
+_SPACE = re.compile(r"\s*")
+
+
+def split_told(text: str) -> tuple[list[str], str]:
+    """What hooks told in a text, and the text without it; what has no end was not told."""
+    told, said, at = [], "", 0
+    while (begin := text.find(TOLD, at)) >= 0 and (end := text.find(_TOLD_END, begin)) >= 0:
+        told.append(text[begin + len(TOLD) : end])
+        said += text[at:begin]
+        at = end + len(_TOLD_END)
+        at += len(_SPACE.match(text, at)[0])  # type: ignore[index]  # it matches everywhere
+    return told, said + text[at:]
 
 
 def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
     """What it says; a prompt comes with what hooks told at the beginning in front of it."""
     found = base.read_common(given, environ)
-    return found._replace(prompt=_TOLD.sub("", found.prompt))
+    return found._replace(prompt=split_told(found.prompt)[1])
 
 
 def _chats(folder: Path, pattern: str) -> Iterator[Path]:

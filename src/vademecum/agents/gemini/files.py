@@ -20,9 +20,9 @@ unless it is all there is.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from vademecum.agents.gemini import TOLD, split_told
 from vademecum.transcripts import (
     LEFT,
     META,
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 _KNOWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls")
 _KNOWN_CALL = "id name args result resultDisplay description displayName renderOutputAsMarkdown".split()
 _PATH = 4096
-_TOLD = re.compile(r"<hook_context>(.*?)</hook_context>\s*", re.DOTALL)
 _SETTING = "<session_context>"
 _TAKEN = "Got it. Thanks for the additional context!"  # what follows the summary that a compression made
 
@@ -271,9 +270,9 @@ def _without_told(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]
     told: list[str] = []
     kept: list[Part] = []
     for part in parts:
-        if isinstance(part, Text) and "<hook_context>" in part.text:
-            told += _TOLD.findall(part.text)
-            said = _TOLD.sub("", part.text)
+        if isinstance(part, Text) and TOLD in part.text:
+            found, said = split_told(part.text)
+            told += found
             kept += [part._replace(text=said)] if said.strip() else []
         else:
             kept.append(part)

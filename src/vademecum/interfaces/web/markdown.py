@@ -149,7 +149,8 @@ def parts_of(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def mark_lines(text: str, asked: str) -> list[dict[str, Any]]:
     """The lines of a text around those that hold what was asked for, each cut into pieces, hit or not."""
-    words = [each.lower() for each in WORD.findall(_FILTER.sub(" ", asked)) if len(each) > 1]
+    said = dict.fromkeys(each.lower() for each in WORD.findall(_FILTER.sub(" ", asked)))
+    words = [each for each in said if len(each) > 1]
     wanted = [each for each in words if each not in _PLAIN] or words
     lines = [[*_pieces(line, wanted)] for line in text.split("\n")]
     # A text found by its meaning may hold none of the words: then it is shown from its beginning.
