@@ -529,5 +529,5 @@ def test_a_greeting_and_the_list_of_tools_need_none_of_the_heavy_libraries(folde
     loaded = set(done.stderr.decode().split())
     assert not loaded & set(HEAVY)
     assert not {
-        each for each in loaded if each.startswith(("vademecum.memory", "vademecum.interfaces.tools"))
+        each for each in loaded if each.startswith(("vademecum.memory", "vademecum.interfaces.tools."))
     }
