@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import re
 from datetime import UTC, datetime
@@ -45,7 +47,8 @@ def test_the_year_has_records_of_several_agents_a_past_and_a_graph(tmp_path: Pat
         assert made["notes"] > 40
 
 
-def test_the_demo_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answered", [False, True], ids=["at once", "after an answer"])
+def test_the_demo_is_served_and_leaves_nothing_behind(tmp_path: Path, *, answered: bool) -> None:
     pexpect = pytest.importorskip("pexpect")
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     process = pexpect.spawn(
@@ -62,6 +65,10 @@ def test_the_demo_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
         process.expect(r"http://127\.0\.0\.1:(\d+)/enter\?key=\S+")
         assert isinstance(process.match, re.Match)
         assert list(tmp_path.glob("vade-demo-*"))
+        if answered:
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(process.match[1]))) as page:
+                page.request("GET", "/memories.json")
+                assert page.getresponse().status == 401
         process.sendintr()
         process.expect(pexpect.EOF)
     finally:

@@ -46,6 +46,7 @@ def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
             async with anyio.create_task_group() as group:
                 group.start_soon(site.changes.follow)
                 yield
+                site.changes.end()
                 group.cancel_scope.cancel()
         site.pool.close()
 

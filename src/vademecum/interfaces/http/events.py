@@ -73,7 +73,8 @@ class FileChanges:
             self._readers.discard(send)
 
     async def follow(self) -> None:
-        """Watch until cancelled."""
+        """Watch until told to end."""
+        self._stop = anyio.Event()
         places = [
             each for each in (self._home, self._project and self._project / ".vade") if each and each.is_dir()
         ]
@@ -83,6 +84,11 @@ class FileChanges:
             if self._readers:
                 for told in _described(self._shown(path) for _, path in changed):
                     self._tell(told)
+
+    def end(self) -> None:
+        """End the watch within a step: a thread of its own is not cancelled, and would look for seconds."""
+        if self._stop is not None:
+            self._stop.set()
 
     def _shown(self, path: str) -> str:
         """A path below the home; a project's own records as if they lay there."""

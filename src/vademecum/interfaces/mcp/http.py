@@ -41,6 +41,7 @@ HOST, PORT, PATH = "127.0.0.1", 8377, "/mcp"
 TOKEN = "mcp-token"
 GRACE = 1.5  # seconds for what is being done, once the server is to leave
 _LOOK = 0.25  # seconds between two looks at the parent
+_TIDYING = 10.0  # seconds for a start that has to end first, and for what is to be closed and removed then
 _SHORTEST = 16  # characters; a shorter one can be guessed
 CONNECTIONS = 128  # at once; beyond, who has waited longest without having asked anything has to go
 LARGEST_HEAD, LARGEST_BODY = 16 << 10, 4 << 20  # bytes of a request
@@ -119,9 +120,12 @@ def run_guarded(guarded: ASGIApp, taken: socket.socket, *, ready: Callable[[], N
     )
     if not _stays_behind():
         threading.Thread(target=made.follow, args=(os.getppid(),), name="leave", daemon=True).start()
-    with made.capture_signals():  # whoever is told that it is ready can stop it
-        ready()
-        anyio.run(made.serve, [taken])
+    try:
+        with made.capture_signals():  # whoever is told that it is ready can stop it
+            ready()
+            anyio.run(made.serve, [taken])
+    finally:
+        made.ended.set()
 
 
 def _stays_behind() -> bool:
@@ -133,6 +137,10 @@ def _stays_behind() -> bool:
 
 class _Server(uvicorn.Server):
     """A server that ends when it is told to, and does not take the whole process down with that signal."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = threading.Event()
 
     def follow(self, parent: int) -> None:
         """End soon after the parent did; the kernel's own signal comes when a mere thread of it ends."""
@@ -148,7 +156,11 @@ class _Server(uvicorn.Server):
 
     def _leave(self) -> None:
         """End the process when the time is up: what was being written is whole, or was never begun."""
-        time.sleep(GRACE)
+        late = time.monotonic() + _TIDYING
+        while not (self.started or self.ended.is_set()) and time.monotonic() < late:
+            time.sleep(_LOOK / 10)  # it was told to stop while it was starting
+        if self.ended.wait(GRACE):
+            time.sleep(_TIDYING)  # whoever served closes what is open and removes what was for a time only
         os._exit(0)
 
     @contextlib.contextmanager
