@@ -626,7 +626,7 @@ def test_another_workspaces_documents_and_absent_ones_answer_alike(world: World,
 
 HOSTILE = (
     "<script>window.hit=1</script><img src=x onerror=window.hit=1> [x](javascript:window.hit=1)"
-    " {{7*7}} \u202egnp"
+    " {{12345*6789}} \u202egnp"
 )
 
 
@@ -651,7 +651,7 @@ def test_hostile_texts_and_names_are_shown_and_do_nothing(world: World) -> None:
         assert "<img src=x" not in told
         assert 'href="javascript:' not in told
         assert "\u202e" not in told
-        assert "49" not in re.sub(r"[0-9a-f]{8,}|\d{3,}", "", told) or "{{7*7}}" in told
+        assert "83810205" not in told  # worked out
         assert not re.search(r"<script(?![^>]*src=)", told)
 
 
