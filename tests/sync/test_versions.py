@@ -427,3 +427,19 @@ def test_a_file_that_was_renamed_between_two_syncs_that_were_killed_is_no_copy(k
         world.meet()
         found = [text for body in world.a.files.texts.values() for text in TEXT.findall(body)]
         assert (kill, again, sorted(found)) == (kill, again, ["Port 81.", "Stays."])
+
+
+def test_a_new_entry_with_an_id_is_no_edit_of_a_typed_one_that_was_removed() -> None:
+    world = Machines()
+    world.b.files.texts[PATH] += "\n## 2026-01-02T00:00:00Z\nTyped.\n"
+    world.meet()
+    world.remove(world.b, "Typed.")
+    new = Entry("Port 90.", "2026-01-02T00:00:00Z", Origin.USER, id="3333333333")
+    world.b.files.texts[PATH] = document.append(world.b.files.texts[PATH], new)
+    world.b.sync()
+    world.c.sync()
+    world.edit(world.c, "Port 90.", "Port 91.")
+    world.meet()
+    assert texts(world.a) == ["Stays.", "Port 80.", "Port 91."]
+    made = [fact for log in world.folder.logs.values() for fact in log if fact.kind == "put"]
+    assert {fact.target for fact in made if "Port 9" in fact.value["raw"]} == {"3333333333"}

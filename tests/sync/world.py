@@ -265,6 +265,7 @@ class Replica:
     pending: set[str] = field(default_factory=set)  # texts removed here since the last whole sync
     edited: set[str] = field(default_factory=set)
     copied: dict[str, str] = field(default_factory=dict)  # since the last sync: a copy and what it is of
+    loose: set[str] = field(default_factory=set)  # copies without an id since the last sync
     untold: dict[str, set[str]] = field(default_factory=dict)  # tags taken out of files since the last sync
     fresh: set[str] = field(default_factory=set)  # files of which nobody could say which one a third is
     forgotten: dict[str, str] = field(default_factory=dict)
@@ -304,6 +305,7 @@ class Replica:
         self.stripped.clear()
         self.pending.clear()
         self.copied.clear()
+        self.loose.clear()
         self.fresh.clear()
         self.untold.clear()
         self.edited.clear()
@@ -506,6 +508,9 @@ class World:
         [old] = TEXT.findall(block.raw)
         new = self.text(at)
         at.copied |= {old: new, new: old}
+        if not block.id:  # by its time it may look like an edit of what is removed
+            at.loose.add(new)
+            self.unclear |= {self.root(new)} if at.pending else set()
         copy = block._replace(raw=block.raw.replace(old, new))
         self._save(at, path, page, [*page.blocks[: place + 1], copy, *page.blocks[place + 1 :]])
 
@@ -774,6 +779,7 @@ class World:
             self._doubt(at, text)
             if at.stripped:
                 self.unclear.add(self.root(text))
+            self.unclear |= {self.root(each) for each in at.loose}
             if text in at.copied:  # what is left of the two looks like an edit of it
                 self.unclear |= {self.root(text), self.root(at.copied[text])}
 

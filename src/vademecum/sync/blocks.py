@@ -26,7 +26,6 @@ END = "end"  # the gap after the last block
 BETWEEN, LAST = "\n\n", "\n"  # the gaps that nobody has to write down
 MARKS = ("superseded", "stale")  # parts of a last line that are set and lifted apart from the text
 _SIGNED = re.compile(r"(?:^|\n)<!-- (origin: [^\n]*?) -->[^\S\n]*\Z")
-_DERIVED = re.compile(r"h[0-9a-f]{15}")
 _ANY_HEADING = re.compile(r"^(#{1,6}) +([^\n]*)", re.MULTILINE)
 
 
@@ -73,11 +72,6 @@ class CutText(NamedTuple):
             if block.gap != (LAST if last else BETWEEN):
                 odd[END if last else place] = block.gap
         return odd
-
-
-def is_derived(mark: str) -> bool:
-    """Whether an id was made from what a block said when it was first seen."""
-    return _DERIVED.match(mark) is not None
 
 
 def text_of(raw: str) -> str:

@@ -754,11 +754,11 @@ def _bare_places(
     Where it is not sure what a file showed, the loss may be written down already.
     """
     said = (_instant(left[number]), _words(left[number]))
-    if not all(said) or (sure and not _has_id(left[number], lost=False)):
+    if not all(said) or (sure and not _has_id(left[number])):
         return []
     alike = [place for place, block in enumerate(found) if block.words == said[1] and not block.id]
     alike = [place for place in alike if found[place].instant == said[0] and place not in used]
-    others = [each for each in left.values() if not _has_id(each, lost=False)]
+    others = [each for each in left.values() if not _has_id(each)]
     return alike[sum((_instant(each), _words(each)) == said for each in others if each is not left[number]) :]
 
 
@@ -799,7 +799,10 @@ def _by(
     *,
     unique: bool = False,
 ) -> list[tuple[int, int]]:
-    """Pair the blocks that agree in something, in their order; with `unique` only where one of each does."""
+    """Pair the blocks that agree in something, in their order; with `unique` only where one of each does.
+
+    A block with an id that was not shown is known by its text alone: else it is a new one.
+    """
     numbers: dict[str, list[int]] = {}
     for number, shown in left.items():
         if said := other(shown):
@@ -813,13 +816,13 @@ def _by(
         for said, here in places.items()
         if said in numbers and not (unique and (len(here) > 1 or len(numbers[said]) > 1))
         for place, number in zip(here, numbers[said], strict=False)
-        if not (found[place].id and _has_id(left[number], lost=unique))
+        if not (found[place].id and (unique or _has_id(left[number])))
     ]
 
 
-def _has_id(shown: ShownBlock, *, lost: bool) -> bool:
-    """Whether a block shows an id of its own, or with `lost` ever did: what bears another is another one."""
-    return "id" in blocks.parts(shown.raw) or (lost and not blocks.is_derived(shown.stands[0].target))
+def _has_id(shown: ShownBlock) -> bool:
+    """Whether a block shows an id of its own: what bears another is another one."""
+    return "id" in blocks.parts(shown.raw)
 
 
 def _by_neighbours(
