@@ -260,7 +260,7 @@ def find_leftovers(
     """The documents of files that an interrupted sync was about to take away, having written another one."""
     shown = {doc: path for path, shows in base.items() for doc in shows.docs}
     found: dict[str, str] = {}
-    for path in set(files) & set(begun) - set(base):
+    for path in (set(files) & set(begun)) - set(base):
         mark = blocks.document_id(path, read_front(files[path]).get("id"))
         if shown.get(mark) in files and shown.get(mark) in begun:
             found[path] = mark

@@ -277,8 +277,8 @@ def status(as_json: bool, door: Door) -> None:
         return
     if told["folder"]:
         output.line(f"{told['folder']}{'' if told['reachable'] else ' (missing now)'}")
-        unsent = told["unsent"]
-        output.line(f"{unsent} changes to send" if unsent else "everything was sent at the last sync")
+        waits = f"{output.plural(told['unsent'], 'change')} to send"
+        output.line(waits if told["unsent"] else "everything was sent at the last sync")
         for said in told["purges"]:
             output.line(said)
         if told["background"]:
@@ -321,7 +321,7 @@ def _hub_standing(memory: Memory, joined: Membership) -> dict[str, Any]:
 
 def tell_standing(each: dict[str, Any]) -> None:
     """Lines about a workspace of a hub: what was sent, what is not and why, and the last sync by itself."""
-    waits = f"{each['unsent']} changes to send" if each["unsent"] else "everything was sent"
+    waits = f"{output.plural(each['unsent'], 'change')} to send" if each["unsent"] else "everything was sent"
     never = "never synced; `vade sync` syncs"
     output.line(f"  last sync {each['synced'][:16]}, {waits}" if each["synced"] else f"  {never}")
     for said in (*each.get("purges", ()), *(f"not sent: {why}" for why in each["refused"])):
