@@ -4,30 +4,31 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test check lint types unit soak bench conformance agents docs pins clean
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
+
+.PHONY: demo test test-all rest lint soak bench conformance agents docs pins dist clean
 
 demo: $(READY)
 	@$(BIN)/vade demo
 
-test: lint types unit
+# Six minutes on two cores: lint, types, every test once, with few examples.
+test: lint
+	$(PYTEST) --tier=test
 
-# After every change: lint, types and the tests that need no process of their own, with few examples.
-check: lint types $(READY)
-	HYPOTHESIS_PROFILE=check $(BIN)/python -m pytest -n auto -q -m fast
+# What continuous integration runs: `make test`, and then all that takes longer.
+test-all: test rest
+
+rest: $(READY)
+	$(PYTEST) --tier=full
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-
-types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
-
-# The long runs have the disk; the tests above have memory, where there is room.
+# Hours: every kill point, every interleaving, millions of texts. They have the disk; the tests above have memory.
 soak: $(READY)
-	TMPDIR=$${TMPDIR:-/tmp} $(BIN)/python -m pytest -n auto --dist worksteal -m soak
+	TMPDIR=$${TMPDIR:-/tmp} $(PYTEST) --tier=soak
 
 bench: $(READY)
 	$(BIN)/python -m bench
@@ -49,11 +50,16 @@ pins:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade --output-file requirements.txt
 
-clean:
-	rm -rf $(VENV) site
+# Wheel and sdist of both distributions, in dist/.
+dist: $(READY)
+	$(BIN)/python -m hatchling build -d dist
+	cd src/vademecum_hub && $(CURDIR)/$(BIN)/python -m hatchling build -d $(CURDIR)/dist
 
-$(READY): requirements.txt pyproject.toml
+clean:
+	rm -rf $(VENV) dist site
+
+$(READY): requirements.txt pyproject.toml src/vademecum_hub/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable . --editable src/vademecum_hub
 	@touch $(READY)

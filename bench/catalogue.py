@@ -53,8 +53,10 @@ class Home(NamedTuple):
     @property
     def environment(self) -> Mapping[str, str]:
         # Bytecode must be cached, as it is for anyone who has installed the package.
-        kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        return kept | {"HOME": str(self.folder), "VADE_HOME": str(self.folder / "home")}
+        environment_variables = {
+            key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+        }
+        return environment_variables | {"HOME": str(self.folder), "VADE_HOME": str(self.folder / "home")}
 
 
 class Command(NamedTuple):
@@ -131,7 +133,7 @@ def _commands() -> dict[str, Command]:
     def stored(home: Home, round_: int) -> list[str]:
         return [
             vade,
-            "store",
+            "add",
             f"Bench of {home.records}, {time.time_ns()}: number {round_} of the {round_} is kept.",
         ]
 
@@ -253,9 +255,9 @@ def _write(home: Path, place: Place, at: int, text: str) -> None:
         f"updated: {stamps[-1]}",
         f"generated: {{by: human:bench, at: {stamps[-1]}}}",
     ]
-    told = [text if not number else f"{text} Said again, part {number}." for number in range(len(stamps))]
+    texts = [text if not number else f"{text} Said again, part {number}." for number in range(len(stamps))]
     entries = [
-        f"## {stamp}\n{each}\n<!-- origin: {origin} -->\n" for stamp, each in zip(stamps, told, strict=True)
+        f"## {stamp}\n{each}\n<!-- origin: {origin} -->\n" for stamp, each in zip(stamps, texts, strict=True)
     ]
     top = home.joinpath("memory", str(place.scope), *([place.id] if place.id else []), "records")
     logs = home.joinpath("archive", "kept", str(place.scope), place.id or "_", "records")
@@ -264,5 +266,5 @@ def _write(home: Path, place: Place, at: int, text: str) -> None:
             each.mkdir(parents=True)
     (top / f"{key}.md").write_text("\n".join(["---", *front, "---", f"# {key}", "", "\n".join(entries)]))
     with (logs / f"{key}.md.jsonl").open("w") as log:
-        for stamp, words in zip(stamps, told, strict=True):
+        for stamp, words in zip(stamps, texts, strict=True):
             log.write(json.dumps({"record": id_, "time": stamp, "origin": origin, "text": words}) + "\n")

@@ -55,8 +55,13 @@ def _fill(home: Path) -> None:
 
 def _environ() -> dict[str, str]:
     # Bytecode must be cached, as it is for anyone who has installed the package.
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "TERM": "xterm-256color", "VADE_MODEL": "openai:gpt-5-mini", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **environment,
+        "TERM": "xterm-256color",
+        "VADE_MODEL": "openai:gpt-5-mini",
+        "PROMPT_TOOLKIT_NO_CPR": "1",
+    }
 
 
 def _imported() -> float:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.inject import build
-from vademecum.knowledge import citations
 from vademecum.memory import connect
+from vademecum.search import passages
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -104,12 +104,12 @@ def observe(
 
     Search and the block look at code for a moment only; here they have all the time they need.
     """
-    kept = citations.SECONDS, build.CODE_SECONDS
-    citations.SECONDS = build.CODE_SECONDS = 30.0
+    constants = passages.SECONDS, build.CODE_SECONDS
+    passages.SECONDS = build.CODE_SECONDS = 30.0
     try:
         return _observed(cited, top, git=git, by_hand=by_hand, change=change)
     finally:
-        citations.SECONDS, build.CODE_SECONDS = kept
+        passages.SECONDS, build.CODE_SECONDS = constants
 
 
 def _observed(cited: list[Cited], top: Path, *, git: bool, by_hand: bool, change: bool) -> dict[str, Seen]:

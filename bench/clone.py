@@ -139,7 +139,7 @@ def _run(folder: Path, command: str, home: str) -> dict[str, object]:
         text=True,
     )
     code, seconds, memory = started.stdout.split()
-    told = b"left out" in (folder / "said").read_bytes()
+    is_left_out = b"left out" in (folder / "said").read_bytes()
     return {
         "command": command,
         "home": home,
@@ -147,5 +147,5 @@ def _run(folder: Path, command: str, home: str) -> dict[str, object]:
         "CPU s": round(float(seconds), 2),
         "MiB": round(int(memory) / 1024),
         "within": "yes" if float(seconds) <= CPU and int(memory) <= MEMORY * 1024 else "NO",
-        "says what was left out": "yes" if told else "",
+        "says what was left out": "yes" if is_left_out else "",
     }

@@ -26,8 +26,8 @@ def measure(only: Container[str] | None = None) -> list[dict[str, object]]:
             BARE: [sys.executable, "-c", "pass"],
             "python -c 'import click'": [sys.executable, "-c", "import click"],
             "vade --version": [vade, "--version"],
-            "vade store (keyed)": [vade, "store", "The answer is NUMBER.", "--key", "answer", *home],
-            "vade store (no key)": [vade, "store", "The answer is NUMBER.", *home],
+            "vade add (keyed)": [vade, "add", "The answer is NUMBER.", "--key", "answer", *home],
+            "vade add (no key)": [vade, "add", "The answer is NUMBER.", *home],
             "vade show": [vade, "show", "answer", *home],
             "vade list": [vade, "list", *home],
             "vade search --mode bm25": [vade, "search", "answer", "--mode", "bm25", *home],
@@ -48,8 +48,8 @@ def measure(only: Container[str] | None = None) -> list[dict[str, object]]:
     return [
         {
             "command": name,
-            "p50 ms": round(statistics.median(taken) * 1000, 1),
-            "x bare interpreter": round(statistics.median(taken) / bare, 1),
+            "p50 ms": round(statistics.median(seconds) * 1000, 1),
+            "x bare interpreter": round(statistics.median(seconds) / bare, 1),
         }
-        for name, taken in times.items()
+        for name, seconds in times.items()
     ]

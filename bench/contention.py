@@ -20,12 +20,12 @@ def measure() -> list[dict[str, object]]:
             waits = pool.map(_write, [(folder, writer) for writer in range(WRITERS)])
         seconds = time.perf_counter() - begun
         taken = sorted(itertools.chain.from_iterable(waits))
-        kept = len(connect(home=Path(folder, "home"), cwd=folder, environ={}).show("shared").entries)
+        entries = len(connect(home=Path(folder, "home"), cwd=folder, environ={}).show("shared").entries)
     return [
         {
             "writers": WRITERS,
             "appends": WRITERS * APPENDS,
-            "present": kept,
+            "present": entries,
             "per second": round(len(taken) / seconds),
             "p50 ms": round(taken[len(taken) // 2] * 1000, 1),
             "p99 ms": round(taken[len(taken) * 99 // 100] * 1000, 1),
@@ -36,9 +36,9 @@ def measure() -> list[dict[str, object]]:
 def _write(job: tuple[str, int]) -> list[float]:
     folder, writer = job
     memory = connect(home=Path(folder, "home"), cwd=folder, environ={})
-    taken = []
+    seconds = []
     for number in range(APPENDS):
         begun = time.perf_counter()
         memory.store(f"Writer {writer} says {number}.", key="shared")
-        taken.append(time.perf_counter() - begun)
-    return taken
+        seconds.append(time.perf_counter() - begun)
+    return seconds

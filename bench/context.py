@@ -26,8 +26,8 @@ from vademecum.context.window import WindowSettings
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
 from vademecum.transcripts import LEFT, SIDE, Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.log import InMemory, Log, OnDisk
-from vademecum.transcripts.reading import TranscriptUsage
+from vademecum.transcripts.foreign import TranscriptUsage
+from vademecum.transcripts.log import Log, LogFile, MemoryLog
 
 if TYPE_CHECKING:
     import argparse
@@ -92,17 +92,17 @@ def conversation(count: int) -> list[Message]:
         words = "\n".join(islice(texts, 8))
         turn, call = at % 8, f"call-{at // 2}"
         if turn == 0:
-            said = Message(Role.USER, (Text(words[:400]),), id=f"m{at}")
+            message = Message(Role.USER, (Text(words[:400]),), id=f"m{at}")
         elif turn == 7:
-            said = Message(Role.ASSISTANT, (Text(words),), id=f"m{at}")
+            message = Message(Role.ASSISTANT, (Text(words),), id=f"m{at}")
         elif turn % 2:
-            asked = ToolCall(call, "bash", json.dumps({"command": words[:80]}))
-            said = Message(Role.ASSISTANT, (Text(words[:120]), asked), id=f"m{at}")
+            tool_call = ToolCall(call, "bash", json.dumps({"command": words[:80]}))
+            message = Message(Role.ASSISTANT, (Text(words[:120]), tool_call), id=f"m{at}")
         else:
-            said = Message(
+            message = Message(
                 Role.TOOL, (ToolResult(f"call-{(at - 1) // 2}", (Text(words),), "bash"),), id=f"m{at}"
             )
-        found.append(said)
+        found.append(message)
     return found
 
 
@@ -112,8 +112,8 @@ def _prepare(count: int) -> Iterator[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder), 5)
         places: dict[str, Callable[[int], Any]] = {
-            "disk": lambda at: OnDisk(home, "p", f"s{count}-{at}"),
-            "memory": lambda _at: InMemory(),
+            "disk": lambda at: LogFile(home, "p", f"s{count}-{at}"),
+            "memory": lambda _at: MemoryLog(),
         }
         for window, (place, paper) in ((w, each) for w in (WIDE, NARROW) for each in places.items()):
             rounds = [_round(paper(at + ROUNDS * (window == NARROW)), window, talk) for at in range(ROUNDS)]
@@ -123,13 +123,13 @@ def _prepare(count: int) -> Iterator[dict[str, object]]:
                 "window": window,
                 "log": place,
                 "deepcopy ms": round(copied * 1000, 1),
-                **{f"{name} ms": round(taken * 1000, 1) for name, taken in best.items()},
-                **{f"{name} x": round(taken / copied, 2) for name, taken in best.items()},
+                **{f"{name} ms": round(seconds * 1000, 1) for name, seconds in best.items()},
+                **{f"{name} x": round(seconds / copied, 2) for name, seconds in best.items()},
                 "first us/message": round(best["first"] / count * 1e6, 1),
             }
 
 
-def _round(paper: OnDisk | InMemory, window: int, talk: list[Message]) -> dict[str, float]:
+def _round(paper: LogFile | MemoryLog, window: int, talk: list[Message]) -> dict[str, float]:
     """Seconds of the first call, of the same again, of one more message, and of opening the session again."""
     log = Log("s", paper)
     engine = ContextEngine(log, Quiet(), window, WindowSettings(compaction=False))

@@ -45,15 +45,15 @@ def count(half: str) -> Counted:
         if _half(each) != half:
             continue
         ids = {each["beside"]: "one", each["name"]: _IDS[each["id"]]}
-        taken = each["name"] in copies.find([*ids], ids.get)
+        is_copy = each["name"] in copies.find([*ids], ids.get)
         copied, innocent = copied + each["copy"], innocent + (not each["copy"])
-        found, wrong = found + (taken and each["copy"]), wrong + (taken and not each["copy"])
+        found, wrong = found + (is_copy and each["copy"]), wrong + (is_copy and not each["copy"])
     return Counted(copied, found, innocent, wrong)
 
 
 def _half(each: dict[str, str]) -> str:
-    said = f"{each['name']}{each['beside']}{each['id']}"
-    return TUNE if int(hashlib.sha256(said.encode()).hexdigest()[0], 16) < 8 else HELD
+    identity = f"{each['name']}{each['beside']}{each['id']}"
+    return TUNE if int(hashlib.sha256(identity.encode()).hexdigest()[0], 16) < 8 else HELD
 
 
 def measure() -> list[dict[str, object]]:

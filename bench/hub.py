@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import sync
-from vademecum.interfaces.hub import operate, serve
-from vademecum.interfaces.hub.access import derive_keys
-from vademecum.interfaces.hub.cluster import Cluster
-from vademecum.interfaces.hub.migrate import migrate
 from vademecum.memory import connect
 from vademecum.memory import sync as syncing
 from vademecum.store.files import Disk
 from vademecum.sync.facts import NOTHING, SyncFact, render
-from vademecum.sync.remote import HubClient, HubRefused, Remote
+from vademecum.sync.hub_client import HubClient, HubRefused, Remote
+from vademecum_hub import administration, listen
+from vademecum_hub.authorization import derive_keys
+from vademecum_hub.cluster import Cluster
+from vademecum_hub.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ def measure() -> Rows:
     cluster = Cluster()
     try:
         cluster.start()
-        with serve.connected(cluster.url) as connection:
+        with listen.connect(cluster.url) as connection:
             migrate(connection)
         with served(cluster) as (url, server):
             found = [
@@ -58,12 +58,12 @@ def measure() -> Rows:
                 *_whole(cluster, url),
                 *_load(cluster, url, server),
             ]
-        return [{"what": row.pop("what"), "figures": _told(row)} for row in found]
+        return [{"what": row.pop("what"), "figures": _describe_row(row)} for row in found]
     finally:
         cluster.stop()
 
 
-def _told(row: dict[str, object]) -> str:
+def _describe_row(row: dict[str, object]) -> str:
     return ", ".join(f"{name} {figure}" for name, figure in row.items())
 
 
@@ -95,7 +95,7 @@ def served(cluster: Cluster) -> Iterator[tuple[str, int]]:
 def _token(cluster: Cluster, url: str) -> str:
     """A new workspace, and a token of its owner."""
     database = cluster.url_of("postgres", user="hub_migrate")
-    code = operate.create_workspace(database, KEYS, "bench", kind="team", owner="anna")["code"]
+    code = administration.create_workspace(database, KEYS, "bench", kind="team", owner="anna")["code"]
     body = f'{{"code": "{code}", "replica": "aaaaaaaa"}}'.encode()
     client = HubClient(url)
     token = str(client.ask("POST", "/v1/join", body).json()["token"])
@@ -111,21 +111,21 @@ def _facts(
     for number in range(count):
         last = made[-1] if made else None
         doc = "n-" + hashlib.sha256(str(number).encode()).hexdigest()[:32]
-        over = (before[number].dot,) if before else ()
+        based_on = (before[number].id,) if before else ()
         made.append(
             SyncFact(
                 stream,
                 replica,
                 last.n + 1 if last else 1,
                 last.hash if last else NOTHING,
-                last.lam + 1 if last else 1,
+                last.lamport + 1 if last else 1,
                 doc,
                 "put",
                 "e1",
-                over,
+                based_on,
                 value={"raw": f"{number} {TEXT}"},
                 origin="user",
-                door="cli",
+                interface="cli",
             )
         )
     return made[len(before or []) :]
@@ -140,12 +140,12 @@ def _exchange(cluster: Cluster, url: str) -> Rows:
         here = Disk(Path(folder) / "one").open(create=True)
         there = Disk(Path(folder) / "two").open(create=True)
         _sync(Remote(one, here, lambda _: first), {"aaaaaaaa": DOCUMENTS}, first)
-        taken = _sync(Remote(two, there, lambda _: []), {}, [])
+        pulled = _sync(Remote(two, there, lambda _: []), {}, [])
         begun = time.perf_counter()
         _sync(Remote(one, here, lambda _: second), {"aaaaaaaa": 2 * DOCUMENTS}, [*first, *second])
-        taken += _sync(Remote(two, there, lambda _: []), {"aaaaaaaa": DOCUMENTS}, [])
+        pulled += _sync(Remote(two, there, lambda _: []), {"aaaaaaaa": DOCUMENTS}, [])
         hub = time.perf_counter() - begun
-        assert len(taken) == 2 * DOCUMENTS
+        assert len(pulled) == 2 * DOCUMENTS
         before, begun = two.requests, time.perf_counter()
         _sync(Remote(two, there, lambda _: []), {"aaaaaaaa": 2 * DOCUMENTS}, [])
         idle, requests = time.perf_counter() - begun, two.requests - before
@@ -180,7 +180,7 @@ def _whole(cluster: Cluster, url: str) -> Rows:
 def _through_hub(cluster: Cluster, url: str, top: Path) -> Callable[[str], None]:
     """Two homes that joined a new workspace, and how one of them is synced."""
     database = cluster.url_of("postgres", user="hub_migrate")
-    code = operate.create_workspace(database, KEYS, "bench", kind="personal", owner="anna")["code"]
+    code = administration.create_workspace(database, KEYS, "bench", kind="personal", owner="anna")["code"]
     # Without a sweep, which would archive most of so many records.
     homes = {
         name: connect(home=top / name, cwd=top, environ={"VADE_SWEEP": "off"}) for name in ("one", "two")
@@ -197,9 +197,9 @@ def _through_hub(cluster: Cluster, url: str, top: Path) -> Callable[[str], None]
 
 def _sync(remote: Remote, known: dict[str, int], own: list[SyncFact]) -> list[SyncFact]:
     remote.begin()
-    taken = list(remote.pull("global", known))
+    pulled = list(remote.pull("global", known))
     remote.push("global", own)
-    return taken
+    return pulled
 
 
 def _git() -> float:
@@ -224,8 +224,8 @@ def _load(cluster: Cluster, url: str, server: int) -> Rows:
         before = used(server)
         crowded = _idle(url, quiet, SECONDS).communicate()[0]
         spent = used(server) - before
-        told = [json.loads(each.communicate("stop")[0]) for each in flooding]
-        found += [_told_load(told, crowd, spent), _told_idle(json.loads(alone), json.loads(crowded))]
+        reports = [json.loads(each.communicate("stop")[0]) for each in flooding]
+        found += [_describe_load(reports, crowd, spent), _told_idle(json.loads(alone), json.loads(crowded))]
     return found
 
 
@@ -248,11 +248,11 @@ def _tokens(cluster: Cluster, url: str, count: int) -> list[str]:
     return made
 
 
-def _told_load(told: list[dict[str, Any]], crowd: int, used: float) -> dict[str, object]:
-    seen = sum((Counter(each["seen"]) for each in told), Counter[str]())
-    times = sorted(took for each in told for took in each["times"])
+def _describe_load(reports: list[dict[str, Any]], crowd: int, used: float) -> dict[str, object]:
+    seen = sum((Counter(each["seen"]) for each in reports), Counter[str]())
+    times = sorted(took for each in reports for took in each["times"])
     wrong = {status: count for status, count in seen.items() if status not in ("200", "304", "429")}
-    without = sum(each["without"] for each in told)
+    without = sum(each["without"] for each in reports)
     return {
         "what": f"{CLIENTS} clients for {SECONDS:g} s, workspaces: {crowd}",
         "answered/s": round((seen["200"] + seen["304"]) / SECONDS),
@@ -304,11 +304,11 @@ def _be_flood(url: str, *tokens: str) -> dict[str, Any]:
     seen: Counter[int] = Counter()
     times: list[float] = []
     without: list[int] = []
-    told = {"seen": seen, "times": times, "without": without}
+    report = {"seen": seen, "times": times, "without": without}
     stop = threading.Event()
     mark = hashlib.sha256("".join(tokens).encode()).hexdigest()[:6]
     clients = [
-        threading.Thread(target=_client, args=(url, token, f"{mark}{n:05}", stop), kwargs=told)
+        threading.Thread(target=_client, args=(url, token, f"{mark}{n:05}", stop), kwargs=report)
         for n, token in enumerate(tokens)
     ]
     for each in clients:
@@ -332,13 +332,13 @@ def _client(
 ) -> None:
     client = HubClient(url, token, patience=0)
     stream = f"project/{replica}"
-    head, sent, asked = f'{{"epoch": 1, "replica": "{replica}"}}\n'.encode(), 0, 0
+    head, sent, requests = f'{{"epoch": 1, "replica": "{replica}"}}\n'.encode(), 0, 0
     made = _facts(replica, 200, stream=stream)
     while not stop.is_set():
         begun = time.perf_counter()
-        asked += 1
+        requests += 1
         try:
-            if asked % 5 or sent >= len(made):
+            if requests % 5 or sent >= len(made):
                 status = client.ask("GET", "/v1/streams").status
             else:
                 status = client.ask("POST", f"/v1/streams/{stream}/facts", head + render(made[sent])).status
@@ -369,7 +369,7 @@ def _be_idle(url: str, seconds: str, token: str) -> list[float]:
 
 def _room(cluster: Cluster) -> dict[str, Any]:
     """What a fact takes in the database, indexes included."""
-    with serve.connected(cluster.url) as connection:
+    with listen.connect(cluster.url) as connection:
         connection.execute("VACUUM hub.fact")
         row = connection.execute(
             "SELECT (SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits"

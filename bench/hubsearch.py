@@ -32,19 +32,19 @@ from bench.retrieval import Product
 from vademecum.index import words
 from vademecum.index.base import EVERYTHING, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.corpus import Corpus, text_to_embed
-from vademecum.index.embed.select import shipped
-from vademecum.index.postgres import EXACT, PostgresIndex
+from vademecum.index.embed.select import lazily_shipped, shipped
 from vademecum.index.sync import Sync, SyncReport
 from vademecum.index.vectors import pack
-from vademecum.interfaces.hub import members, operate, projection, serve, streams
-from vademecum.interfaces.hub.access import HubCaller, enter
-from vademecum.interfaces.hub.cluster import Cluster
-from vademecum.interfaces.hub.migrate import migrate
-from vademecum.memory import connect, hub_search
+from vademecum.memory import connect
 from vademecum.memory import sync as syncing
 from vademecum.sync.facts import NOTHING, SyncFact
-from vademecum.sync.remote import HubClient
+from vademecum.sync.hub_client import HubClient
 from vademecum.types import Place, Scope
+from vademecum_hub import administration, hub_search, index_updates, listen, members, streams
+from vademecum_hub.authorization import HubCaller, enter
+from vademecum_hub.cluster import Cluster
+from vademecum_hub.migrate import migrate
+from vademecum_hub.postgres_index import EXACT, PostgresIndex
 
 if TYPE_CHECKING:
     import argparse
@@ -136,7 +136,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
         cluster.start(
             fsync="off", full_page_writes="off", shared_buffers="512MB", max_wal_size="8GB", autovacuum="off"
         )
-        with serve.connected(cluster.url) as owner:
+        with listen.connect(cluster.url) as owner:
             migrate(owner)
             with hub.served(cluster) as (url, server):
                 bench = Bench(cluster, owner, url, server)
@@ -162,7 +162,7 @@ def _followed(rows: Iterator[dict[str, object]]) -> Iterator[dict[str, object]]:
         yield row
 
 
-def _asked(client: HubClient, question: str, **given: Any) -> list[tuple[str, int]]:
+def _search_hub(client: HubClient, question: str, **given: Any) -> list[tuple[str, int]]:
     """What the hub answers through HTTP."""
     reply = client.ask("POST", "/v1/search", json.dumps({"query": question, **given}).encode())
     return [(each["path"], each["startLine"]) for each in reply.json()["results"]]
@@ -196,7 +196,9 @@ def _recall(bench: Bench, chosen: argparse.Namespace) -> Iterator[dict[str, obje
                     for weak, agreement in zip((None, TEN), found.values(), strict=True):
                         answer = product.memory.search(question.text, max_results=TEN, max_weak=weak)
                         here = [(each.path, each.start) for each in answer]
-                        agreement.add(here, _asked(client, question.text, max_results=TEN, max_weak=weak))
+                        agreement.add(
+                            here, _search_hub(client, question.text, max_results=TEN, max_weak=weak)
+                        )
                 client.close()
                 product.memory.close()
         for how, agreement in found.items() if documents else ():
@@ -205,7 +207,7 @@ def _recall(bench: Bench, chosen: argparse.Namespace) -> Iterator[dict[str, obje
                 "settings": how,
                 "documents": documents,
                 "passages": passages,
-                **agreement.told(),
+                **agreement.describe(),
             }
 
 
@@ -223,7 +225,7 @@ class Agreement:
         self._results += len(here)
         self._equal += [*here] == [*there]
 
-    def told(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """The figures."""
         count = len(self._shares)
         return {
@@ -238,7 +240,7 @@ def _take_in(bench: Bench, ws: int, memory: Memory) -> None:
     """Put what a home holds, attached folders too, into the index of a workspace, through the seam."""
     corpus = Corpus(memory.home, memory.caller)
     with bench.inside(ws) as connection:
-        Sync(PostgresIndex(connection, ws), corpus.filter, embedder=shipped).run(corpus.stacks())
+        Sync(PostgresIndex(connection, ws), corpus.filter, embedder=lazily_shipped()).run(corpus.folders())
 
 
 # ------------------------------------------------------------------------------- many workspaces
@@ -261,12 +263,12 @@ def _scale(bench: Bench, chosen: argparse.Namespace) -> Iterator[dict[str, objec
             times, used = _times(bench, rooms, count, chosen.questions)
             (size,) = bench.owner.execute("SELECT pg_database_size(current_database())").fetchone()
             (total,) = bench.owner.execute("SELECT count(*) FROM hub.passage").fetchone()
-            (held,) = bench.owner.execute(
+            (passages,) = bench.owner.execute(
                 "SELECT count(*) FROM hub.passage WHERE ws >= %s", (FIRST_COPY,)
             ).fetchone()
             yield {
                 "workspaces": count,
-                "passages": held,
+                "passages": passages,
                 **{
                     f"{way} {name}": round(_at(times[way], share) / _at(times["local"], share), 2)
                     for way in ("POST", "GET", "in process")
@@ -291,10 +293,10 @@ def _rooms(bench: Bench, folder: Path, chosen: argparse.Namespace) -> Iterator[R
     for number in range(TEMPLATES):
         pair = cases[2 * number : 2 * number + 2]
         documents = [each for case in pair for each in case.documents]
-        asked = [question.text for case in pair for question in case.questions]
+        questions = [question.text for case in pair for question in case.questions]
         memory = _home(folder / str(number), documents)
-        random.Random(number).shuffle(asked)
-        yield Room(_synced(bench, memory), memory, asked)
+        random.Random(number).shuffle(questions)
+        yield Room(_synced(bench, memory), memory, questions)
 
 
 def _home(folder: Path, documents: Sequence[Document]) -> Memory:
@@ -305,7 +307,7 @@ def _home(folder: Path, documents: Sequence[Document]) -> Memory:
 def _synced(bench: Bench, memory: Memory) -> int:
     """The workspace that a home was synced to."""
     database = bench.cluster.url_of("postgres", user="hub_migrate")
-    made = operate.create_workspace(database, KEYS, "bench", kind="personal", owner="anna")
+    made = administration.create_workspace(database, KEYS, "bench", kind="personal", owner="anna")
     joined = syncing.membership.join_hub(memory.home, bench.url, made["code"])
     syncing.membership.keep_key(memory.home, joined, syncing.membership.new_key())
     syncing.run_hub(memory, "", None)
@@ -314,7 +316,7 @@ def _synced(bench: Bench, memory: Memory) -> int:
     ).fetchone()
     while True:  # what one push had too much of is worked off afterwards
         with bench.inside(ws) as connection:
-            if not projection.count_stale(connection, ws):
+            if not index_updates.count_stale(connection, ws):
                 return int(ws)
         time.sleep(0.2)
 
@@ -396,10 +398,10 @@ def _places(owner: Any, ws: int) -> set[tuple[bool, str, tuple[int, ...], int]]:
     rows = owner.execute("SELECT id, file, ord FROM hub.passage WHERE ws = %s", (ws,)).fetchall()
     names = {id_: (file, ord_) for id_, file, ord_ in rows}
     found: set[tuple[bool, str, tuple[int, ...], int]] = set()
-    for wide, stem, block, held in owner.execute(
+    for wide, stem, block, postings in owner.execute(
         "SELECT wide, stem, block, held FROM hub.posting WHERE ws = %s", (ws,)
     ):
-        for each in np.frombuffer(held, "<u4").tolist():
+        for each in np.frombuffer(postings, "<u4").tolist():
             id_ = (block << 10) + (each >> 22)
             found.add((wide, stem, (id_,) if wide else names[id_], each & ((1 << 22) - 1)))
     return found
@@ -434,7 +436,7 @@ def _times(
             question = room.questions[at % len(room.questions)]
             ways: dict[str, Callable[[], object]] = {
                 "local": partial(room.memory.search, question),
-                "POST": partial(_asked, client, question),
+                "POST": partial(_search_hub, client, question),
                 "in process": partial(_answer, connection, FIRST_COPY + number, question),
                 "GET": partial(client.ask, "GET", f"/v1/search?q={quote(question)}"),
             }
@@ -457,8 +459,10 @@ def _answer(connection: Any, ws: int, question: str) -> None:
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         enter(connection, ws)
-        asked = hub_search.read_question({"query": question})
-        hub_search.answer(connection, ws, asked, stale=projection.count_stale(connection, ws))
+        question_read = hub_search.read_question({"query": question})
+        hub_search.answer_question(
+            connection, ws, question_read, stale=index_updates.count_stale(connection, ws)
+        )
 
 
 # ------------------------------------------------------------------------------- one large workspace
@@ -468,34 +472,34 @@ def _large(bench: Bench, chosen: argparse.Namespace) -> Iterator[dict[str, objec
     """One workspace of growing size: every vector compared, and by the index of `vade hub index`."""
     ws, there = bench.make(), 0
     texts = _sentences(chosen.data)
-    asked = [case.questions[0].text for case in retrieval.longmemeval(chosen.data) if case.questions]
-    asked = random.Random(1).sample(asked, min(chosen.questions, len(asked)))
+    questions = [case.questions[0].text for case in retrieval.longmemeval(chosen.data) if case.questions]
+    questions = random.Random(1).sample(questions, min(chosen.questions, len(questions)))
     client = bench.client(ws)
     for size in map(int, chosen.passages.split(",")):
         begun = time.perf_counter()
         _fill(bench, ws, there, itertools.islice(texts, size - there))
         there = size
         bench.owner.execute("VACUUM (ANALYZE)")
-        told: dict[str, object] = {"passages": size, "loaded s": round(time.perf_counter() - begun)}
+        row: dict[str, object] = {"passages": size, "loaded s": round(time.perf_counter() - begun)}
         named = ("indexed s", "by the index p50 ms", "answer by it p50 ms", "recall@10", "of answers")
-        told |= dict.fromkeys((*named, "index bytes per passage"), "")
-        exact = _neighbours(bench, ws, asked, client)
-        told |= {"vectors, each p50 ms": exact.vectors, "answer p50 ms": exact.answer}
+        row |= dict.fromkeys((*named, "index bytes per passage"), "")
+        exact = _neighbours(bench, ws, questions, client)
+        row |= {"vectors, each p50 ms": exact.vectors, "answer p50 ms": exact.answer}
         if size > EXACT:
             begun = time.perf_counter()
-            assert operate.index_large(bench.cluster.url_of("postgres", user="hub_migrate")) == 1
-            told["indexed s"] = round(time.perf_counter() - begun)
-            near = _neighbours(bench, ws, asked, client)
-            told |= {"by the index p50 ms": near.vectors, "answer by it p50 ms": near.answer}
-            told["recall@10"] = _shared(exact.near, near.near)
-            told["of answers"] = _shared(exact.answers, near.answers)
+            assert administration.index_large(bench.cluster.url_of("postgres", user="hub_migrate")) == 1
+            row["indexed s"] = round(time.perf_counter() - begun)
+            near = _neighbours(bench, ws, questions, client)
+            row |= {"by the index p50 ms": near.vectors, "answer by it p50 ms": near.answer}
+            row["recall@10"] = _shared(exact.near, near.near)
+            row["of answers"] = _shared(exact.answers, near.answers)
             (bytes_,) = bench.owner.execute(
                 "SELECT pg_relation_size(to_regclass(%s))", (f"hub.vector_near_{ws}",)
             ).fetchone()
-            told["index bytes per passage"] = bytes_ // size
+            row["index bytes per passage"] = bytes_ // size
             bench.owner.execute(f"DROP INDEX hub.vector_near_{ws}")  # rows go in faster without it
             bench.owner.execute("UPDATE hub.search SET settings = settings - 'hnsw' WHERE ws = %s", (ws,))
-        yield told
+        yield row
     client.close()
 
 
@@ -519,7 +523,7 @@ def _neighbours(bench: Bench, ws: int, asked: Sequence[str], client: HubClient) 
     assert made is not None
     vectors, times, answer_times = made.embed([*asked]), [], []
     near, answers = [], []
-    _asked(client, asked[0])
+    _search_hub(client, asked[0])
     with bench.inside(ws) as connection:
         for vector, question in zip(vectors, asked, strict=True):
             index = PostgresIndex(connection, ws)
@@ -529,7 +533,7 @@ def _neighbours(bench: Bench, ws: int, asked: Sequence[str], client: HubClient) 
             times.append(time.perf_counter() - begun)
             near.append(sorted(found.cosines, key=lambda id_: (-found.cosines[id_], id_))[:TEN])
             begun = time.perf_counter()
-            answers.append(_asked(client, question, max_results=TEN, max_weak=TEN))
+            answers.append(_search_hub(client, question, max_results=TEN, max_weak=TEN))
             answer_times.append(time.perf_counter() - begun)
     return Neighbours(_median_ms(times), _median_ms(answer_times), near, answers)
 
@@ -568,7 +572,7 @@ def _fill(bench: Bench, ws: int, first: int, texts: Iterator[str]) -> None:
             documents.append(IndexDocument(item, name, Labels(title=name), pieces))
         with bench.inside(ws) as connection:
             index = PostgresIndex(connection, ws)
-            Sync(index, EVERYTHING, embedder=shipped).renew(SyncReport(), vectors=True)
+            Sync(index, EVERYTHING, embedder=lazily_shipped()).renew(SyncReport(), vectors=True)
             index.put(documents, embed=_vectors)
 
 
@@ -681,12 +685,12 @@ class Writing:
         """Seconds of processors that this process and the database have used for it."""
         return time.process_time() + hub.used(self._connection.info.backend_pid)
 
-    def _fact(self, doc: int, kind: str, target: str, value: Any, over: tuple[Any, ...] = ()) -> SyncFact:
+    def _fact(self, doc: int, kind: str, target: str, value: Any, based_on: tuple[Any, ...] = ()) -> SyncFact:
         last = self._last
         self._last = SyncFact(
             "global", "aaaaaaaa", last.n + 1 if last else 1, last.hash if last else NOTHING,
-            last.lam + 1 if last else 1, f"{doc:08}-0000-4000-8000-000000000000", kind, target, over,
-            value=value, origin="user", door="cli",
+            last.lamport + 1 if last else 1, f"{doc:08}-0000-4000-8000-000000000000", kind, target, based_on,
+            value=value, origin="user", interface="cli",
         )  # fmt: skip
         return self._last
 
@@ -714,7 +718,7 @@ class Writing:
         """Push another text of a document."""
         before = self._texts[doc]
         raw = before.value["raw"].replace("Note", "Changed note")
-        self._texts[doc] = self._fact(doc, "put", "e1", {"raw": raw}, (*before.over, before.dot))
+        self._texts[doc] = self._fact(doc, "put", "e1", {"raw": raw}, (*before.based_on, before.id))
         self._send([self._texts[doc]])
 
     def _send(self, made: Sequence[SyncFact]) -> None:
@@ -722,12 +726,12 @@ class Writing:
         caller = HubCaller(self._ws, "", "team", "0" * 8 + "-0000-4000-8000-" + "0" * 12, "", "anna", "owner",
                            scopes, None)  # fmt: skip
         push = streams.Push(1, "aaaaaaaa", tuple(made), (None,) * len(made))
-        searching = projection.project_push
+        searching = index_updates.project_push
         if not self._searchable:
-            projection.project_push = lambda *_: True
+            index_updates.project_push = lambda *_: True
         try:
             with self._connection.transaction():
                 enter(self._connection, self._ws)
-                streams.push_facts(streams.Desk(self._connection, caller, KEYS, "global"), push)
+                streams.push_facts(streams.RequestContext(self._connection, caller, KEYS, "global"), push)
         finally:
-            projection.project_push = searching
+            index_updates.project_push = searching

@@ -81,12 +81,12 @@ def measure_undo(count: int = 300) -> Rows:
             begun = time.perf_counter()
             report = memory.transfer.import_from("okf", bundle, scope="global")
             come = time.perf_counter()
-            _, told = memory.care.undo(report.run)
+            _, outcome = memory.care.undo(report.run)
             gone = time.perf_counter()
-            assert all(each.done for each in told)
+            assert all(each.done for each in outcome)
         rows.append(
             {
-                "records": len(told),
+                "records": len(outcome),
                 "import s": round(come - begun, 2),
                 "undo s": round(gone - come, 2),
                 "undo / import": round((gone - come) / (come - begun), 2),
@@ -162,7 +162,7 @@ def _turn(chance: random.Random, session: str, said: str, source: str) -> list[d
 
     call = f"toolu_{chance.getrandbits(120):030x}"
     usage = {"input_tokens": 3, "cache_read_input_tokens": chance.randrange(100_000), "output_tokens": 90}
-    asked = {
+    tool_use = {
         "type": "tool_use",
         "id": call,
         "name": "Read",
@@ -171,7 +171,7 @@ def _turn(chance: random.Random, session: str, said: str, source: str) -> list[d
     answer = {"id": f"msg_{chance.getrandbits(96):024x}", "model": "made-up", "usage": usage}
     return [
         line("user", said),
-        line("assistant", [{"type": "text", "text": said[::-1]}, asked], **answer),
+        line("assistant", [{"type": "text", "text": said[::-1]}, tool_use], **answer),
         line("user", [{"type": "tool_result", "tool_use_id": call, "content": source}]),
     ]
 

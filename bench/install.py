@@ -34,10 +34,12 @@ FACT = "The heron's nest is inspected every second Tuesday."
 
 
 class Built(NamedTuple):
-    """What is published."""
+    """The files of both distributions that are published."""
 
     wheel: Path
     sdist: Path
+    hub_wheel: Path
+    hub_sdist: Path
 
 
 class World(NamedTuple):
@@ -68,29 +70,35 @@ def uv() -> str:
 
 
 def build(folder: Path) -> Built:
-    """Build wheel and sdist from this clone, without a network."""
+    """Build wheel and sdist of both distributions from this clone, without a network."""
     words = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    subprocess.run(words, cwd=HERE, check=True, capture_output=True)
-    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
-    return Built(wheel, sdist)
+    for project in (HERE, HERE / "src" / "vademecum_hub"):
+        subprocess.run(words, cwd=project, check=True, capture_output=True)
+    wheel, hub_wheel = sorted(folder.glob("*.whl"))
+    sdist, hub_sdist = sorted(folder.glob("*.tar.gz"))
+    return Built(wheel, sdist, hub_wheel, hub_sdist)
 
 
 def world(folder: Path) -> World:
     """A person's folder with nothing in it but a cache of packages, which is the machine's own."""
     person = folder / "person"
     person.mkdir(parents=True)
-    kept = {
+    environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("VADE_", "XDG_", "PYTHON", "CLAUDE", "CODEX")) and name != "VIRTUAL_ENV"
     }
-    at_home = kept | {"HOME": str(_PERSON)}
+    at_home = environment | {"HOME": str(_PERSON)}
     cache = subprocess.check_output([uv(), "cache", "dir"], env=at_home, text=True).strip()
     pip = _PERSON / ".config" / "pip" / "pip.conf"
-    told = {"PIP_CONFIG_FILE": str(pip)} if pip.exists() and "PIP_CONFIG_FILE" not in kept else {}
-    path = os.pathsep.join((str(person / ".local" / "bin"), str(Path(uv()).parent), kept.get("PATH", "")))
+    pip_settings = (
+        {"PIP_CONFIG_FILE": str(pip)} if pip.exists() and "PIP_CONFIG_FILE" not in environment else {}
+    )
+    path = os.pathsep.join(
+        (str(person / ".local" / "bin"), str(Path(uv()).parent), environment.get("PATH", ""))
+    )
     own = {"HOME": str(person), "UV_CACHE_DIR": cache, "PATH": path, "UV_PYTHON": sys.executable}
-    return World(person, kept | told | own)
+    return World(person, environment | pip_settings | own)
 
 
 def measure() -> dict[str, Rows]:
@@ -142,14 +150,14 @@ def _start(folder: Path, built: Built) -> Rows:
     here = world(folder / "start")
     _installed(here, built.wheel, "--compile-bytecode")
     scripts = here.person / "venv" / "bin"
-    asked: dict[str, list[str | Path]] = {
+    commands: dict[str, list[str | Path]] = {
         "python -c pass": [scripts / "python", "-c", "pass"],
         "vade --help": [scripts / "vade", "--help"],
         "vade add": [scripts / "vade", "add"],
     }
-    times: dict[str, list[float]] = {name: [] for name in asked}
+    times: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(ROUNDS + 2):  # in turn, so that a noisy moment hits all of them; two to warm up
-        for name, words in asked.items():
+        for name, words in commands.items():
             more = [f"Fact {turn}: {FACT}"] if name == "vade add" else []
             begun = time.perf_counter()
             here.run(*words, *more)
@@ -159,11 +167,11 @@ def _start(folder: Path, built: Built) -> Rows:
     return [
         {
             "command": name,
-            "p50 ms": round(statistics.median(taken) * 1000, 1),
-            "x bare interpreter": round(statistics.median(taken) / bare, 1),
+            "p50 ms": round(statistics.median(seconds) * 1000, 1),
+            "x bare interpreter": round(statistics.median(seconds) / bare, 1),
             "at most": MOST.get(name, ""),
         }
-        for name, taken in times.items()
+        for name, seconds in times.items()
     ]
 
 
@@ -182,8 +190,8 @@ def _way(folder: Path, built: Built) -> Rows:
     ):
         begun = time.perf_counter()
         here.run(*words)
-        told = " ".join(Path(each).name for each in words[:3])
-        rows.append({"command": told, "s": round(time.perf_counter() - begun, 1), "at most": ""})
+        label = " ".join(Path(each).name for each in words[:3])
+        rows.append({"command": label, "s": round(time.perf_counter() - begun, 1), "at most": ""})
     if FACT not in told_at_start(here):
         raise RuntimeError("the agent was not told what was saved")
     total = round(sum(float(str(row["s"])) for row in rows), 1)

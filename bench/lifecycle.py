@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.lifecycle import passes
-from vademecum.lifecycle.passes import CountCap, Expiry, PruningPass, RetentionPass, SeenRecord
+from vademecum.lifecycle.passes import CountCap, Expiry, PruningPass, RecordFile, RetentionPass
 from vademecum.lifecycle.sweep import Duplicates
 from vademecum.memory import connect
-from vademecum.store import document, frontmatter
+from vademecum.text import document, frontmatter
 from vademecum.types import Entry, Origin, Place, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -192,10 +192,10 @@ _OTHER: dict[str, Callable[[str, random.Random], str | None]] = {
 }
 
 
-def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: int = 0) -> list[SeenRecord]:
+def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: int = 0) -> list[RecordFile]:
     """Records with these texts, as a pass would see them."""
     place = Place(Scope.PROJECT, "bench")
-    shelf = memory.home.shelf(place)
+    scope_folder = memory.home.scope_folder(place)
     found = []
     for number, text in enumerate(texts):
         at = f"{NOW - timedelta(days=days, minutes=number):%Y-%m-%dT%H:%M:%SZ}"
@@ -203,7 +203,9 @@ def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: i
         values |= {"stale_after": "30d"} if number % 10 == 3 else {}
         whole = document.append(frontmatter.edit("# a\n\n", values), Entry(text, at, Origin.AGENT)).encode()
         name = f"r{number:06}.md"
-        found.append(SeenRecord(memory.workspace.records.parse(shelf, name, whole), shelf, name, whole))
+        found.append(
+            RecordFile(memory.workspace.records.parse(scope_folder, name, whole), scope_folder, name, whole)
+        )
     return found
 
 
@@ -213,10 +215,10 @@ def quality(memory: Memory, count: int, *, seed: int = SEED) -> dict[str, object
     records = seen(memory, (text for pair in made for text in (pair.one, pair.other)))
     together = {}
     for proposal in Duplicates().propose(records, now=NOW):
-        kept = proposal.why.rpartition(" as ")[2].partition(",")[0]
+        kept_key = proposal.why.rpartition(" as ")[2].partition(",")[0]
         for edit in proposal.edits:
             if edit.after is None:
-                together[edit.name] = f"{kept}.md"
+                together[edit.name] = f"{kept_key}.md"
     right = wrong = 0
     missed: dict[str, int] = {}
     mistaken: dict[str, int] = {}
@@ -251,8 +253,8 @@ def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, list[dict[str, object]]
         rows: list[dict[str, object]] = []
         for name in times[0]:
             row: dict[str, object] = {"pass": name}
-            for size, taken in zip(sizes, times, strict=True):
-                row[f"{size:,} records, CPU s"] = round(taken[name], 3)
+            for size, seconds in zip(sizes, times, strict=True):
+                row[f"{size:,} records, CPU s"] = round(seconds[name], 3)
             row["ratio"] = round(times[-1][name] / times[0][name], 1)
             rows.append(row)
         return {
@@ -268,7 +270,7 @@ def _times(memory: Memory, size: int) -> dict[str, float]:
     texts += [_filled(text, chance) for text in texts[: size - len(texts)]]
     records = seen(memory, texts, days=100)
     learned = seen(memory, texts, type=str(RecordType.DISCOVERY), days=100)
-    chosen: dict[str, tuple[Pass, list[SeenRecord]]] = {
+    chosen: dict[str, tuple[Pass, list[RecordFile]]] = {
         "near-duplicates": (Duplicates(), records),
         "count cap, summarize": (CountCap(), records),
         "count cap, cut": (CountCap(strategy="cut"), records),
@@ -276,7 +278,7 @@ def _times(memory: Memory, size: int) -> dict[str, float]:
         "knowledge pruning": (PruningPass(), learned),
         "expiry": (Expiry(), records),
     }
-    taken = {}
+    seconds = {}
     gc.collect()
     gc.freeze()  # the records are ours: looking through them again and again is not the pass's work
     for name, (one, shown) in chosen.items():
@@ -286,13 +288,13 @@ def _times(memory: Memory, size: int) -> dict[str, float]:
             made = list(one.propose(shown, now=NOW))
             best = min(best, time.process_time() - begun)
         assert made, name
-        taken[name] = best
-    taken["all of a sweep, with reading the files"] = _sweep(memory, records)
+        seconds[name] = best
+    seconds["all of a sweep, with reading the files"] = _sweep(memory, records)
     gc.unfreeze()
-    return taken
+    return seconds
 
 
-def _sweep(memory: Memory, records: list[SeenRecord]) -> float:
+def _sweep(memory: Memory, records: list[RecordFile]) -> float:
     place = Place(Scope.PROJECT, f"bench-{len(records)}")
     folder = memory.home.path.joinpath("memory", "project", place.id, "records")
     folder.mkdir(parents=True)

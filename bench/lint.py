@@ -71,21 +71,21 @@ def by_records() -> list[dict[str, object]]:
 def _texts(count: int) -> Iterator[str]:
     """Records as agents write them; one in a hundred contradicts itself, one cites what is gone."""
     for number in range(count):
-        said = [
+        texts = [
             f"The {WORDS[number % 20]} worker {number} writes to queue {number % 7}.",
             f"`part_{number % 200}()` of src/part_{number % 200}.py does it.",
             f"See [[r{(number * 7) % count}]].",
         ]
         if number % 100 == 0:
-            said.append(f"The worker {number} limit is {number}.")
+            texts.append(f"The worker {number} limit is {number}.")
         if number % 100 == 50:
-            said.append(f"The rest is in src/gone_{number}.py.")
+            texts.append(f"The rest is in src/gone_{number}.py.")
         more = (
             f"\n## 2026-02-02T00:00:00Z\nThe worker {number} limit is {number + 1}.\n"
             if number % 100 == 0
             else ""
         )
-        yield f"---\ntype: project\n---\n# r{number}\n\n## 2026-01-01T00:00:00Z\n{' '.join(said)}\n{more}"
+        yield f"---\ntype: project\n---\n# r{number}\n\n## 2026-01-01T00:00:00Z\n{' '.join(texts)}\n{more}"
 
 
 def beside_grep(data: Path) -> list[dict[str, object]]:
@@ -124,9 +124,9 @@ def _grep(folder: Path, words: list[str]) -> None:
 
 
 def _row(name: str, action: Callable[[], object]) -> dict[str, object]:
-    taken = []
+    seconds = []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
         action()
-        taken.append(time.perf_counter() - begun)
-    return {"what": name, "p50 ms": round(sorted(taken)[ROUNDS // 2] * 1000, 1)}
+        seconds.append(time.perf_counter() - begun)
+    return {"what": name, "p50 ms": round(sorted(seconds)[ROUNDS // 2] * 1000, 1)}

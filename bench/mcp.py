@@ -75,18 +75,18 @@ def measure() -> list[dict[str, object]]:
 
 
 def _row(name: str, call: Any) -> dict[str, object]:
-    taken = []
+    seconds = []
     for number in range(-WARM_UP, ROUNDS):
         begun = time.perf_counter()
         call(number + WARM_UP)
         if number >= 0:
-            taken.append(time.perf_counter() - begun)
-    taken.sort()
+            seconds.append(time.perf_counter() - begun)
+    seconds.sort()
     return {
         "call": name,
-        "per second": round(len(taken) / sum(taken)),
-        "p50 ms": round(statistics.median(taken) * 1000, 2),
-        "p99 ms": round(taken[len(taken) * 99 // 100] * 1000, 2),
+        "per second": round(len(seconds) / sum(seconds)),
+        "p50 ms": round(statistics.median(seconds) * 1000, 2),
+        "p99 ms": round(seconds[len(seconds) * 99 // 100] * 1000, 2),
     }
 
 

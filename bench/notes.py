@@ -92,10 +92,10 @@ def subjects(count: int, queries: int, *, seed: int) -> list[int | None]:
 def questions(about: Sequence[int | None], told: Mapping[int, str], *, seed: int) -> list[Question]:
     """A question for each subject, in whole sentences as people ask."""
     chance = random.Random(f"questions {seed}")
-    return [Question(_asked(chance, None if note is None else told[note]), note) for note in about]
+    return [Question(_draw_question(chance, None if note is None else told[note]), note) for note in about]
 
 
-def _asked(chance: random.Random, note: str | None) -> str:
+def _draw_question(chance: random.Random, note: str | None) -> str:
     language = _language()
     if note is None:
         topic = language.words[language.topics[chance.randrange(TOPICS)]].tolist()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench import retrieval, scoring
 from vademecum.memory import Memory, connect
-from vademecum.store.document import escape
+from vademecum.text.document import escape
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -644,7 +644,7 @@ def locomo(path: Path) -> Iterator[Setting]:
             for place, case in enumerate(inside)
             for document in case.documents
         ]
-        asked = [
+        questions = [
             Asked(each.text, frozenset(f"{place}/{turn}" for turn in each.turns))
             for place, case in enumerate(inside)
             for each in case.questions
@@ -654,14 +654,14 @@ def locomo(path: Path) -> Iterator[Setting]:
             for case, named in zip(cases, people, strict=True)
             if case not in inside
             for each in case.questions
-            if (said := _names(each.text) & named) and not said & names
+            if (named_here := _names(each.text) & named) and not named_here & names
         ]
         share = ASKED * 2 // len(cases)
         nothing = {
             "other people": chance.sample(others, share),
             "another field": chance.sample(claims, share),
         }
-        yield Setting("LoCoMo", sessions, {"": chance.sample(asked, share)}, nothing)
+        yield Setting("LoCoMo", sessions, {"": chance.sample(questions, share)}, nothing)
 
 
 def longmemeval(path: Path) -> Iterator[Setting]:
@@ -673,7 +673,7 @@ def longmemeval(path: Path) -> Iterator[Setting]:
     claims = _claims(path.parent.parent)
     for half in (0, 1):
         sessions: list[list[tuple[str, str]]] = []
-        asked: list[Asked] = []
+        questions: list[Asked] = []
         texts: set[str] = set()
         for each in raw[half::2]:
             if sum(map(len, sessions)) >= SIZE:
@@ -692,7 +692,7 @@ def longmemeval(path: Path) -> Iterator[Setting]:
                     sessions.append(notes)
                     texts.add(notes[0][1])
             if gold:
-                asked.append(Asked(each["question"], frozenset(gold)))
+                questions.append(Asked(each["question"], frozenset(gold)))
         nothing = [
             each["question"]
             for each in raw[1 - half :: 2]
@@ -703,7 +703,7 @@ def longmemeval(path: Path) -> Iterator[Setting]:
             )
         ]
         fields = {"another person": nothing, "another field": claims[half::2][: ASKED // 2]}
-        yield Setting("LongMemEval", sessions, {"": asked}, fields)
+        yield Setting("LongMemEval", sessions, {"": questions}, fields)
 
 
 def scifact(path: Path) -> Iterator[Setting]:
@@ -711,8 +711,8 @@ def scifact(path: Path) -> Iterator[Setting]:
     case = next(iter(retrieval.scifact(path)))
     chance = random.Random(3)
     questions = chance.sample(list(case.questions), 2 * ASKED)
-    asked, others = questions[:ASKED], questions[ASKED:]
-    gold = {id_ for each in asked for id_ in each.documents}
+    parts, others = questions[:ASKED], questions[ASKED:]
+    gold = {id_ for each in parts for id_ in each.documents}
     hidden = {id_ for each in case.questions for id_ in each.documents} - gold
     rest = [each for each in case.documents if each.id not in gold | hidden]
     chosen = [each for each in case.documents if each.id in gold]
@@ -724,7 +724,7 @@ def scifact(path: Path) -> Iterator[Setting]:
         "claims left out": [each.text for each in others if not gold & set(each.documents)],
         "another field": chance.sample(everyday, ASKED),
     }
-    answerable = [Asked(each.text, frozenset(each.documents)) for each in asked]
+    answerable = [Asked(each.text, frozenset(each.documents)) for each in parts]
     yield Setting("SciFact", notes, {"": answerable}, nothing)
 
 

@@ -86,7 +86,7 @@ def _text(kept: dict[str, Any]) -> Text:
             name(each["id"]),
             "",
             datetime.fromisoformat(each["time"]).astimezone(UTC),
-            [_said(turn) for turn in each["turns"]],
+            [_format_turn(turn) for turn in each["turns"]],
             [name(turn["id"]) for turn in each["turns"]],
         )
         for each in kept["sessions"]
@@ -104,7 +104,7 @@ def _text(kept: dict[str, Any]) -> Text:
     return Text(kept["id"], kept["kind"], kept["language"], documents, questions)
 
 
-def _said(turn: dict[str, str]) -> str:
+def _format_turn(turn: dict[str, str]) -> str:
     return turn["text"] if turn["speaker"] == AUTHOR else f"{turn['speaker']}: {turn['text']}"
 
 
@@ -191,10 +191,10 @@ def row(found: Sequence[Found]) -> dict[str, object]:
         figures[f"hit@{k}"] = _share(each.hit(k) for each in answerable)
     for k in (5, 10):
         figures[f"all@{k}"] = _share(each.all(k) for each in answerable)
-    told = [each.match for each in nothing if each.match is not None]
+    matches = [each.match for each in nothing if each.match is not None]
     figures["about nothing"] = len(nothing)
-    figures["likely"] = _share(match in GOOD for match in told)
-    figures["strong"] = _share(match == GOOD[0] for match in told)
+    figures["likely"] = _share(match in GOOD for match in matches)
+    figures["strong"] = _share(match == GOOD[0] for match in matches)
     return figures
 
 

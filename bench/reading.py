@@ -55,7 +55,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
         seconds = time.process_time() - begun
         floor = scale.PlainFts(folder / "plain.db", texts)
         with closing(memory.care.searcher), closing(floor.connection):
-            rows = [_asked(memory, floor, texts, read) for read in (False, True)]
+            rows = [_time_questions(memory, floor, texts, read) for read in (False, True)]
     reading: dict[str, object] = {
         "notes": len(texts),
         "words a note": round(statistics.mean(len(text.split()) for text in texts), 1),
@@ -66,18 +66,18 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
     return {"reading": [reading], "a warm question beside plain FTS5": rows}
 
 
-def _asked(memory: Memory, floor: scale.PlainFts, texts: list[str], read: bool) -> dict[str, object]:
+def _time_questions(memory: Memory, floor: scale.PlainFts, texts: list[str], read: bool) -> dict[str, object]:
     """Questions that are read, or that have a strong match without it, each beside the floor."""
     own, theirs = [], []
     for text in texts[:: max(1, len(texts) // 200)]:
         words = text.split()
-        asked = f"who told somebody about {words[2]} yesterday evening" if read else " ".join(words[1:8])
-        answer = memory.search(asked, explain=True)
+        question = f"who told somebody about {words[2]} yesterday evening" if read else " ".join(words[1:8])
+        answer = memory.search(question, explain=True)
         was_read = any((each.arithmetic or {}).get("by_reading") for each in answer.results)
         if was_read is not read:
             continue
-        own.append(_fastest(memory.search, asked))
-        theirs.append(_fastest(floor.find_texts, asked))
+        own.append(_fastest(memory.search, question))
+        theirs.append(_fastest(floor.find_texts, question))
     return {
         "questions": "read" if read else "not read",
         "n": len(own),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bench import retrieval, scoring, small_sets
 from bench.small_sets import DEFAULTS, FLOOR, HELD, NO_LIMIT, TUNE
 from vademecum.memory import Memory, connect
-from vademecum.store import document
+from vademecum.text import document
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
@@ -246,8 +246,8 @@ def _body(
     superseded: Sequence[str | None] | None = None,
 ) -> str:
     """A file with these entries after what it begins with."""
-    for (at, said), later in zip(entries, superseded or [None] * len(entries), strict=True):
-        text = document.append(text, Entry(said, at, origin, later))
+    for (at, entry_lines), later in zip(entries, superseded or [None] * len(entries), strict=True):
+        text = document.append(text, Entry(entry_lines, at, origin, later))
     return text
 
 
@@ -325,13 +325,15 @@ def _reminded(found: Sequence[Found], halves: Iterable[str]) -> Rows:
     for half in halves:
         inside = [each for each in found if each.question.half == half]
         # The hook brings records: what only the journal answers is not asked of it.
-        asked = [each for each in inside if any(id_.partition("#")[0] in keys for id_ in each.question.gold)]
+        relevant = [
+            each for each in inside if any(id_.partition("#")[0] in keys for id_ in each.question.gold)
+        ]
         nothing = [each for each in inside if not each.question.gold]
         rows.append(
             {
                 "half": half,
-                "answered by a record": len(asked),
-                "brought": _share(each.place > 0 for each in asked),
+                "answered by a record": len(relevant),
+                "brought": _share(each.place > 0 for each in relevant),
                 "about nothing": len(nothing),
                 "brought all the same": _share(bool(each.hits) for each in nothing),
             }

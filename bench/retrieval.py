@@ -31,7 +31,7 @@ import apsw
 from bench import scoring
 from bench.scoring import Ranked
 from vademecum.memory import Memory, connect
-from vademecum.store.document import escape
+from vademecum.text.document import escape
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def longmemeval(path: Path) -> Iterator[Case]:
     """The official file, plain or `.xz`; each question has a haystack of its own."""
     for each in _haystacks(path):
         if not each["question_id"].endswith("_abs"):
-            yield Case(list(_sessions(each).values()), [_asked(each)])
+            yield Case(list(_sessions(each).values()), [_read_question(each)])
 
 
 def pooled(path: Path) -> Iterator[Case]:
@@ -91,7 +91,7 @@ def pooled(path: Path) -> Iterator[Case]:
         for id_, session in _sessions(each).items():
             documents.setdefault(id_, session)
         if not each["question_id"].endswith("_abs"):
-            questions.append(_asked(each))
+            questions.append(_read_question(each))
     yield Case(list(documents.values()), questions)
 
 
@@ -115,7 +115,7 @@ def _sessions(each: dict[str, Any]) -> dict[str, Document]:
     return documents
 
 
-def _asked(each: dict[str, Any]) -> Question:
+def _read_question(each: dict[str, Any]) -> Question:
     """The question of a haystack, with the turns that are marked in it: no other haystack marks them."""
     gold = {
         f"{id_}/{number}"
@@ -131,12 +131,16 @@ def locomo(path: Path) -> Iterator[Case]:
     """Ten conversations; categories 1 to 4 of the questions, those that have evidence."""
     path = path / "locomo/locomo10_evidence_fixed.json" if path.is_dir() else path
     for number, each in enumerate(json.loads(path.read_bytes())):
-        said = each["conversation"]
-        sessions = sorted(int(name[8:]) for name in said if re.fullmatch(r"session_\d+", name) and said[name])
+        conversation = each["conversation"]
+        sessions = sorted(
+            int(name[8:])
+            for name in conversation
+            if re.fullmatch(r"session_\d+", name) and conversation[name]
+        )
         documents = []
         for session in sessions:
-            turns = said[f"session_{session}"]
-            when = datetime.strptime(said[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
+            turns = conversation[f"session_{session}"]
+            when = datetime.strptime(conversation[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
             texts = [_with_picture(turn) for turn in turns]
             documents.append(Document(f"D{session}", "", when, texts, [turn["dia_id"] for turn in turns]))
         known = {turn for document in documents for turn in document.turn_ids}
@@ -169,8 +173,8 @@ def _scifact(folder: Path) -> Case:
     for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
         question, document, gain = line.split()
         gold.setdefault(question, {})[document] = int(gain)
-    asked = [each for each in _lines(folder / "queries.jsonl") if each["_id"] in gold]
-    return Case(documents, [Question(each["_id"], each["text"], gold[each["_id"]]) for each in asked])
+    queries = [each for each in _lines(folder / "queries.jsonl") if each["_id"] in gold]
+    return Case(documents, [Question(each["_id"], each["text"], gold[each["_id"]]) for each in queries])
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -110,7 +110,7 @@ def write(folder: Path, size: Size) -> tuple[list[notes.Question], int]:
     """Leave the notes as a person would, and line by line for the floors; how many bytes they have, too."""
     about = notes.subjects(size.notes, size.queries, seed=size.seed)
     wanted = set(about)
-    told: dict[int, str] = {}
+    notes_by_name: dict[int, str] = {}
     length = 0
     journal: list[str] = []
     with (folder / "notes.txt").open("w", encoding="utf-8") as lines:
@@ -118,7 +118,7 @@ def write(folder: Path, size: Size) -> tuple[list[notes.Question], int]:
             lines.write(note + "\n")
             length += len(note.encode())
             if number in wanted:
-                told[number] = note
+                notes_by_name[number] = note
             if size.separate:
                 path = folder / "files" / f"{number // 1000:03}" / f"{number:06}.md"
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def write(folder: Path, size: Size) -> tuple[list[notes.Question], int]:
             if len(journal) == size.a_day or number == size.notes - 1:
                 _write_journal(_journals(folder), number // size.a_day, journal)
                 journal.clear()
-    return notes.questions(about, told, seed=size.seed), length
+    return notes.questions(about, notes_by_name, seed=size.seed), length
 
 
 def as_passage(note: str, size: Size) -> str:
@@ -230,9 +230,9 @@ class NumpyDot:
     def __init__(self, texts: Iterable[str], count: int, questions: Sequence[notes.Question]) -> None:
         embedder = select_embedder("local")
         assert embedder is not None
-        asked = embedder.embed([question.text for question in questions], query=True)
-        self._asked = {question.text: row for question, row in zip(questions, asked, strict=True)}
-        self.matrix: NDArray[np.float32] = np.zeros((count, asked.shape[1]), np.float32)
+        questions_vectors = embedder.embed([question.text for question in questions], query=True)
+        self._asked = {question.text: row for question, row in zip(questions, questions_vectors, strict=True)}
+        self.matrix: NDArray[np.float32] = np.zeros((count, questions_vectors.shape[1]), np.float32)
         waiting, at = iter(texts), 0
         while batch := list(islice(waiting, 2_000)):
             self.matrix[at : at + len(batch)] = embedder.embed(batch)
@@ -432,8 +432,8 @@ def ask(
                 for number, question in islice(enumerate(questions), start, start + TURN):
                     begun = time.perf_counter()
                     found = find(question.text)
-                    taken = time.perf_counter() - begun
-                    spent[name].times[number] = min(spent[name].times[number], taken)
+                    seconds = time.perf_counter() - begun
+                    spent[name].times[number] = min(spent[name].times[number], seconds)
                     if round_ == 0 and question.note is not None:
                         spent[name].found.append(question.note in found)
     return spent
@@ -466,7 +466,7 @@ def _recall(
 
 def _lags(memory: Memory, fts: PlainFts, size: Size) -> dict[str, float]:
     """From the call that keeps a note to the answer that has it."""
-    taken: dict[str, list[float]] = {HYBRID: [], FTS5: []}
+    lags: dict[str, list[float]] = {HYBRID: [], FTS5: []}
     fresh = islice(notes.notes(size.notes + STORES + 1, seed=size.seed + 1), size.notes % 1000, None)
     # The first is not counted: a home without records has everything to make.
     for number, text in enumerate(islice(fresh, STORES + 1)):
@@ -475,12 +475,12 @@ def _lags(memory: Memory, fts: PlainFts, size: Size) -> dict[str, float]:
         memory.store(f"{text} {word}")
         while not any(word in each.snippet for each in memory.search(word).results):
             assert time.perf_counter() - begun < 60, f"{word} is never found"
-        taken[HYBRID].append(time.perf_counter() - begun)
+        lags[HYBRID].append(time.perf_counter() - begun)
         begun = time.perf_counter()
         fts.add(f"{text} {word}")
         assert fts.find(word)
-        taken[FTS5].append(time.perf_counter() - begun)
-    return {name: statistics.median(times[1:]) for name, times in taken.items()}
+        lags[FTS5].append(time.perf_counter() - begun)
+    return {name: statistics.median(times[1:]) for name, times in lags.items()}
 
 
 def _cold(folder: Path, size: Size, questions: Sequence[notes.Question]) -> dict[str, float]:
@@ -496,7 +496,7 @@ def _cold(folder: Path, size: Size, questions: Sequence[notes.Question]) -> dict
     environment["PYTHONPATH"] = str(Path(vademecum.__file__).resolve().parents[1])
     answered = [each for each in questions if each.note is not None]
     times: dict[str, list[float]] = {name: [] for name in commands}
-    shown: dict[str, list[bool]] = {KEYWORD: [], HYBRID: []}
+    measured: dict[str, list[bool]] = {KEYWORD: [], HYBRID: []}
     for round_ in range(COLD_ROUNDS + 1):  # in turn, and the first is to warm up
         question = answered[round_ % len(answered)]
         assert question.note is not None
@@ -509,10 +509,10 @@ def _cold(folder: Path, size: Size, questions: Sequence[notes.Question]) -> dict
             times[name].append(time.perf_counter() - begun)
             assert done.returncode == 0, done.stderr
             if name != BARE:
-                shown[name].append(file_of(question.note, size) in "".join(done.stdout.split()))
-    for name, right in shown.items():
+                measured[name].append(file_of(question.note, size) in "".join(done.stdout.split()))
+    for name, right in measured.items():
         assert sum(right) > len(right) / 2, f"vade search ({name}) showed the right note in {right}"
-    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+    return {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
 
 
 def _grepping(folder: Path, size: Size, questions: Sequence[notes.Question]) -> Spent:

@@ -91,8 +91,8 @@ class Running(NamedTuple):
 
     def resident(self) -> float:
         """Megabytes of memory."""
-        told = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", told)
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+)", status)
         return int(found[1]) / 1024 if found else 0.0
 
 
@@ -122,8 +122,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
 
 
 def _row(measured: dict[str, object]) -> dict[str, object]:
-    told = ", ".join(f"{value} {name}" for name, value in measured.items() if name != "what")
-    return {"what": measured["what"], "measured": told}
+    figures = ", ".join(f"{value} {name}" for name, value in measured.items() if name != "what")
+    return {"what": measured["what"], "measured": figures}
 
 
 def _measured(server: Running, home: catalogue.Home, chosen: argparse.Namespace, *, searched: bool) -> Rows:
@@ -183,25 +183,25 @@ def _searches(server: Running, home: catalogue.Home, rounds: int) -> Rows:
 
 def _slow(server: Running) -> str:
     """Open many connections that never finish asking, and ask beside them."""
-    held = []
-    answered, asked = 0, 20
+    sockets = []
+    answered, requests = 0, 20
     try:
         for _ in range(SLOW):
             each = socket.create_connection(("127.0.0.1", server.port), timeout=30)
             with contextlib.suppress(OSError):
                 each.sendall(b"GET /api/v1/status HTTP/1.1\r\nHost: ")
-            held.append(each)
-        for _ in range(asked):
+            sockets.append(each)
+        for _ in range(requests):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 server.api("/records?limit=5")
                 answered += 1
-            for each in held:
+            for each in sockets:
                 with contextlib.suppress(OSError):
                     each.sendall(b"x")
     finally:
-        for each in held:
+        for each in sockets:
             each.close()
-    return f"{answered} of {asked}"
+    return f"{answered} of {requests}"
 
 
 def _load(server: Running, home: catalogue.Home, seconds: int) -> dict[str, object]:
@@ -224,13 +224,13 @@ def _load(server: Running, home: catalogue.Home, seconds: int) -> dict[str, obje
             address,
         ]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout.strip().splitlines()[-1])
+    report = json.loads(done.stdout.strip().splitlines()[-1])
     return {
         "what": what,
-        "requests": told["requests"],
-        "failed": told["failed"],
-        "p50 ms": round(told["p50"]),
-        "p99 ms": round(told["p99"]),
+        "requests": report["requests"],
+        "failed": report["failed"],
+        "p50 ms": round(report["p50"]),
+        "p99 ms": round(report["p99"]),
     }
 
 
@@ -248,9 +248,9 @@ def running(home: catalogue.Home) -> Iterator[Running]:
         stdout=inner,
     )
     try:
-        told = ""
-        while (found := re.search(r"http://127\.0\.0\.1:(\d+)(/enter\?key=[\w-]+) ", told)) is None:
-            told += os.read(outer, 4096).decode("utf-8", "replace")
+        output = ""
+        while (found := re.search(r"http://127\.0\.0\.1:(\d+)(/enter\?key=[\w-]+) ", output)) is None:
+            output += os.read(outer, 4096).decode("utf-8", "replace")
         with connect(
             home=home.folder / "home", cwd=home.folder, origin=Origin.USER, actor="human:bench"
         ) as memory:

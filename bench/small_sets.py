@@ -95,7 +95,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
     """Fill one store with all notes of a set, ask everyone everything, and count."""
     notes = read(chosen.name)
-    asked = [(note, question) for note in notes for question in note.questions][: chosen.limit]
+    questions = [(note, question) for note in notes for question in note.questions][: chosen.limit]
     with tempfile.TemporaryDirectory(prefix="vade-sets-") as name:
         folder = Path(name).resolve()
         memory = fill(folder, [(note.id, note.text) for note in notes], embedder=chosen.embedder)
@@ -103,7 +103,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
         with closing(memory.care.searcher), closing(floor.connection):
             finders = {name: _asking(memory, how) for name, how in ASKING.items()}
             finders[FLOOR] = lambda question: [notes[at].id for at in floor.find(question)]
-            tallies = _ask(finders, asked)
+            tallies = _ask(finders, questions)
     tables = {
         f"{chosen.name}, {len(notes)} notes in one store": _by_half(tallies),
         f"{chosen.name}, hits at 1 and 3 by group, of the half to tune on": _by_group(tallies),

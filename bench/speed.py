@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STORES = 30  # of LongMemEval, unless another limit is given
 ASKED = 5  # questions of each store: its own and those of the next ones
 NOTES = 20_000
-COLD = (cold.BARE, "vade store (keyed)", "vade search --mode bm25", "vade search")
+COLD = (cold.BARE, "vade add (keyed)", "vade search --mode bm25", "vade search")
 HYBRID, KEYWORD, FLOOR = "hybrid, defaults", "mode=bm25, defaults", "plain FTS5"
 
 

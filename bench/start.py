@@ -45,23 +45,23 @@ def measure() -> list[dict[str, object]]:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         times: dict[str, list[float]] = {BARE: [], **{name: [] for name in ASKED}}
         for round_ in range(ROUNDS + 2):  # in turn, so that a noisy moment hits all of them; two to warm up
-            for name, kept in times.items():
-                taken = (
+            for name, measured in times.items():
+                seconds = (
                     _bare(environment)
                     if name == BARE
-                    else _asked(home, folder, environment, call=ASKED[name])
+                    else _time_question(home, folder, environment, call=ASKED[name])
                 )
                 if round_ >= 2:
-                    kept.append(taken)
+                    measured.append(seconds)
     bare = statistics.median(times[BARE])
     return [
         {
             "until the answer to": name,
-            "p50 ms": round(statistics.median(taken) * 1000, 1),
-            "x bare interpreter": round(statistics.median(taken) / bare, 1),
+            "p50 ms": round(statistics.median(seconds) * 1000, 1),
+            "x bare interpreter": round(statistics.median(seconds) / bare, 1),
             "at most": MOST.get(name, ""),
         }
-        for name, taken in times.items()
+        for name, seconds in times.items()
     ]
 
 
@@ -79,7 +79,9 @@ def _bare(environment: dict[str, str]) -> float:
     return time.perf_counter() - begun
 
 
-def _asked(home: Path, folder: str, environment: dict[str, str], *, call: dict[str, Any] | None) -> float:
+def _time_question(
+    home: Path, folder: str, environment: dict[str, str], *, call: dict[str, Any] | None
+) -> float:
     words = [str(Path(sys.executable).with_name("vade")), "mcp", "--home", str(home)]
     begun = time.perf_counter()
     with subprocess.Popen(

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.lint import markdown_folder
 from vademecum.lifecycle import contradictions, passes
-from vademecum.lifecycle.passes import SeenRecord
+from vademecum.lifecycle.passes import RecordFile
 from vademecum.memory import connect
-from vademecum.store import document, scopes
-from vademecum.text import meaning, statement
+from vademecum.store import scopes
+from vademecum.text import document, meaning, statement
 from vademecum.text.vocabulary import stem
 from vademecum.types import Origin
 
@@ -57,7 +57,7 @@ def right_fields(row: dict[str, Any]) -> dict[str, bool]:
         "modality": found.modality == row["modality"],
         "condition": _stems(found.condition) == _stems(row["condition"]),
         "tense": found.tense == row["tense"],
-        "said": found.said == row["said"],
+        "said": found.stated == row["said"],
     }
 
 
@@ -77,7 +77,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
         "sentences, share read right": sentences(),
         "contradictions": pairs("contradictions"),
         "contradictions in other words": pairs("reworded"),
-        "a record, and a page or a later day": beside(),
+        "a record, and a page or a later day": other_pages(),
     }
     if chosen.data is not None:
         found["contradictions in real text"] = real(chosen.data)
@@ -107,7 +107,7 @@ def pairs(name: str) -> list[dict[str, object]]:
     return rows
 
 
-def beside() -> list[dict[str, object]]:
+def other_pages() -> list[dict[str, object]]:
     """What is found of a record and a pinned document or a day of the journal, of which heal does nothing."""
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -123,24 +123,26 @@ def beside() -> list[dict[str, object]]:
     return rows
 
 
-def pager(folder: Path) -> Callable[..., SeenRecord]:
+def pager(folder: Path) -> Callable[..., RecordFile]:
     """What makes a pinned document, or a day of the journal, of a row, without writing it."""
     memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, environ={})
-    shelf = next(iter(scopes.shelves(memory.workspace.records.home, memory.caller, _project(memory))))
+    scope_folder = next(
+        iter(scopes.scope_folders(memory.workspace.records.home, memory.caller, _project(memory)))
+    )
 
-    def made(row: dict[str, Any], name: str = "context.md") -> SeenRecord:
+    def made(row: dict[str, Any], name: str = "context.md") -> RecordFile:
         text = row["page"]
         if row["where"] == "journal":
             at = f"2026-01-{row['day']:02}T09:00:00Z"
             text = f"# {at[:10]}\n\n## {at}\n{document.escape(text)}\n<!-- origin: user -->\n"
-        return passes.beside_record(shelf, name, name, text.encode(), kind=row["where"])
+        return passes.page_as_record(scope_folder, name, name, text.encode(), kind=row["where"])
 
     return made
 
 
 def scored(found: list[tuple[dict[str, Any], list[Clash]]]) -> dict[str, object]:
     """Recall and precision, of what is told and of what heal does by itself."""
-    told = [row["contradicts"] for row, clashes in found if clashes]
+    found_rows = [row["contradicts"] for row, clashes in found if clashes]
     healed = [
         row["contradicts"]
         for row, clashes in found
@@ -150,26 +152,28 @@ def scored(found: list[tuple[dict[str, Any], list[Clash]]]) -> dict[str, object]
     return {
         "contradictory": real_ones,
         "innocent": len(found) - real_ones,
-        "recall": round(sum(told) / real_ones, 3),
-        "precision": round(sum(told) / len(told), 3) if told else 1.0,
+        "recall": round(sum(found_rows) / real_ones, 3),
+        "precision": round(sum(found_rows) / len(found_rows), 3) if found_rows else 1.0,
         "healed": len(healed),
         "heal precision": round(sum(healed) / len(healed), 3) if healed else 1.0,
     }
 
 
-def maker(folder: Path) -> Callable[..., SeenRecord]:
+def maker(folder: Path) -> Callable[..., RecordFile]:
     """What makes a record of texts, a day apart, without writing it."""
     memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, environ={})
     records = memory.workspace.records
-    shelf = next(iter(scopes.shelves(records.home, memory.caller, _project(memory))))
+    scope_folder = next(iter(scopes.scope_folders(records.home, memory.caller, _project(memory))))
 
-    def seen(key: str, *texts: str, day: int = 1) -> SeenRecord:
+    def seen(key: str, *texts: str, day: int = 1) -> RecordFile:
         entries = "".join(
             f"\n## {date(2026, 1, day) + timedelta(days=n)}T00:00:00Z\n{text}\n<!-- origin: user -->\n"
             for n, text in enumerate(texts)
         )
         content = f"---\ntype: project\n---\n# {key}\n{entries}".encode()
-        return SeenRecord(records.parse(shelf, f"{key}.md", content), shelf, f"{key}.md", content)
+        return RecordFile(
+            records.parse(scope_folder, f"{key}.md", content), scope_folder, f"{key}.md", content
+        )
 
     return seen
 
@@ -211,19 +215,20 @@ def real(data: Path) -> list[dict[str, object]]:
                 "one for 1,000 in a row": [[seen("r", *block)] for block in thousands],
             }
             rows += [
-                {"half": _half(held=half), "records": way, **_told(stores)} for way, stores in ways.items()
+                {"half": _half(held=half), "records": way, **_describe_clashes(stores)}
+                for way, stores in ways.items()
             ]
             mine = [paths[name] for name in paths if held_out({"id": name}) is half]
             rows += [
                 {"half": _half(held=half), "records": f"every other file, the rest as {where}s", **told}
                 for where in ("pinned", "journal")
-                for told in [_told_beside(mine, where, seen, pager(Path(scratch)))]
+                for told in [_describe_neighbours(mine, where, seen, pager(Path(scratch)))]
             ]
     return rows
 
 
-def _told_beside(
-    files: list[Path], where: str, seen: Callable[..., SeenRecord], page: Callable[..., SeenRecord]
+def _describe_neighbours(
+    files: list[Path], where: str, seen: Callable[..., RecordFile], page: Callable[..., RecordFile]
 ) -> dict[str, object]:
     """What is told when every other file is records, a sentence each, and the rest pages or later days."""
     texts = [*dict.fromkeys(text for file in files[::2] for text in _sentences(file))]
@@ -232,15 +237,15 @@ def _told_beside(
         for file in files[1::2]
     ]
     count = len(texts) + sum(len(_sentences(file)) for file in files[1::2])
-    told = [
+    clashes = [
         clash
         for clash in contradictions.find_clashes(
             [seen(f"r{n}", text) for n, text in enumerate(texts)], others
         )
-        if clash.newer.beside
+        if clash.newer.page_kind
     ]
-    shown = {"sentences": count, "told": len(told), "told per 1,000": round(len(told) * 1000 / count, 2)}
-    return {**shown, "heal would mark": sum(not contradictions.needs_person(each) for each in told)}
+    row = {"sentences": count, "told": len(clashes), "told per 1,000": round(len(clashes) * 1000 / count, 2)}
+    return {**row, "heal would mark": sum(not contradictions.needs_person(each) for each in clashes)}
 
 
 def _sentences(path: Path) -> list[str]:
@@ -253,13 +258,13 @@ def _in_thousands(texts: list[str]) -> list[list[str]]:
     return [texts[at : at + 1000] for at in range(0, len(texts), 1000)]
 
 
-def _told(stores: list[list[SeenRecord]]) -> dict[str, object]:
+def _describe_clashes(stores: list[list[RecordFile]]) -> dict[str, object]:
     """What is told of some memories, for each 1,000 entries."""
     count = sum(len(each.record.entries) for records in stores for each in records)
-    told = [clash for records in stores for clash in contradictions.find_clashes(records)]
-    healed = sum(not contradictions.needs_person(each) for each in told)
-    shown = {"sentences": count, "told": len(told), "told per 1,000": round(len(told) * 1000 / count, 2)}
-    return {**shown, "heal would mark": healed}
+    clashes = [clash for records in stores for clash in contradictions.find_clashes(records)]
+    healed = sum(not contradictions.needs_person(each) for each in clashes)
+    row = {"sentences": count, "told": len(clashes), "told per 1,000": round(len(clashes) * 1000 / count, 2)}
+    return {**row, "heal would mark": healed}
 
 
 def _half(*, held: bool) -> str:

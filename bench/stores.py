@@ -45,15 +45,15 @@ def measure() -> list[dict[str, object]]:
 
 
 def _row(name: str, action: Callable[[int], object]) -> dict[str, object]:
-    taken = []
+    seconds = []
     for number in range(COUNT):
         begun = time.perf_counter()
         action(number)
-        taken.append(time.perf_counter() - begun)
-    taken.sort()
+        seconds.append(time.perf_counter() - begun)
+    seconds.sort()
     return {
         "what": name,
-        "per second": round(COUNT / sum(taken)),
-        "p50 ms": round(taken[COUNT // 2] * 1000, 2),
-        "p99 ms": round(taken[COUNT * 99 // 100] * 1000, 2),
+        "per second": round(COUNT / sum(seconds)),
+        "p50 ms": round(seconds[COUNT // 2] * 1000, 2),
+        "p99 ms": round(seconds[COUNT * 99 // 100] * 1000, 2),
     }

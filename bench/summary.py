@@ -20,7 +20,7 @@ from vademecum.context.engine import ContextEngine
 from vademecum.context.host import HostFunctions
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Used
-from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.log import Log, MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ class _Player:
         self.random = random.Random(session["id"])
         self.thread = [Message(Role.SYSTEM, (Text("You are a careful engineer."),))]
         host = HostFunctions(lambda: datetime(2026, 11, 16, tzinfo=UTC))
-        self.engine = ContextEngine(Log("played", InMemory()), host, window)
+        self.engine = ContextEngine(Log("played", MemoryLog()), host, window)
         self.made: list[str] = []
         self.seen: list[str] = []
         self.calls = 0

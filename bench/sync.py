@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.store.home import Home
-from vademecum.sync import folder as shared
+from vademecum.sync import folder_sync as shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,20 +54,20 @@ TEXT = "The staging database is restored from the nightly dump before each relea
 
 def measure() -> Rows:
     """All of it, a row each."""
-    rows = [{"what": row.pop("sync"), "figures": told(row)} for row in _measure_large()]
+    rows = [{"what": row.pop("sync"), "figures": describe_row(row)} for row in _measure_large()]
     for where, folder in places():
         with tempfile.TemporaryDirectory(dir=folder) as top:
             found = against_git(Path(top), _through_folder(Path(top)))
             rows.append(
                 {
                     "what": f"{CHANGED} changed, files to files through a folder, {where}",
-                    "figures": told(found),
+                    "figures": describe_row(found),
                 }
             )
     return rows
 
 
-def told(row: dict[str, object]) -> str:
+def describe_row(row: dict[str, object]) -> str:
     """Figures with their names."""
     return ", ".join(f"{name} {figure}" for name, figure in row.items() if figure != "")
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text import times
+from vademecum.text import time_phrases
 
 if TYPE_CHECKING:
-    from vademecum.text.spans import TimeSpan
+    from vademecum.text.calendar_spans import TimeSpan
 
 TUNE, HELD = "tune", "held"
 
@@ -47,7 +47,7 @@ def read() -> list[Labelled]:
 def understood(labelled: Labelled) -> tuple[str, ...]:
     """The times that are found in a question, written as the labels are."""
     return tuple(
-        written(span) for found in times.find(labelled.question, labelled.now) for span in found.spans
+        written(span) for found in time_phrases.find(labelled.question, labelled.now) for span in found.spans
     )
 
 

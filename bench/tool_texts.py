@@ -62,9 +62,9 @@ def read_texts(path: Path, *, explained: bool = False, joined: bool = False) -> 
 
 
 def _text(tool: dict[str, Any], *, explained: bool) -> str:
-    taken = tool["inputSchema"]["properties"]
-    words = [each.get("description", "") for each in taken.values()] if explained else []
-    return "\n".join([tool["name"], tool["description"], " ".join(taken), *filter(None, words)])
+    properties = tool["inputSchema"]["properties"]
+    words = [each.get("description", "") for each in properties.values()] if explained else []
+    return "\n".join([tool["name"], tool["description"], " ".join(properties), *filter(None, words)])
 
 
 def by_words(texts: Texts, prompts: Sequence[str]) -> list[Scores]:
@@ -91,8 +91,8 @@ def by_static(texts: Texts, prompts: Sequence[str]) -> list[Scores]:
     """The likeness of the shipped static vectors."""
     model = shipped()
     mean, rows = common_direction(model), model.embed([*texts.values()])
-    asked = model.embed(prompts, query=True)
-    return [dict(zip(texts, likeness(rows, one, mean=mean).tolist(), strict=True)) for one in asked]
+    vectors = model.embed(prompts, query=True)
+    return [dict(zip(texts, likeness(rows, one, mean=mean).tolist(), strict=True)) for one in vectors]
 
 
 def by_reading(texts: Texts, prompts: Sequence[str]) -> list[Scores]:

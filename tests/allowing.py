@@ -14,7 +14,7 @@ def allow(home: Path) -> Path:
     """Allow the tests in the settings of a home."""
     path = home / "config.toml"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    said = path.read_text("utf-8") if path.exists() else ""
-    if "scripts" not in said:
-        path.write_text(f'approval.scripts = ["{SCRIPT}"]\n{said}', "utf-8")
+    text = path.read_text("utf-8") if path.exists() else ""
+    if "scripts" not in text:
+        path.write_text(f'approval.scripts = ["{SCRIPT}"]\n{text}', "utf-8")
     return home

@@ -2,16 +2,16 @@
 
 A command that decides needs a terminal, and tests have none: `allowing.allow` lets them through as a script.
 Homes lie in memory where the system has room there, since waiting for a disk whose power nobody cuts tests
-nothing; those of the files that `tiers.toml` names under `disk` do not, nor any when TMPDIR says where.
+nothing; those of tests with the mark `disk` do not, nor any when TMPDIR says where.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,18 @@ import pytest
 from hypothesis import settings
 
 import allowing
+import checkout
 import json_contract
+import tiers
+from vademecum.agents.environment import read_variables
 from vademecum.store import people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+gc.disable()  # while tests are collected: half of that time went to a collector that found nothing
+
+checkout.use()
 json_contract.hold()
 
 # A run that was started in the background ignores Ctrl-C, and so would every command that a test stops.
@@ -39,31 +45,38 @@ DISK = os.environ.setdefault("TESTS_ON_DISK", tempfile.gettempdir())  # for a wo
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # for what tests start as well
 
-# `make check` asks for few examples; everything else takes what a test says itself.
 settings.register_profile("untimed", deadline=None)  # how long one example takes says how busy the machine is
 settings.load_profile("untimed")
-settings.register_profile("check", max_examples=10, deadline=None)
-if os.environ.get("HYPOTHESIS_PROFILE") == "check":
-    settings.load_profile("check")
-TIERS = tomllib.loads((Path(__file__).parent / "tiers.toml").read_text("utf-8"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the files that `tiers.toml` names as fast, slow or for the disk."""
-    here = Path(__file__).parent
-    for item in items:
-        name = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
-        for tier, names in TIERS.items():
-            if name in names:
-                item.add_marker(tier)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tier`."""
+    tiers.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Remember the chosen tier."""
+    tiers.configure(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no other files when only the fast ones are asked for."""
-    here = Path(__file__).parent
-    if config.option.markexpr != "fast" or not collection_path.match("test_*.py"):
-        return None
-    return collection_path.relative_to(here).as_posix() not in TIERS["fast"] or None
+    """Do not import a file of which the chosen tier runs nothing."""
+    return tiers.is_ignored(collection_path, config) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the chosen tier."""
+    tiers.select(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """Turn the garbage collector on again; it never looks at the imported modules and the collected tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+_VARIABLES = read_variables()
 
 
 @pytest.fixture
@@ -81,7 +94,7 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
     """Take every VADE_ variable and every agent's away, and put the user's home folder somewhere empty."""
     for name in list(os.environ):
         ours = name.startswith("VADE_") and name != "VADE_DATA"
-        if ours or name in people.AGENTS or name in people.EDITORS:
+        if ours or name in _VARIABLES.agents or name in _VARIABLES.editors:
             monkeypatch.delenv(name)
     empty: Path = tmp_path_factory.mktemp("user")
     monkeypatch.setenv("HOME", str(empty))

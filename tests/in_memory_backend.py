@@ -152,13 +152,13 @@ class InMemoryDirectory:
 
     @contextlib.contextmanager
     def lock(self, thing: str, *, seconds: float) -> Iterator[None]:
-        held = self._backend.locks.setdefault(thing, threading.Lock())
-        if not held.acquire(timeout=seconds):
+        lock_of_thing = self._backend.locks.setdefault(thing, threading.Lock())
+        if not lock_of_thing.acquire(timeout=seconds):
             raise Locked(f"{thing} is in use")
         try:
             yield
         finally:
-            held.release()
+            lock_of_thing.release()
 
     def close(self) -> None:
         pass

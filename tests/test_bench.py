@@ -60,6 +60,7 @@ def test_the_product_and_the_floors_find_the_right_notes(
     memory.care.searcher.close()
 
 
+@pytest.mark.full
 def test_every_size_has_its_rows_and_the_ratios_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "COLD_ROUNDS", 1)
     tables = scale.measure(argparse.Namespace(sizes=[200], queries=10, seed=1))

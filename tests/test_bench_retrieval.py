@@ -87,6 +87,7 @@ def test_a_limited_run_asks_only_so_many_questions(data: Path) -> None:
     assert {row["n"] for row in rows} == {1}
 
 
+@pytest.mark.full
 def test_speed_has_its_ratios_from_one_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cold, "ROUNDS", 1)
     stores, made, started = speed.measure(argparse.Namespace(data=data, limit=2, notes=60)).values()

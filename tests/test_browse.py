@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_are_shown(tmp_path: P
     ("given", "said"),
     [
         ({"chosen": {"colour": ["red"]}}, "no facet colour"),
-        ({"sort": "luck"}, "not sorted by that"),
+        ({"sort": "luck"}, "cannot be sorted by luck"),
         ({"after": "x"}, "no place in the list"),
         ({"after": "WzEsMl0"}, "no place in the list"),
     ],

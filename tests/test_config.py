@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum import config
 from vademecum.config import Consent, Loaded, Settings, describe, flatten, home_from, load
 from vademecum.context import window
@@ -138,7 +139,6 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "search.rerank_model": None,
         "search.rerank_key_env": None,
         "search.rerank_seconds": 3.0,
-        "search.session_vectors_mb": 200,
         "search.cache_max_mb": 256,
         "chunk.tokens": 400,
         "chunk.overlap": 80,
@@ -153,7 +153,6 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "llm.timeout": 120.0,
         "llm.budget": 0,
         "llm.window": 0,
-        "output.json_shape": "new",
         "inject.enabled": True,
         "inject.knowledge": True,
         "inject.max_per_scope": 10,
@@ -550,6 +549,12 @@ def test_of_a_door_and_federated_scope_the_stricter_policy_decides_about_a_write
         ("threshold = 9\n", 1, "unknown setting threshold (did you mean dedup.threshold?)"),
         ("\n[dedupe]\nnewest = 3\n", 2, "unknown section dedupe (did you mean dedup?)"),
         ("[zzz]\n", 1, "unknown section zzz"),
+        ("[output]\njson_shape = 'old'\n", 2, "the setting output.json_shape was removed: `--json` has one"),
+        (
+            "search.session_vectors_mb = 9\n",
+            1,
+            "the setting search.session_vectors_mb was removed: to search",
+        ),
         ("zzz.a.b = 1\n", 1, "unknown section zzz"),
         ("[dedup.newest]\nx = 1\n", 1, "dedup.newest must be a whole number from 1 to 10000, not a table"),
         (
@@ -607,13 +612,13 @@ TRICKY = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line"), TRICKY)
+@every_case(("text", "line"), TRICKY)
 def test_the_line_of_a_key_is_found_among_lookalikes(text: str, line: int) -> None:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     assert config._lines_of_keys(Path("x"), text)[("wrong",)] == line
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "line"),
     [
         ("\n\nsecrets = { policy = 'redact', wrong = 1 }\n", 3),
@@ -907,7 +912,7 @@ def test_a_hostile_repository_widens_nothing_and_takes_no_time(home: Path, root:
     path = theirs(root, text.encode("utf-8", "surrogatepass"))
     start = time.monotonic()
     message = refusal(home, root)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30  # what backtracks takes longer than anybody waits
     assert message.startswith(f"{path}:")
     assert len(message) < len(str(path)) + 400
     assert str(own) not in message

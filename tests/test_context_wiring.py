@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.context.turns import JOURNAL_TOOL, RECORD_TOOL
+from vademecum.context.silent_turns import JOURNAL_TOOL, RECORD_TOOL
 from vademecum.errors import NotFound, NotVisible, UsageError, WindowFull
 from vademecum.memory import Memory, connect
 from vademecum.tokens import DEFAULT_RATIO
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Ended, Flushed, Said, Trimmed, Used
+from vademecum.transcripts.events import Ended, Flushed, MessageEvent, Trimmed, Used
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def test_an_incognito_session_is_kept_in_memory_and_writes_nothing_at_all(tmp_pa
     memory.sessions.end("s")
     assert log.path == ""
     assert set(outcomes(log)) == {"skipped:incognito"}
-    assert len([each for each in log.events() if isinstance(each, Said)]) == 82
+    assert len([each for each in log.events() if isinstance(each, MessageEvent)]) == 82
     assert not (tmp_path / "home").exists()
 
 
@@ -252,7 +252,7 @@ def test_a_read_only_memory_serves_a_session_and_keeps_none_of_it(tmp_path: Path
     memory = opened(tmp_path)
     memory.store("Here before.", key="before")
     kept = memory.sessions.new(id="kept")
-    kept.append(Said(Message(Role.USER, (Text(TASK),))), sync=True)
+    kept.append(MessageEvent(Message(Role.USER, (Text(TASK),))), sync=True)
     before = files(home)
     mount = ["mount", "--bind", "-o", "ro", str(home), str(home)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
@@ -279,7 +279,7 @@ from vademecum.memory import connect
 from vademecum.transcripts.events import Used
 from vademecum.transcripts import Message, Role, Text
 with connect(home=sys.argv[1], cwd=sys.argv[2]) as memory:
-    engine = memory.context(window=8000, model="sonnet")
+    engine = memory.sessions.context(window=8000, model="sonnet")
     for _ in range(10):
         sent = engine.prepare([Message(Role.USER, (Text("word " * 400),))])
         engine.observe(Used(input=1000))
@@ -358,7 +358,7 @@ def test_every_message_that_left_can_be_read_back_whole(tmp_path: Path) -> None:
     whole = [each.parts for each in said]
     for each in left:
         (line,) = memory.sessions.get("s", each)
-        assert isinstance(line.event, Said)
+        assert isinstance(line.event, MessageEvent)
         assert line.event.message.parts in whole
 
 
@@ -375,7 +375,7 @@ def test_a_window_too_small_for_its_system_prompt_says_so(tmp_path: Path) -> Non
 
 def said_in(log: Log, *texts: str) -> None:
     for at, text in enumerate(texts):
-        log.append(Said(Message(Role.ASSISTANT if at % 2 else Role.USER, (Text(text),))))
+        log.append(MessageEvent(Message(Role.ASSISTANT if at % 2 else Role.USER, (Text(text),))))
 
 
 def test_a_session_goes_on_in_another_process_until_the_day_is_over(tmp_path: Path) -> None:

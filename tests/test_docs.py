@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cases import every_case
 from vademecum import errors
 from vademecum.interfaces.cli.app import COMMANDS, SECTIONS, cli
 from vademecum.memory import Memory
@@ -32,7 +33,10 @@ def commands() -> dict[str, click.Command]:
         assert command is not None
         found[f"vade {name}"] = command
         if isinstance(command, click.Group):
-            found |= {f"vade {name} {inner}": each for inner, each in command.commands.items()}
+            for inner in command.list_commands(context):
+                inner_command = command.get_command(context, inner)
+                assert inner_command is not None
+                found[f"vade {name} {inner}"] = inner_command
     return found
 
 
@@ -47,7 +51,7 @@ def section(page: str, command: str) -> str:
     return next((part for part in parts if re.match(rf"`{command}[` ]", part)), "")
 
 
-@pytest.mark.parametrize("name", sorted(commands()))
+@every_case("name", sorted(commands()))
 def test_every_command_and_option_is_documented(name: str) -> None:
     page = (DOCS / "cli.md").read_text()
     part = section(page, name)
@@ -180,6 +184,7 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/context.md"])
 def test_the_python_examples_run(page: str, tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL))

@@ -20,7 +20,7 @@ from vademecum.interfaces.hooks.deadline import Job
 from vademecum.interfaces.hooks.work import run as answer_hook
 from vademecum.memory import connect
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def plant(world: World) -> None:
 
         text, name = world.canary(own)
         log = memory.sessions.new(id=f"talk-{reader.session}", name=f"Shared word {name}")
-        log.append(Said(message=Message(role=Role.USER, parts=(Text(text),))), sync=True)
+        log.append(MessageEvent(message=Message(role=Role.USER, parts=(Text(text),))), sync=True)
     for agent in AGENTS:
         memory = world.connected(Reader(agent, "alpha", "private"), origin=Origin.USER, actor="human:ada")
 
@@ -161,8 +161,10 @@ def plant(world: World) -> None:
         keep(world, memory, "project", here)
         memory.knowledge.learn("discovery", fact=world.canary(here)[0])
         memory.note(world.canary(here_alone)[0])
-        shelf = world.home / "memory" / "project" / str(memory.caller.project and memory.caller.project.id)
-        (shelf / "context.md").write_text(f"# Project\n\n{world.canary(here)[0]}\n")
+        scope_folder = (
+            world.home / "memory" / "project" / str(memory.caller.project and memory.caller.project.id)
+        )
+        (scope_folder / "context.md").write_text(f"# Project\n\n{world.canary(here)[0]}\n")
     memory = world.connected(READERS[0], origin=Origin.USER, actor="human:ada")
     for scope in ("global", "federated"):
         keep(world, memory, scope, alone)
@@ -261,10 +263,10 @@ def by_cli(world: World, reader: Reader, given: Asked, choose: random.Random) ->
     calls = [
         ["search", given.query, *scope, "--max-results", "100", "--min-score", "0"],
         ["search", given.query, "--source", choose.choice(["transcript", "journal", "pinned", given.key])],
-        ["recall", given.query, *scope, "--limit", "100", "--include-related"],
-        ["recall", "--sort-by", choose.choice(["recency", "score", "usage"])],
-        ["get", given.path],
-        ["get", given.key],
+        ["search", "--records", given.query, *scope, "--max-results", "100", "--include-related"],
+        ["search", "--records", "--sort-by", choose.choice(["recency", "score", "usage"])],
+        ["show", given.path, "--lines", "1-"],
+        ["show", given.key, "--lines", "1-"],
         ["show", given.key, *scope],
         ["list", *scope, *everywhere],
         ["list", "--forgotten"],
@@ -278,7 +280,7 @@ def by_cli(world: World, reader: Reader, given: Asked, choose: random.Random) ->
         ["graph", *scope, "--format", choose.choice(["text", "mermaid", "json"])],
         ["sources", "list"],
         ["profile"],
-        ["lint"],
+        ["check"],
         ["status"],
     ]
     who = ["--home", str(world.home), "--agent", reader.agent, "--session", reader.session]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,12 @@ import pytest
 from allowing import SCRIPT, allow
 from importers import samples
 from importers.worlds import snapshot
+from vade_command import VADE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DOCS = Path(__file__).parent.parent / "docs"
-VADE = str(Path(sys.executable).with_name("vade"))
 QUICKSTARTS = ["claude-code", "codex", "cursor", "gemini", "kiro", "opencode", "qwen-code"]
 # Those that are told at the start of a session; the others with the first prompt.
 AT_START = {"claude-code", "codex", "cursor", "gemini", "qwen-code"}
@@ -89,6 +88,7 @@ def files_named(text: str, top: str) -> set[str]:
     return {f"{top}/{each.removeprefix('~/')}" for each in named}
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("agent", QUICKSTARTS)
 def test_a_quickstart_does_what_it_says_and_leaves_no_trace(agent: str, machine: Machine) -> None:
     page = f"quickstart/{agent}.md"
@@ -223,6 +223,7 @@ def test_every_page_about_migrating_is_tried() -> None:
     assert set(linked) == pages - {"index"}
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("system", MIGRATIONS)
 def test_a_migration_does_what_it_says_and_can_be_taken_back(system: str, machine: Machine) -> None:
     MIGRATIONS[system](machine)
@@ -251,6 +252,7 @@ def test_a_migration_does_what_it_says_and_can_be_taken_back(system: str, machin
     assert waiting(machine) == 0
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("system", "words"), [("chatgpt", "terrier"), ("claude-ai", "tide"), ("letta", "Kiel")]
 )
@@ -338,6 +340,7 @@ def test_a_vault_is_attached_found_and_detached(machine: Machine) -> None:
     assert machine.everything() == before
 
 
+@pytest.mark.full(but="troubleshooting.md")
 @pytest.mark.parametrize("page", ["howto.md", "troubleshooting.md", "uninstall.md", "security.md"])
 def test_every_command_of_a_guide_runs_in_the_order_of_the_page(page: str, machine: Machine) -> None:
     samples.write(machine.project, {"docs/guide.md": "# Guide\n\nHow we work.\n"})
@@ -374,7 +377,6 @@ GUIDES = {
     "concepts.md",
     "howto.md",
     "troubleshooting.md",
-    "faq.md",
     "uninstall.md",
     "security.md",
     "index.md",

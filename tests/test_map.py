@@ -11,9 +11,10 @@ WHERE = mapping.DOCS / "where.md"
 ROOT = mapping.DOCS.parent
 
 
-def test_every_package_has_its_place_in_the_drawing() -> None:
-    drawn = {name for row in mapping.ROWS for name in row}
-    assert mapping.packages() <= drawn
+def test_every_package_has_its_place_on_one_of_nine_floors() -> None:
+    assert len(mapping.FLOORS) <= 9
+    assert mapping.packages() <= {name for floor in mapping.FLOORS for name in floor}
+    assert mapping.interfaces() <= {*mapping.INTERFACES}
 
 
 def test_the_drawing_and_the_list_of_modules_are_up_to_date() -> None:
@@ -23,9 +24,10 @@ def test_the_drawing_and_the_list_of_modules_are_up_to_date() -> None:
     assert mapping.page(text) == text, stale
 
 
-def test_all_lines_of_the_drawing_lead_down() -> None:
-    height = {name: number for number, row in enumerate(mapping.ROWS) for name in row}
+def test_imports_lead_from_each_floor_to_a_lower_one_and_few_must_be_drawn() -> None:
+    height = {name: number for number, row in enumerate(mapping.FLOORS) for name in row}
     assert [(a, b) for a, b in mapping.edges() if height[a] >= height[b]] == []
+    assert len(mapping.arrows()) <= 30
 
 
 def test_every_module_begins_with_a_sentence() -> None:

@@ -54,8 +54,8 @@ def test_what_only_a_person_may_decide_is_closed_to_agents_and_groups(
     memory = opened(tmp_path, **caller)
     acts: list[tuple[str, Callable[[], object]]] = [
         ("vade init", memory.projects.init),
-        ("vade trust", memory.projects.trust),
-        ("vade trust", lambda: memory.projects.trust(on=False)),
+        ("vade review trust", memory.projects.trust),
+        ("vade review trust", lambda: memory.projects.trust(on=False)),
         ("vade project alias", lambda: memory.projects.alias(other)),
         ("vade sources add", lambda: memory.sources.add(tmp_path / "vault")),
         ("vade sources add", lambda: memory.sources.add(tmp_path / "vault", inject=True, scope="project")),
@@ -338,3 +338,8 @@ def test_an_answer_and_a_listing_are_sequences_of_what_they_hold(tmp_path: Path)
         assert [*listing] == [*listing.records]
         assert bool(answer)
         assert bool(listing)
+
+
+def test_memory_is_a_plain_class_with_few_names() -> None:
+    assert Memory.__mro__ == (Memory, object)
+    assert len([name for name in dir(Memory) if name[0] != "_"]) <= 30

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pexpect
 import pytest
 
+import tiers
+from cases import every_case
 from hooks.calls import World as Hooks
 from made_up_secrets import ALNUM, HEX, SEED, UPPER, Sample, draw, halves, is_gone
 from made_up_secrets import secrets as samples
-from mcp_door.talking import VADE, in_process, talk
+from mcp_door.talking import in_process, talk
+from vade_command import VADE
 from vademecum.adapters.anthropic_memory import MemoryTool
 from vademecum.adapters.langgraph_store import RecordStore
 from vademecum.adapters.openai_agents import TranscriptSession
@@ -27,15 +30,16 @@ from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.index.embed import remote as embedding
 from vademecum.interfaces.chat import conversation, state
 from vademecum.interfaces.chat.state import Chat, Flags
-from vademecum.interfaces.chat.terminal import Plain
+from vademecum.interfaces.chat.terminal import PlainScreen
 from vademecum.interfaces.cli.app import run
 from vademecum.llm.base import Call
+from vademecum.llm.providers import require_model
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
 from vademecum.search.rerank import Rerank
 from vademecum.text import names, outgoing, secrets
 from vademecum.transcripts import Message, Role, Text, ToolResult, events
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.transcripts.shapes import pydantic_ai as shape
 from vademecum.types import Origin
 
@@ -149,7 +153,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     for folder in (home, project, notes):
         folder.mkdir()
     (home / "config.toml").write_text(SETTINGS)
-    world = Planted(home, project, tuple(canaries()), "planted-session")
+    every = canaries()
+    chosen = [each for number, each in enumerate(every) if number % 10 == 0 or each.kind == "github-token"]
+    world = Planted(home, project, tuple(tiers.few(chosen, every)), "planted-session")
     memory = world.memory(Origin.USER)
     for number, each in enumerate(world.canaries):
         if number % 2:  # under the policy `warn`
@@ -159,10 +165,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
             path.write_text(f"{path.read_text()}\n{each.text}\n")
     day = home / memory.note("marker of the day").path
     day.write_text(f"{day.read_text()}\n{world.filled}\n")
-    shelf = home / "memory" / "global"
-    shelf.mkdir(parents=True, exist_ok=True)
+    scope_folder = home / "memory" / "global"
+    scope_folder.mkdir(parents=True, exist_ok=True)
     for name in ("MEMORY.md", "profile.md", "context.md"):
-        (shelf / name).write_text(f"# Marker of {name}\n\n{world.filled}\n")
+        (scope_folder / name).write_text(f"# Marker of {name}\n\n{world.filled}\n")
     (notes / "attached.md").write_text(f"# Marker of the source\n\n{world.filled}\n")
     memory.sources.add(str(notes), name="notes", inject=True)
     log = memory.sessions.new(id=world.session, name="markers")
@@ -170,19 +176,22 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     with path.open("a") as file:
         for number, each in enumerate(world.canaries):
             text = f"marker{number} said\n{each.text}"
-            said = Said(Message(Role.USER, (Text(text),)), seq=number + 1, id=f"m{number}", time=NOON)
+            said = MessageEvent(Message(Role.USER, (Text(text),)), seq=number + 1, id=f"m{number}", time=NOON)
             file.write(events.render(said).decode() + "\n")
     memory.close()
     return world
 
 
+@pytest.mark.full
 def test_the_canaries_are_of_every_kind_and_stand_where_they_were_planted(planted: Planted) -> None:
     assert {each.kind for each in planted.canaries} == {kind for kind, _ in secrets.KINDS}
     everywhere = {each.kind for each in planted.canaries}
     memory = planted.memory()
     raw = [entry.text for record in memory.list(reveal=True).records for entry in record.entries]
     said = [
-        each.message.text for each in memory.sessions.open(planted.session).events() if isinstance(each, Said)
+        each.message.text
+        for each in memory.sessions.open(planted.session).events()
+        if isinstance(each, MessageEvent)
     ]
     assert set(planted.leaked("\n".join(raw))) == everywhere
     assert set(planted.leaked("\n".join(said))) == everywhere
@@ -199,6 +208,7 @@ def clean(planted: Planted, text: str, *, marks: int | None = None) -> str:
     return text
 
 
+@pytest.mark.scaled
 def test_the_block_tells_every_record_document_note_and_source_without_a_secret(planted: Planted) -> None:
     for origin in (Origin.USER, Origin.AGENT, Origin.TOOL):
         block = planted.memory(origin).injection.block()
@@ -211,6 +221,7 @@ def test_the_block_tells_every_record_document_note_and_source_without_a_secret(
         )
 
 
+@pytest.mark.scaled
 def test_what_a_prompt_brings_back_holds_no_secret(planted: Planted) -> None:
     memory = planted.memory()
     for key in planted.named():
@@ -219,6 +230,7 @@ def test_what_a_prompt_brings_back_holds_no_secret(planted: Planted) -> None:
         assert key in block.text
 
 
+@pytest.mark.scaled
 def test_a_block_that_is_cut_anywhere_shows_no_half_of_a_secret(planted: Planted) -> None:
     for size in range(60, 700, 40):
         memory = planted.memory()
@@ -230,6 +242,7 @@ def test_a_block_that_is_cut_anywhere_shows_no_half_of_a_secret(planted: Planted
         assert planted.leaked(memory.injection.block().text) == []
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "cursor", "gemini", "kiro"])
 def test_no_secret_is_written_into_the_file_that_an_agent_reads(planted: Planted, agent: str) -> None:
     kept = planted.memory(Origin.USER).injection.write_file(agent, audience="private")
@@ -237,6 +250,7 @@ def test_no_secret_is_written_into_the_file_that_an_agent_reads(planted: Planted
     assert any("github-token" in warning for warning in kept.warnings)
 
 
+@pytest.mark.scaled
 def test_hooks_answer_without_a_secret(planted: Planted) -> None:
     world = Hooks(planted.home.parent, planted.project, planted.home)
     begun = world.call("claude-code", "session-start", {"session_id": "s1"})
@@ -249,6 +263,7 @@ def test_hooks_answer_without_a_secret(planted: Planted) -> None:
 # ---------------------------------------------------------------- tools of agents
 
 
+@pytest.mark.scaled
 def test_every_tool_resource_and_prompt_over_mcp_answers_without_a_secret(planted: Planted) -> None:
     async def conversation() -> None:
         async with in_process(planted.project, tools="all") as client:
@@ -294,6 +309,7 @@ def test_every_tool_resource_and_prompt_over_mcp_answers_without_a_secret(plante
     talk(conversation)
 
 
+@pytest.mark.scaled
 def test_adapters_answer_without_a_secret(planted: Planted) -> None:
     memory = planted.memory()
     tools: dict[str, Any] = dict(memory_toolset(memory).tools)
@@ -322,6 +338,7 @@ def test_adapters_answer_without_a_secret(planted: Planted) -> None:
     clean(planted, "\n".join(each.text for each in memory.sessions.messages(planted.session)))
 
 
+@pytest.mark.scaled
 def test_an_item_of_another_framework_comes_back_without_a_secret(planted: Planted) -> None:
     store = RecordStore(planted.memory(), scope="agent")
     for number, each in enumerate(planted.canaries):
@@ -342,12 +359,13 @@ class Words:
 
 
 @pytest.fixture
-def screen(capsys: pytest.CaptureFixture[str]) -> Plain:
-    return Plain(lambda question: "y")
+def screen(capsys: pytest.CaptureFixture[str]) -> PlainScreen:
+    return PlainScreen(lambda question: "y")
 
 
+@pytest.mark.scaled
 def test_a_chat_sends_no_secret_to_its_model(
-    planted: Planted, screen: Plain, capsys: pytest.CaptureFixture[str]
+    planted: Planted, screen: PlainScreen, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (planted.project / ".env").write_text(planted.filled)
     calls: list[Any] = [
@@ -370,8 +388,8 @@ def test_a_chat_sends_no_secret_to_its_model(
     flags = Flags(allow=("read_file", "run_command", "grep"), window=10_000_000)
     chat = Chat(doors, screen, model=model, flags=flags, session=planted.session)
     try:
-        assert conversation.turn(chat, f"Look at this:\n{planted.filled}").ok
-        assert conversation.turn(chat, "And now?").ok
+        assert conversation.run_turn(chat, f"Look at this:\n{planted.filled}").ok
+        assert conversation.run_turn(chat, "And now?").ok
     finally:
         chat.close()
     assert "redacted before it is sent" in capsys.readouterr().out
@@ -380,9 +398,10 @@ def test_a_chat_sends_no_secret_to_its_model(
     assert len(model.asked) == 3
 
 
+@pytest.mark.scaled
 def test_no_model_that_memory_asks_is_sent_a_secret(planted: Planted) -> None:
     script = Scripted(*["nothing to say"] * 3, {"words": "none"})
-    model = planted.memory().workspace.language_model(script)
+    model = require_model(script, None, None)
     said = Message(Role.USER, (Text(planted.filled), ToolResult("c", (Text(planted.filled),), name="t")))
     model.text(planted.filled, system=planted.filled)
     model.text(shape.write([said]))
@@ -394,6 +413,7 @@ def test_no_model_that_memory_asks_is_sent_a_secret(planted: Planted) -> None:
         clean(planted, json.dumps(asked.prompt, ensure_ascii=False) + asked.system)
 
 
+@pytest.mark.scaled
 def test_no_pass_that_asks_a_model_sends_it_a_secret(planted: Planted) -> None:
     memory = planted.memory(Origin.USER)
     for number, each in enumerate(planted.canaries):
@@ -404,6 +424,7 @@ def test_no_pass_that_asks_a_model_sends_it_a_secret(planted: Planted) -> None:
     assert planted.leaked(json.dumps([(each.prompt, each.system) for each in model.asked])) == []
 
 
+@pytest.mark.scaled
 def test_no_secret_goes_to_a_server_that_makes_vectors(
     planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,6 +446,7 @@ def test_no_secret_goes_to_a_server_that_makes_vectors(
     assert planted.leaked("\n".join(sent)) == []
 
 
+@pytest.mark.scaled
 def test_no_secret_goes_to_what_reranks(planted: Planted) -> None:
     sent: list[str] = []
 
@@ -454,11 +476,12 @@ def here(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> Planted:
     return planted
 
 
+@pytest.mark.scaled
 def test_no_command_prints_a_secret_into_a_pipe(here: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [
         ("list",),
-        ("recall",),
-        ("recall", "--limit", "100"),
+        ("search", "--records"),
+        ("search", "--records", "--max-results", "100"),
         ("search", "marker", "--max-results", "1000"),
         ("inject",),
         ("inject", "--query", "marker"),
@@ -467,22 +490,22 @@ def test_no_command_prints_a_secret_into_a_pipe(here: Planted, capsys: pytest.Ca
         ("sessions", "search", "marker0 said"),
         ("sessions", "search", "marker said", "--ranking", "keywords"),
         ("sessions", "list"),
-        ("get", f"transcripts/{here.memory().caller.project.id}/{here.session}.jsonl"),  # type: ignore[union-attr]
-        ("get", "MEMORY.md"),
-        ("note",),
+        ("show", f"transcripts/{here.memory().caller.project.id}/{here.session}.jsonl", "--lines", "1-"),  # type: ignore[union-attr]
+        ("show", "MEMORY.md"),
+        ("today", "--journal"),
         ("graph",),
         ("status",),
-        ("lint",),
-        ("sweep",),
-        ("promote",),
-        ("heal",),
-        ("verify", "--list"),
+        ("check",),
+        ("tidy", "--only", "sweep"),
+        ("tidy", "--only", "promote"),
+        ("tidy", "--only", "heal"),
+        ("review", "verify", "--list"),
         ("list", "--forgotten"),
         ("context", "inspect", here.session, "--window", "100000"),
     ]
     commands += [("show", key) for key in here.named()]
-    commands += [("get", key) for key in here.named()]
-    commands += [("get", key, "--from", "14", "--lines", "2") for key in here.named()]
+    commands += [("show", key, "--lines", "1-") for key in here.named()]
+    commands += [("show", key, "--lines", "14+2") for key in here.named()]
     told = []
     for words in commands:
         for more in ((), ("--json",)):
@@ -492,12 +515,14 @@ def test_no_command_prints_a_secret_into_a_pipe(here: Planted, capsys: pytest.Ca
     clean(here, "\n".join(told))
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("ending", [".html", ".md", ".jsonl"])
 def test_a_session_is_exported_without_a_secret(here: Planted, tmp_path: Path, ending: str) -> None:
     made = here.memory(Origin.USER).sessions.export(here.session, tmp_path / f"session{ending}")
     clean(here, made.read_text().replace("&quot;", '"').replace("&#x27;", "'").replace("&amp;", "&"))
 
 
+@pytest.mark.scaled
 def test_memory_is_exported_without_a_secret_or_not_at_all(
     here: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -529,6 +554,7 @@ def indexed(here: Planted) -> str:
     return OUR_IDS.sub("", content)  # six of their hexadecimal digits happen to be half a short secret
 
 
+@pytest.mark.scaled
 def test_the_index_holds_no_secret(here: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_EMBEDDER", "static")
     content = indexed(here)
@@ -536,6 +562,7 @@ def test_the_index_holds_no_secret(here: Planted, monkeypatch: pytest.MonkeyPatc
     assert here.leaked(content) == []
 
 
+@pytest.mark.scaled
 def test_an_index_of_what_was_read_holds_no_secret(planted: Planted, tmp_path: Path) -> None:
     """Of a few: to read all of them takes a minute."""
     world = Planted(tmp_path / "home", tmp_path / "project", planted.canaries[:8], planted.session)
@@ -554,6 +581,7 @@ def test_an_index_of_what_was_read_holds_no_secret(planted: Planted, tmp_path: P
     assert world.leaked(content) == []
 
 
+@pytest.mark.scaled
 def test_listings_beside_the_records_hold_no_secret(here: Planted) -> None:
     for path in here.memory(Origin.USER).care.write_listing():
         assert here.leaked((here.home / path).read_text()) == []
@@ -562,6 +590,7 @@ def test_listings_beside_the_records_hold_no_secret(here: Planted) -> None:
 # ---------------------------------------------------------------- a person at a terminal
 
 
+@pytest.mark.scaled
 def test_a_person_sees_it_at_a_terminal_marked_and_is_told(here: Planted) -> None:
     number = next(n for n, each in enumerate(here.canaries) if each.kind == "github-token")
     child = pexpect.spawn(
@@ -574,6 +603,7 @@ def test_a_person_sees_it_at_a_terminal_marked_and_is_told(here: Planted) -> Non
     assert f"vade edit marker{number}" in text
 
 
+@pytest.mark.scaled
 def test_an_editor_is_not_handed_a_secret_where_nobody_sits(
     here: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -611,7 +641,7 @@ def test_no_secret_becomes_the_name_of_a_file(tmp_path: Path) -> None:
     assert [piece for piece in said if any(piece in stem for stem in stems)] == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "key"),
     [
         ("Run make lint before every commit", "run-make-lint-before-every-commit"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import vademecum
+from cases import every_case
 from vademecum import errors
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +40,7 @@ def seen_by_type_checkers() -> set[str]:
     return {name for name in found if name} | ERRORS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(vademecum, name).__name__ in (name, name.partition("_")[0])
     assert name in dir(vademecum)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hooks.calls import World
-from mcp_door.talking import VADE
+from vade_command import VADE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def check(world: World) -> None:
     """Everything that only reads answers with what is there, and nothing is a traceback."""
     for words in (
         ["search", "billing port"],
-        ["recall", "billing"],
+        ["search", "--records", "billing"],
         ["list"],
         ["show", "billing"],
         ["inject"],

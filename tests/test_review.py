@@ -11,13 +11,13 @@ import pexpect
 import pytest
 
 from allowing import allow
-from mcp_door.talking import VADE
+from vade_command import VADE
 from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
 from vademecum.store.records import Records
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_after_an_import_all_of_a_kind_makes_every_text_injectable_and_one_undo_
     sitting, decided = memory.review.decide(inbox.items, yes=True)
     assert all(each.done for each in decided)
     assert desk.told().count("Fact ") >= 5
-    assert memory.injection.block(budget=100_000).waiting == 0
+    assert memory.injection.block(budget=100_000).pending == 0
     assert memory.review.inbox().items == ()
     assert operations(desk).count("verify") == 12
     undone, told = memory.care.undo()
@@ -132,9 +132,9 @@ def test_what_waits_in_documents_and_journals_is_decided_about_too(desk: Desk) -
     memory = desk.memory()
     agent = desk.memory(Origin.TOOL)
     agent.note("The build takes nine minutes.")
-    shelf = desk.home / "memory" / "global"
-    shelf.mkdir(parents=True, exist_ok=True)
-    (shelf / "MEMORY.md").write_text("## Style\nShort sentences.\n<!-- origin: import -->\n")
+    scope_folder = desk.home / "memory" / "global"
+    scope_folder.mkdir(parents=True, exist_ok=True)
+    (scope_folder / "MEMORY.md").write_text("## Style\nShort sentences.\n<!-- origin: import -->\n")
     items = memory.review.inbox().items
     assert sorted(each.text for each in items) == [
         "## Style\nShort sentences.",
@@ -263,8 +263,10 @@ def test_what_journals_repeat_waits_and_only_what_is_approved_is_saved(desk: Des
 def test_what_the_user_said_in_a_session_and_is_worth_saving_waits(desk: Desk) -> None:
     memory = desk.memory()
     log = memory.sessions.new(id="s1")
-    log.append(Said(Message(Role.USER, (Text("Please always use pnpm instead of npm in this project."),))))
-    log.append(Said(Message(Role.USER, (Text("What time is it?"),))))
+    log.append(
+        MessageEvent(Message(Role.USER, (Text("Please always use pnpm instead of npm in this project."),)))
+    )
+    log.append(MessageEvent(Message(Role.USER, (Text("What time is it?"),))))
     (item,) = memory.review.inbox(["signal"]).items
     assert "pnpm" in item.text
     _, decided = memory.review.decide([item], yes=True)
@@ -330,12 +332,12 @@ def test_an_import_is_verified_by_its_run_or_its_source(
     code, out, _ = vade(capsys, "status")
     assert "vade review" in out
     made = desk.memory().care.runs()[0].run
-    code, out, _ = vade(capsys, "verify", "--run", made, "--yes", "--json")
+    code, out, _ = vade(capsys, "review", "verify", "--run", made, "--yes", "--json")
     assert (code, len(json.loads(out)["verified"])) == (0, len(WORDS))
     assert "amber service" in desk.told()
     vade(capsys, "undo", json.loads(out)["run"])
     assert desk.told() == ""
-    code, out, _ = vade(capsys, "verify", "--source", "okf", "--yes", "--json")
+    code, out, _ = vade(capsys, "review", "verify", "--source", "okf", "--yes", "--json")
     assert len(json.loads(out)["verified"]) == len(WORDS)
 
 
@@ -343,16 +345,16 @@ def test_verify_with_several_names_does_all_or_nothing(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.imported(3)
-    code, _, err = vade(capsys, "verify", "fact-0", "fact-9")
+    code, _, err = vade(capsys, "review", "verify", "fact-0", "fact-9")
     assert code == 1
     assert "fact-9" in err
     assert desk.told() == ""
-    code, out, _ = vade(capsys, "verify", "fact-0", "fact-1")
+    code, out, _ = vade(capsys, "review", "verify", "fact-0", "fact-1")
     assert code == 0
     assert "fact-1: 1 text verified" in out
-    code, _, err = vade(capsys, "verify", "--all")
+    code, _, err = vade(capsys, "review", "verify", "--all")
     assert code == 2
-    code, out, _ = vade(capsys, "verify", "--all", "--yes")
+    code, out, _ = vade(capsys, "review", "verify", "--all", "--yes")
     assert "1 text verified; `vade undo" in out
 
 
@@ -467,6 +469,7 @@ def test_inside_an_agent_nothing_is_decided(desk: Desk) -> None:
     assert desk.told() == ""
 
 
+@pytest.mark.full
 def test_three_hundred_texts_are_one_sitting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.imported(300)
     looks = 0

@@ -108,6 +108,7 @@ def problems(site: Path, pages: dict[str, PageReader]) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_every_link_and_anchor_of_the_site_leads_somewhere(site: Path, pages: dict[str, PageReader]) -> None:
     assert len(pages) > 30
     assert sum(len(page.links) for page in pages.values()) > 1000

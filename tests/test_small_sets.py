@@ -81,6 +81,7 @@ def test_languages_are_many_in_many_scripts_and_no_note_is_alone_in_its_language
     assert letters >= scripts
 
 
+@pytest.mark.full
 def test_asking_counts_the_place_of_the_right_note_for_every_system() -> None:
     tables = small_sets.measure(argparse.Namespace(name="paraphrases", limit=12, embedder="none"))
     halves, groups = tables.values()

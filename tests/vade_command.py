@@ -1,16 +1,20 @@
-"""The command line, run inside the test's own process, with a home of its own."""
+"""The command line: inside the test's own process with a home of its own, and as a program."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+import checkout
 from vademecum.interfaces.cli.app import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+
+
+VADE = checkout.program()  # the `vade` of this checkout, for what starts it as a program
 
 
 class Vade:

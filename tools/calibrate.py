@@ -77,8 +77,8 @@ def gathered(
         real = realistic.Store(folder / "realistic", embedder)
         stack.enter_context(closing(real.memory.care.searcher))
         for half in halves:
-            asked = [(each.text, each.gold) for each in realistic.questions() if each.half == half]
-            yield f"realistic {half}", _asked(real.memory, asked, real.entries_of, mode)
+            questions = [(each.text, each.gold) for each in realistic.questions() if each.half == half]
+            yield f"realistic {half}", _ask_questions(real.memory, questions, real.entries_of, mode)
         for name in small_sets.SETS:
             notes = small_sets.read(name)
             (folder / name).mkdir()
@@ -89,9 +89,9 @@ def gathered(
             foreign = [each for each in realistic.questions() if not each.gold]
             for half in halves:
                 mine = [each for each in notes if small_sets.half(each.id) == half]
-                asked = [(text, frozenset({each.id})) for each in mine for text in each.questions]
-                asked += [(each.text, frozenset()) for each in foreign if each.half == half]
-                yield f"{name} {half}", _asked(memory, asked, _key, mode)
+                questions = [(text, frozenset({each.id})) for each in mine for text in each.questions]
+                questions += [(each.text, frozenset()) for each in foreign if each.half == half]
+                yield f"{name} {half}", _ask_questions(memory, questions, _key, mode)
         settings = [nothing.own(), *([] if data is None else longmemeval(data))]
         if data is not None and held:
             settings += [*nothing.locomo(data), *nothing.scifact(data)]
@@ -127,14 +127,14 @@ def longmemeval(data: Path) -> Iterator[nothing.Setting]:
 def _setting(setting: nothing.Setting, place: Path, embedder: str, mode: str) -> list[Sample]:
     place.mkdir()
     store = nothing.Store(place, setting, embedder)
-    asked = [(each.text, each.gold) for some in setting.answerable.values() for each in some]
-    asked += [(text, frozenset()) for some in setting.nothing.values() for text in some]
+    questions = [(each.text, each.gold) for some in setting.answerable.values() for each in some]
+    questions += [(text, frozenset()) for some in setting.nothing.values() for text in some]
 
     def ids(passage: Passage) -> frozenset[str]:
         return frozenset({store.note_at(passage.path, passage.key, passage.end)})
 
     with closing(store.memory.care.searcher):
-        return _asked(store.memory, asked, ids, mode)
+        return _ask_questions(store.memory, questions, ids, mode)
 
 
 def _talk(
@@ -152,20 +152,20 @@ def _talk(
     documents = [left for text in texts for each in text.documents if (left := _without(each, gone)).turns]
     product = retrieval.Product(place, documents, environ={"VADE_EMBEDDER": embedder})
     with closing(product.memory.care.searcher):
-        asked = [(text, gold - gone) for text, gold in chosen]
-        return _asked(product.memory, asked, lambda each: frozenset({product.turn(each)}), mode)
+        questions = [(text, gold - gone) for text, gold in chosen]
+        return _ask_questions(product.memory, questions, lambda each: frozenset({product.turn(each)}), mode)
 
 
 def _without(document: retrieval.Document, gone: frozenset[str]) -> retrieval.Document:
-    kept = [each for each in zip(document.turns, document.turn_ids, strict=True) if each[1] not in gone]
-    return document._replace(turns=[turn for turn, _ in kept], turn_ids=[id_ for _, id_ in kept])
+    turns_left = [each for each in zip(document.turns, document.turn_ids, strict=True) if each[1] not in gone]
+    return document._replace(turns=[turn for turn, _ in turns_left], turn_ids=[id_ for _, id_ in turns_left])
 
 
 def _key(passage: Passage) -> frozenset[str]:
     return frozenset({passage.key or ""})
 
 
-def _asked(
+def _ask_questions(
     memory: Memory,
     asked: Sequence[tuple[str, frozenset[str]]],
     ids: Callable[[Passage], frozenset[str]],
@@ -181,13 +181,13 @@ def _asked(
             [(each.arithmetic or {}).get(f"sign_{name}", 0.0) for name in Signs._fields] for each in results
         ]
         right = [bool(ids(each) & gold) for each in results]
-        said = [bool((each.arithmetic or {}).get("spoken")) for each in results]
+        spoken_flags = [bool((each.arithmetic or {}).get("spoken")) for each in results]
         rows = np.array(signs, float).reshape(-1, len(Signs._fields))
-        found.append(Sample(rows, np.array(right, bool), bool(gold), np.array(said, bool)))
+        found.append(Sample(rows, np.array(right, bool), bool(gold), np.array(spoken_flags, bool)))
     return found
 
 
-def _said(sample: Sample) -> Sample:
+def _speak(sample: Sample) -> Sample:
     """What somebody says among the results of a question."""
     at = sample.spoken
     return Sample(sample.signs[at], sample.right[at], sample.answerable, at[at])
@@ -275,16 +275,16 @@ def report(name: str, samples: Sequence[Sample], base: float, weights: Floats) -
         for kind in (True, False)
     }
     # Of the answerable ones those that found their answer: the others are rightly weak.
-    told = [f"{name:18} right {len(right):4}"]
+    lines = [f"{name:18} right {len(right):4}"]
     if right:
-        told.append(f"likely+ {np.mean(np.array(right) >= LIKELY):.2f}")
+        lines.append(f"likely+ {np.mean(np.array(right) >= LIKELY):.2f}")
     if tops[False]:
         tops_ = np.array(tops[False])
-        told.append(f"nothing {len(tops_):4} likely+ {(tops_ >= LIKELY).mean():.2f}")
-        told.append(f"strong {(tops_ >= STRONG).mean():.2f}")
+        lines.append(f"nothing {len(tops_):4} likely+ {(tops_ >= LIKELY).mean():.2f}")
+        lines.append(f"strong {(tops_ >= STRONG).mean():.2f}")
     if right and tops[False]:
-        told.append(f"AUC {auc(tops[True], tops[False]):.3f}")
-    return "  ".join(told)
+        lines.append(f"AUC {auc(tops[True], tops[False]):.3f}")
+    return "  ".join(lines)
 
 
 def main() -> None:
@@ -317,26 +317,28 @@ def main() -> None:
         used = [name for name in Signs._fields if name not in left_out]
         fitted["other"] = _fitted("other", everything, used, talk=chosen.spoken)
     if chosen.write:
-        kept = json.loads(CURVES.read_text())
+        curves = json.loads(CURVES.read_text())
         for kind, made in fitted.items():
-            kept[kind] |= {"spoken": made} if chosen.spoken else made
-        CURVES.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
+            curves[kind] |= {"spoken": made} if chosen.spoken else made
+        CURVES.write_text(json.dumps(dict(sorted(curves.items())), indent=2) + "\n")
 
 
 def _fitted(
     kind: str, sets: dict[str, list[Sample]], used: Sequence[str], *, talk: bool
 ) -> dict[str, object]:
     if talk:
-        sets = {name: [_said(each) for each in some if each.spoken.any()] for name, some in sets.items()}
-        return _told(kind, sets, *settled([*sets.values()], *fit([*sets.values()], used), talk=True))
+        sets = {name: [_speak(each) for each in some if each.spoken.any()] for name, some in sets.items()}
+        return _describe_sets(kind, sets, *settled([*sets.values()], *fit([*sets.values()], used), talk=True))
     fitting = [samples for name, samples in sets.items() if samples and name.endswith(FITTED)]
     more = [samples for name, samples in sets.items() if kind == READ and name.endswith(ONLY_READ)]
     # The limits are those of everyday questions: a paraphrase and a question about nothing look alike.
     base, weights = settled(fitting, *fit([*fitting, *more], used))
-    return _told(kind, sets, base - LESS_SURE if kind == READ else base, weights)
+    return _describe_sets(kind, sets, base - LESS_SURE if kind == READ else base, weights)
 
 
-def _told(kind: str, sets: dict[str, list[Sample]], base: float, weights: Floats) -> dict[str, object]:
+def _describe_sets(
+    kind: str, sets: dict[str, list[Sample]], base: float, weights: Floats
+) -> dict[str, object]:
     """Say how good a curve is, and how it is kept."""
     print(
         f"\n{kind}: base {base:.2f} "

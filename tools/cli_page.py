@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ import click
 
 from vademecum.config import describe
 from vademecum.interfaces.cli.app import SECTIONS, cli
-from vademecum.interfaces.cli.options import NamesAgents
+from vademecum.interfaces.cli.options import AgentHelpCommand
+from vademecum.interfaces.cli.plugins import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +53,9 @@ def made(page: str) -> str:
         for name in commands:
             command = cli.get_command(context, name)
             assert command is not None
-            parts += _told(command, click.Context(command, info_name=name, parent=context), prose, level=3)
+            parts += _describe_command(
+                command, click.Context(command, info_name=name, parent=context), prose, level=3
+            )
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -64,13 +68,15 @@ def settings_made(page: str) -> str:
     return _SETTINGS.sub(lambda found: found[1] + "".join(rows), page)
 
 
-def _told(command: click.Command, ctx: click.Context, prose: dict[str, str], *, level: int) -> Iterator[str]:
+def _describe_command(
+    command: click.Command, ctx: click.Context, prose: dict[str, str], *, level: int
+) -> Iterator[str]:
     words = " ".join(each.make_metavar(ctx) for each in command.params if isinstance(each, click.Argument))
-    said = f"{ctx.command_path} {words}".rstrip()
-    yield f"{'#' * level} `{said}`\n"
+    usage = f"{ctx.command_path} {words}".rstrip()
+    yield f"{'#' * level} `{usage}`\n"
     summary, *more = _paragraphs(command)
-    kept = prose.get(ctx.command_path, "")
-    own = kept.removeprefix(summary).strip() if kept else "\n\n".join(more)
+    prose_of_command = prose.get(ctx.command_path, "")
+    own = prose_of_command.removeprefix(summary).strip() if prose_of_command else "\n\n".join(more)
     yield f"{summary}\n"
     if own:
         yield f"{own}\n"
@@ -78,13 +84,17 @@ def _told(command: click.Command, ctx: click.Context, prose: dict[str, str], *, 
     if rows:
         yield "\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n"
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from _told(inner, click.Context(inner, info_name=name, parent=ctx), prose, level=level + 1)
+        for name in dict.fromkeys([*command.commands, *command.list_commands(ctx)]):
+            inner = command.get_command(ctx, name)
+            assert inner is not None
+            yield from _describe_command(
+                inner, click.Context(inner, info_name=name, parent=ctx), prose, level=level + 1
+            )
 
 
 def _paragraphs(command: click.Command) -> list[str]:
     text = command.help or ""
-    if isinstance(command, NamesAgents):
+    if isinstance(command, AgentHelpCommand):
         text = re.sub(r"\{(\w+)\}", command._names, text)
     return [" ".join(each.split()) for each in text.split("\n\n")]
 
@@ -105,6 +115,8 @@ def _cell(text: str) -> str:
 
 def main() -> int:
     """Write the pages, or with --check say whether they are as they should be."""
+    if "hub.serve" not in (entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)):
+        raise SystemExit("tools.cli_page: the commands of vademecum-hub are missing: run `make` again")
     wrong = 0
     for path, wanted in ((PAGE, made), (SETTINGS_PAGE, settings_made)):
         page = path.read_text("utf-8")

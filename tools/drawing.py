@@ -197,8 +197,8 @@ def _words(x: int, y: int, text: str, name: str = "") -> str:
 def badges() -> dict[str, str]:
     """The README's badges by name, as SVG."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    told = " ".join(project["project"]["classifiers"])
-    versions = re.findall(r"Python :: (3\.\d+)", told)
+    classifiers = " ".join(project["project"]["classifiers"])
+    versions = re.findall(r"Python :: (3\.\d+)", classifiers)
     types = "mypy strict" if project["tool"]["mypy"]["strict"] else "mypy"
     return {
         "python": _badge("Python", f"{versions[0]} to {versions[-1]}"),

@@ -240,7 +240,7 @@ def _read(kept: dict[str, Any]) -> second_stage.Trees:
 # ---------------------------------------------------------------- what it is worth
 
 
-def told(
+def describe(
     sets: dict[str, list[Sample]], seen: second_stage.Trees, parts: Sequence[second_stage.Trees]
 ) -> None:
     """How often something right is first, and among the first five, by the sum, crossed, and seen."""
@@ -299,7 +299,7 @@ def main() -> None:
     samples = [each for some in sets.values() for each in some]
     kept = fit(samples)
     parts = [crossed(samples, part) for part in range(FOLDS)]
-    told(sets, _read(kept), parts)
+    describe(sets, _read(kept), parts)
     if chosen.cross:
         for way, figures in ask_crossed(chosen.data, _read(kept), parts).items():
             print(way, figures)

@@ -1,14 +1,20 @@
-"""Measure the house: modules, lines, names, imports. `python -m tools.house` prints the figures.
+"""Report the size and shape of the code base: modules, lines, names, imports.
 
-The figures that may only fall are kept in `tests/house.toml`; `tests/test_house.py` compares.
+`python -m tools.house` prints the figures and how they differ from the last commit; `--base main~20` compares
+with another revision. The figures limit nothing. Tests fail only for package cycles, shared class names and
+untyped functions (`tests/test_house.py`), and for imports that break the layers (`tests/test_layers.py`).
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
+import io
 import statistics
-import sys
+import subprocess
+import tarfile
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,12 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-SOURCE = Path(__file__).parent.parent / "src" / "vademecum"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "vademecum"
+HUB = "vademecum_hub"  # the second distribution; its folder lies beside the first one's
 UNCOUNTED = ("/embed/model/", "/english.txt", "/software.txt")  # shipped vectors, lists of words
 TEXT = {".py", ".txt", ".md", ".json", ".toml", ".jsonl", ".csv", ".html", ".css", ".js"}
 INTERFACES = ("interfaces", "adapters")
 # What an interface may import beside Memory and the names at the root: plain values that everybody shares.
-SHARED = {"memory", "types", "errors", "stand_ins", "tokens", "progress", "text", "config", *INTERFACES}
+SHARED = {"memory", "types", "errors", "fields", "lazy", "tokens", "progress", "text", "config", *INTERFACES}
 
 
 class Import(NamedTuple):
@@ -33,24 +41,34 @@ class Import(NamedTuple):
 
 
 class Function(NamedTuple):
-    """How long a function is, and how many ways lead through it."""
+    """A function's name, its length and its cyclomatic complexity."""
 
     name: str
     lines: int
     complexity: int
 
 
+@functools.cache
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def modules(source: Path = SOURCE) -> dict[str, Path]:
-    """Every module by its dotted name below the package."""
-    return {
-        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in sorted(source.rglob("*.py"))
-    }
+    """Every module by its dotted name below the package; names in the hub's package begin with its own."""
+    found = {_dotted(path.relative_to(source)): path for path in sorted(source.rglob("*.py"))}
+    hub = source.with_name(HUB)
+    return found | {_dotted(path.relative_to(hub.parent)): path for path in sorted(hub.rglob("*.py"))}
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def lines(source: Path = SOURCE) -> int:
     """Lines of code and of text data; the shipped model and lists of words are not counted."""
-    files = (path for path in source.rglob("*") if path.suffix in TEXT and path.is_file())
+    folders = (source, source.with_name(HUB))
+    files = (path for top in folders for path in top.rglob("*") if path.suffix in TEXT and path.is_file())
     counted = (path for path in files if not any(part in path.as_posix() for part in UNCOUNTED))
     return sum(path.read_bytes().count(b"\n") for path in counted)
 
@@ -65,7 +83,7 @@ def imports(source: Path = SOURCE) -> list[Import]:
 
 def imports_of(name: str, path: Path, known: Container[str]) -> Iterator[Import]:
     """What one module imports of those that are known."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parse(path)
     for node, typing in _walk(tree, typing=False):
         for target in _modules_named(node, known):
             if target != name:
@@ -77,7 +95,7 @@ def _modules_named(node: ast.AST, known: Container[str]) -> set[str]:
     found = set()
     for target in named_by(node):
         inner = target.removeprefix("vademecum.")
-        if target.startswith("vademecum.") and inner in known:
+        if target.startswith(("vademecum.", HUB)) and inner in known:
             found.add(inner)
     if isinstance(node, ast.ImportFrom) and len(found) > len(node.names):
         found.discard((node.module or "").removeprefix("vademecum."))
@@ -114,7 +132,7 @@ def shared_classes(source: Path = SOURCE) -> dict[str, list[str]]:
     """Public class names that stand in more than one module, with those modules."""
     found: dict[str, list[str]] = defaultdict(list)
     for name, path in modules(source).items():
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in parse(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
     return {name: places for name, places in sorted(found.items()) if len(places) > 1}
@@ -168,7 +186,7 @@ def functions(source: Path = SOURCE) -> list[Function]:
     return [
         Function(f"{name}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1, _complexity(node))
         for name, path in modules(source).items()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -196,37 +214,127 @@ def _complexity(function: ast.AST) -> int:
     return count
 
 
+def untyped(source: Path = SOURCE) -> list[str]:
+    """Return every function with a parameter or a result that has no type, as `module:line name`."""
+    found = []
+    for name, path in modules(source).items():
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_typed(node):
+                found.append(f"{name}:{node.lineno} {node.name}")
+    return found
+
+
+def _is_typed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether the result and every parameter except `self` and `cls` has a type."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    if named and named[0].arg in ("self", "cls", "mcs"):
+        del named[0]
+    parameters = [*named, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return function.returns is not None and all(each is None or each.annotation for each in parameters)
+
+
+def past_store(source: Path = SOURCE) -> list[Import]:
+    """Return the imports of other packages that reach past the front of `store` into its modules."""
+    subjects = {f"store.{name}" for name in _front_modules(source / "store" / "__init__.py")}
+    return [
+        each
+        for each in imports(source)
+        if each.target.startswith("store.")
+        and each.target not in subjects
+        and not each.source.startswith("store")
+    ]
+
+
+def _front_modules(front: Path) -> list[str]:
+    """Return the modules that a package's front names in `SUBJECTS`."""
+    for node in parse(front).body if front.is_file() else ():
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SUBJECTS":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
 def figures(source: Path = SOURCE) -> dict[str, int]:
-    """The figures that may only fall."""
+    """Return the figures of a package by name."""
     all_functions = functions(source)
     lengths = sorted(each.lines for each in all_functions)
-    dense = sum(each.complexity > 10 for each in all_functions)
+    complex_functions = sum(each.complexity > 10 for each in all_functions)
     return {
         "modules": len(modules(source)),
         "lines": lines(source),
         "shared_class_names": len(shared_classes(source)),
         "package_cycles": len(cycles(source)),
+        "untyped_functions": len(untyped(source)),
         "imports_past_memory": len(past_memory(source)),
-        "function_lines_p90": int(statistics.quantiles(lengths, n=10)[-1]),
+        "imports_past_store": len(past_store(source)),
+        "functions": len(all_functions),
+        "function_lines_p90": int(statistics.quantiles(lengths, n=10)[-1]) if len(lengths) > 1 else 0,
         "functions_over_50_lines": sum(length > 50 for length in lengths),
-        "complexity_over_10_per_1000": round(1000 * dense / len(all_functions)),
+        "complexity_over_10_per_1000": round(1000 * complex_functions / max(1, len(all_functions))),
     }
 
 
-def main() -> None:
-    """Print the figures, and what they are made of."""
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE
+def report(source: Path = SOURCE, base: Path | None = None) -> str:
+    """Return the report on a package as text; with a base, the report says what changed since."""
+    found = []
+    before = figures(base) if base else {}
     for name, value in figures(source).items():
-        print(f"{name:28} {value}")
-    for ring in cycles(source):
-        print("cycle:", " ".join(ring))
-    for name, places in shared_classes(source).items():
-        print(f"class {name}: {', '.join(places)}")
+        change = value - before.get(name, value)
+        found.append(f"{name:28} {value:7}" + (f" {change:+7}" if change else ""))
+    found += [f"cycle: {' '.join(ring)}" for ring in cycles(source)]
+    found += [f"class {name}: {', '.join(places)}" for name, places in shared_classes(source).items()]
+    found += [f"no types: {place}" for place in untyped(source)]
     counted: dict[tuple[str, str], int] = defaultdict(int)
     for each in past_memory(source):
         counted[package_of(each.source), package_of(each.target)] += 1
     for (here, there), count in sorted(counted.items(), key=lambda item: -item[1]):
-        print(f"past memory: {here} -> {there} {count}")
+        found.append(f"past memory: {here} -> {there} {count}")
+    return "\n".join([*found, *(_changes(source, base) if base else ())])
+
+
+def _changes(source: Path, base: Path) -> Iterator[str]:
+    """Name the modules that came and went, the packages that changed in size and the new long functions."""
+    now, before = modules(source), modules(base)
+    yield from (f"new module: {name}" for name in now.keys() - before.keys())
+    yield from (f"removed module: {name}" for name in before.keys() - now.keys())
+    sizes, earlier = package_lines(source), package_lines(base)
+    for package in sorted({*sizes, *earlier}):
+        change = sizes.get(package, 0) - earlier.get(package, 0)
+        if change:
+            yield f"lines: {package:20} {sizes.get(package, 0):7} {change:+7}"
+    known = {each.name for each in functions(base) if each.lines > 50}
+    for each in functions(source):
+        if each.lines > 50 and each.name not in known:
+            yield f"long function: {each.name} {each.lines}"
+
+
+def package_lines(source: Path) -> dict[str, int]:
+    """Return the lines of Python of every package."""
+    found: dict[str, int] = defaultdict(int)
+    for name, path in modules(source).items():
+        found[package_of(name)] += path.read_bytes().count(b"\n")
+    return dict(found)
+
+
+def extract(revision: str, folder: Path) -> Path:
+    """Write the source of a git revision below a folder and return the package."""
+    command = ["git", "archive", "--format=tar", revision, "src"]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if archive.returncode:
+        raise SystemExit(f"tools.house: {archive.stderr.decode().strip() or 'git failed'}")
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / "src" / "vademecum"
+
+
+def main() -> None:
+    """Print the report."""
+    parser = argparse.ArgumentParser(prog="python -m tools.house", description="Report on the code base.")
+    parser.add_argument("--base", default="HEAD", metavar="REVISION", help="compare with this git revision")
+    parser.add_argument("--source", type=Path, default=SOURCE, help="the package to measure")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(report(chosen.source, extract(chosen.base, Path(folder))))
 
 
 if __name__ == "__main__":

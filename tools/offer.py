@@ -19,14 +19,16 @@ from vademecum.interfaces.tools.declaration import read_text
 
 def rendered() -> str:
     """The file as it should be: one line for each thing that is offered."""
-    told = {"instructions": read_text("installed"), "clients": _instructed()}
-    return f"{_lines({**offer(), 'installed': told})}\n"
+    values = {"instructions": read_text("installed"), "clients": _instructed()}
+    return f"{_lines({**offer(), 'installed': values})}\n"
 
 
 def _instructed() -> list[str]:
     """The agents that are installed with an instruction file: what it says is not told them again."""
     setups = {name: each.setup for name, each in registry.having("setup").items()}
-    return sorted(name for name, setup in setups.items() if setup and base.WORDS not in setup.missing)
+    return sorted(
+        name for name, setup in setups.items() if setup and base.INSTRUCTION_KIND not in setup.missing
+    )
 
 
 def _lines(value: Any, depth: int = 0) -> str:

@@ -119,10 +119,10 @@ def write(path: Path, tensors: Arrays, about: dict[str, str]) -> None:
         kind, shape = KINDS[tensors[name].dtype], list(tensors[name].shape)
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + size]}
         at += size
-    said = json.dumps(header, separators=(",", ":")).encode()
-    said += b" " * (-len(said) % 8)
+    header_bytes = json.dumps(header, separators=(",", ":")).encode()
+    header_bytes += b" " * (-len(header_bytes) % 8)
     body = b"".join(np.ascontiguousarray(tensors[name]).tobytes() for name in names)
-    path.write_bytes(len(said).to_bytes(8, "little") + said + body)
+    path.write_bytes(len(header_bytes).to_bytes(8, "little") + header_bytes + body)
 
 
 # What ONNX Runtime makes of the same weights.

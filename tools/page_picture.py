@@ -38,6 +38,7 @@ MEMORIES = [
 def take(top: Path, picture: Path) -> None:
     """Fill a memory below a folder, and take a picture of its page."""
     project, environ = top / "api", {"HOME": str(top), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    environ["PYTHONPATH"] = str(Path(__file__).parents[1] / "src")
     project.mkdir()
     for each in MEMORIES:
         _shell(f"vade add {each.replace(';', chr(92) + ';')}", project, environ)

@@ -126,13 +126,13 @@ def play(session: TerminalSession, folder: Path) -> list[tuple[str, str]]:
         "COLUMNS": str(WIDTH),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    shown = []
+    frames = []
     for command in session.commands:
         done = subprocess.run(
             ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=True
         )
-        shown.append((command, done.stdout.rstrip("\n")))
-    return shown
+        frames.append((command, done.stdout.rstrip("\n")))
+    return frames
 
 
 def draw(session: list[tuple[str, str]], name: str) -> str:

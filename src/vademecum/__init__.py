@@ -1,7 +1,7 @@
 """Vademecum: long-term memory for AI agents, kept in plain Markdown.
 
-What is public is what this module names, `vademecum.adapters`, and `vademecum.agents.base` to describe an
-agent; every other module may change at any time.
+Public are the names in this module, `vademecum.adapters`, and `vademecum.agents.base` to describe an agent;
+every other module may change at any time.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
     from vademecum.context.engine import ContextEngine as ContextEngine
     from vademecum.context.window import Prepared as Prepared
     from vademecum.errors import *  # noqa: F403  all of the tree
-    from vademecum.index.base import Filter as Filter
+    from vademecum.index import Filter as Filter
     from vademecum.inject.build import Block as Block
     from vademecum.llm.base import Call as Call
     from vademecum.llm.base import Limits as Limits
     from vademecum.llm.base import Model as Model
     from vademecum.llm.base import ModelUsage as ModelUsage
     from vademecum.llm.net import is_overflow as is_overflow
+    from vademecum.llm.providers import resolve
     from vademecum.llm.scripted import Scripted as Scripted
-    from vademecum.llm.select import resolve
     from vademecum.memory import Listing as Listing
     from vademecum.memory import Memory as Memory
     from vademecum.memory import connect as connect
     from vademecum.memory.asynchronous import AsyncMemory as AsyncMemory
     from vademecum.memory.status import Status as Status
-    from vademecum.search.base import Answer as Answer
-    from vademecum.search.base import Coverage as Coverage
-    from vademecum.search.base import Passage as Passage
+    from vademecum.search import Answer as Answer
+    from vademecum.search import Coverage as Coverage
+    from vademecum.search import Passage as Passage
+    from vademecum.transcripts import Log as Log
     from vademecum.transcripts import Message as Message
     from vademecum.transcripts import Role as Role
+    from vademecum.transcripts import Session as Session
+    from vademecum.transcripts import Shape as Shape
     from vademecum.transcripts import Text as Text
     from vademecum.transcripts import ToolCall as ToolCall
     from vademecum.transcripts import ToolResult as ToolResult
-    from vademecum.transcripts.events import Used as Used
-    from vademecum.transcripts.log import Log as Log
-    from vademecum.transcripts.sessions import Session as Session
-    from vademecum.transcripts.shapes import Shape as Shape
+    from vademecum.transcripts import Used as Used
     from vademecum.transcripts.shapes import shape as shape
     from vademecum.types import Audience as Audience
     from vademecum.types import Entry as Entry
@@ -70,7 +70,7 @@ _HOMES = {
     "vademecum.index.base": "Filter",
     "vademecum.inject.build": "Block",
     "vademecum.llm.base": "Call Limits Model ModelUsage",
-    "vademecum.llm.select": "resolve:resolve_model",
+    "vademecum.llm.providers": "resolve:resolve_model",
     "vademecum.llm.net": "is_overflow",
     "vademecum.llm.scripted": "Scripted",
     "vademecum.memory": "Listing Memory connect",

@@ -1,4 +1,4 @@
-"""`python -m vademecum` is `vade`."""
+"""Run the command `vade` for `python -m vademecum`."""
 
 from vademecum.interfaces.cli import main
 

@@ -3,11 +3,11 @@
     defaults < <home>/config.toml < <repository>/.vade/config.toml < VADE_* < flags
 
 A setting is declared in one place: a field of the tree below, with its default, its meaning, the kind of
-value it takes and what a repository may do to it. A repository's file was written by strangers, so it counts
-for nothing until the user trusts it, and then it may only narrow what the user's own file and the defaults
-allow. A line of a file that is wrong is told and changes nothing, and the rest holds: no file can switch
-memory off. What is wrong in the environment or on the command line is refused. Knows no store, and makes
-nothing on disk.
+value that it takes, and how a repository may change it. A repository's file was written by strangers. It has
+no effect until the user trusts it, and then it may only narrow what the user's own file and the defaults
+allow. A wrong line in a file is reported and has no effect, while the other lines count, so no file can
+switch memory off. A wrong value in the environment or on the command line is refused. This module knows no
+store, and writes nothing to the disk.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ _WORDS_FOR = {True: ("1", "true", "yes", "on"), False: ("0", "false", "no", "off
 
 
 class Kind(NamedTuple):
-    """What a setting takes: `parse` raises ValueError for all else, `plain` first reads a shell's text."""
+    """The kind of value that a setting takes.
+
+    `parse` raises ValueError for a value of another kind; `plain` first converts the text of a variable or
+    flag.
+    """
 
     word: str
     wanted: str
@@ -69,7 +73,7 @@ class Kind(NamedTuple):
 
 
 def parse_size(text: str) -> int:
-    """Read "512KiB" or "4096" as bytes."""
+    """Return the number of bytes that a text such as "512KiB" or "4096" names."""
     match = re.fullmatch(r"([0-9]+) ?(b|kib|mib|gib|)", text.strip().lower())
     if match is None:
         raise ValueError(text)
@@ -77,7 +81,7 @@ def parse_size(text: str) -> int:
 
 
 def render_size(size: int) -> str:
-    """Write bytes in the largest unit that stays exact."""
+    """Write a number of bytes in the largest unit that keeps it a whole number."""
     for unit, scale in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if size and size % scale == 0:
             return f"{size // scale}{unit}"
@@ -85,7 +89,9 @@ def render_size(size: int) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Read "500ms", "10s", "5m", "2h" or plain seconds."""
+    """Return the seconds that a text such as "500ms", "10s", "5m" or "2h" names; a plain number is
+    seconds.
+    """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?) ?(ms|s|m|h|)", text.strip())
     if match is None:
         raise ValueError(text)
@@ -95,7 +101,7 @@ def parse_duration(text: str) -> float:
 
 
 def render_duration(seconds: float) -> str:
-    """Write seconds in the largest unit that stays exact."""
+    """Write a number of seconds in the largest unit that keeps it a whole number."""
     for unit, scale in (("h", 3600), ("m", 60), ("s", 1)):
         if seconds and seconds % scale == 0:
             return f"{seconds / scale:.0f}{unit}"
@@ -109,7 +115,7 @@ def _within(number: float, low: float, high: float) -> None:
 
 
 def whole(low: int, high: int) -> Kind:
-    """Make the kind of whole numbers between two bounds."""
+    """Return the kind of setting whose value is a whole number between two bounds."""
 
     def parse(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -128,7 +134,7 @@ def whole(low: int, high: int) -> Kind:
 
 
 def size(low: int, high: int) -> Kind:
-    """Make the kind of sizes in bytes between two bounds."""
+    """Return the kind of setting whose value is a size in bytes between two bounds."""
 
     def parse(value: object) -> int:
         number = parse_size(value) if isinstance(value, str) else value
@@ -142,7 +148,7 @@ def size(low: int, high: int) -> Kind:
 
 
 def duration(low: float, high: float) -> Kind:
-    """Make the kind of durations in seconds between two bounds."""
+    """Return the kind of setting whose value is a duration in seconds between two bounds."""
 
     def parse(value: object) -> float:
         number = parse_duration(value) if isinstance(value, str) else value
@@ -157,7 +163,7 @@ def duration(low: float, high: float) -> Kind:
 
 
 def share(low: float, high: float) -> Kind:
-    """Make the kind of numbers between two bounds, with a point or without."""
+    """Return the kind of setting whose value is a number between two bounds."""
 
     def parse(value: object) -> float:
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -174,7 +180,7 @@ def share(low: float, high: float) -> Kind:
 
 
 def choice(names: type[StrEnum]) -> Kind:
-    """Make the kind of the members of an enumeration."""
+    """Return the kind of setting whose value is a member of an enumeration."""
 
     def parse(value: object) -> StrEnum:
         if not isinstance(value, str):
@@ -253,11 +259,13 @@ PATTERNS = Kind(
 RESET = Kind("choice", "daily, never, or a duration as in idle:30m", _parse_reset)
 
 
+RESULTS = 6  # passages of an answer: the default of the setting, of every command and of every tool
+
 # Declaring a setting.
 
 
 class Repository(StrEnum):
-    """What the file of a repository may do to a setting."""
+    """How a repository's settings file may change a setting: not at all, or only in one direction."""
 
     NEVER = "no"
     LOWER = "to lower it"
@@ -270,7 +278,10 @@ NEVER, LOWER, HIGHER, STRICTER, ON = Repository
 
 
 class Setting(NamedTuple):
-    """All there is to know about one setting; unset, it has the value of the setting it `follows`."""
+    """A setting: its name, default, meaning, kind of value, and how a repository may change it.
+
+    A setting without a value of its own has the value of the setting that it `follows`.
+    """
 
     name: str
     default: Any
@@ -282,16 +293,16 @@ class Setting(NamedTuple):
 
     @property
     def environment(self) -> str:
-        """The variable that sets it."""
+        """The name of the environment variable that sets the setting."""
         return PREFIX + self.name.replace(".", "_").upper()
 
     @property
     def flag(self) -> str:
-        """The option that sets it, where a command has one."""
+        """The name of the command-line option that sets the setting, where a command has this option."""
         return "--" + self.name.replace(".", "-").replace("_", "-")
 
     def render(self, value: object) -> str:
-        """Write a value of this setting the way a person would."""
+        """Write a value of this setting as a person would write it in the settings file."""
         if value is None:
             return f"as {self.follows}" if self.follows else "not set"
         return self.kind.render(value)
@@ -306,7 +317,7 @@ def setting(
     follows: str | None = None,
     only_file: bool = False,
 ) -> T:
-    """Declare a setting as a field of the tree; `only_file` is for what no program around us may say."""
+    """Declare a setting as a field of a group; with `only_file`, no environment variable can set it."""
     # To a type checker the field has the type of its default.
     made: Any = Setting("", default, meaning, kind, repository, follows, only_file)
     return made  # type: ignore[no-any-return]
@@ -314,10 +325,10 @@ def setting(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class SettingsGroup:
-    """Settings that belong together, frozen.
+    """A group of settings that belong together, with values that cannot be changed.
 
-    Not a dataclass, which writes and compiles six functions: for twenty sections that took longer than all
-    else that is done before a command begins.
+    This is no dataclass, because a dataclass writes and compiles six functions: for twenty groups, that took
+    longer than all else that is done before a command begins.
     """
 
     declared: ClassVar[dict[str, Setting | SettingsGroup]]
@@ -337,7 +348,7 @@ class SettingsGroup:
             self.__dict__[name] = given.get(name, default)
 
     def replace(self, **changes: Any) -> Self:
-        """The same settings, but for some."""
+        """Return a copy of the group in which some settings have other values."""
         return type(self)(**{**vars(self), **changes})
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -354,7 +365,7 @@ class SettingsGroup:
 
 
 class Dedup(SettingsGroup):
-    """When a text without a key is taken for one that is already known."""
+    """Settings of when a text saved without a key counts as already known."""
 
     window_days: int = setting(7, "How many days back to look for near-duplicates.", whole(1, 36_500), LOWER)
     newest: int = setting(10, "How many of the scope's newest records are compared.", whole(1, 10_000), LOWER)
@@ -368,14 +379,14 @@ class Dedup(SettingsGroup):
 
 
 class Sweeping(StrEnum):
-    """Whether memory tidies itself."""
+    """Whether memory archives old records automatically."""
 
     AUTO = "auto"
     OFF = "off"
 
 
 class Strategy(StrEnum):
-    """What happens to the oldest records of a scope that holds too many."""
+    """What is done with the oldest records of a scope that has too many records."""
 
     SUMMARIZE = "summarize"
     CUT = "cut"
@@ -385,7 +396,7 @@ class Strategy(StrEnum):
 
 
 class Decay(SettingsGroup):
-    """How much a scope holds."""
+    """Settings of how many records a scope may hold."""
 
     # Not even to lower it: a lower cap sends a person's records to the archive.
     max_count: int = setting(200, "The maximum number of records in one scope.", whole(1, 1_000_000), NEVER)
@@ -404,7 +415,7 @@ class Decay(SettingsGroup):
 
 
 class Retention(SettingsGroup):
-    """How long things are kept; 0 days is for ever."""
+    """Settings of how long records are kept; 0 days means for ever."""
 
     project_days: int = setting(
         90,
@@ -425,7 +436,7 @@ class Retention(SettingsGroup):
 
 
 class LimitSettings(SettingsGroup):
-    """What one call may use up."""
+    """Settings of how much one call may write, and how long it may take."""
 
     content_bytes: int = setting(MIB, "The maximum size of one entry.", size(1, GIB), LOWER)
     lock: float = setting(
@@ -443,7 +454,7 @@ class LimitSettings(SettingsGroup):
 
 
 class Search(SettingsGroup):
-    """How questions are answered."""
+    """Settings of how questions are answered."""
 
     hybrid: bool = setting(True, "Search by meaning as well as by words.", BOOLEAN, NEVER)
     fusion: Fusion = setting(
@@ -460,7 +471,7 @@ class Search(SettingsGroup):
         whole(1, 1000),
         NEVER,
     )
-    max_results: int = setting(6, "How many passages are returned.", whole(1, 1000), LOWER)
+    max_results: int = setting(RESULTS, "How many passages are returned.", whole(1, 1000), LOWER)
     min_score: float = setting(
         0.0, "The relevance below which a match is hidden; 0 hides nothing.", share(0, 1), HIGHER
     )
@@ -486,12 +497,6 @@ class Search(SettingsGroup):
     rerank_seconds: float = setting(
         3.0, "The time limit for reranking; after it the order stays unchanged.", duration(0.1, 600), NEVER
     )
-    session_vectors_mb: int = setting(
-        200,
-        "Search sessions by meaning up to this many MB of transcripts per project; 0 never.",
-        whole(0, 1_000_000),
-        NEVER,
-    )
     cache_max_mb: int = setting(
         256,
         "How large the cache of vectors from other models may grow, in MB.",
@@ -501,14 +506,14 @@ class Search(SettingsGroup):
 
 
 class ChunkSettings(SettingsGroup):
-    """How texts are cut for the index."""
+    """Settings of how texts are split into passages for the index."""
 
     tokens: int = setting(400, "The approximate number of tokens in a chunk.", whole(50, 10_000), NEVER)
     overlap: int = setting(80, "How many tokens consecutive chunks share.", whole(0, 5_000), NEVER)
 
 
 class Embed(SettingsGroup):
-    """Where vectors come from."""
+    """Settings of the embedder, which makes the vectors of texts."""
 
     model: str | None = setting(None, "The model, instead of the provider's usual one.", NAME, NEVER)
     endpoint: str | None = setting(None, "The address of the provider.", NAME, NEVER)
@@ -519,7 +524,7 @@ class Embed(SettingsGroup):
 
 
 class Llm(SettingsGroup):
-    """How a language model is asked."""
+    """Settings of the language model and of requests to it."""
 
     endpoint: str | None = setting(None, "The address of the model's server.", NAME, NEVER)
     key_env: str | None = setting(None, "The variable that holds the model's key.", NAME, NEVER)
@@ -538,7 +543,7 @@ class Llm(SettingsGroup):
 
 
 class Inject(SettingsGroup):
-    """How much of memory an agent is shown before it begins."""
+    """Settings of how much memory an agent gets at the start of a session."""
 
     enabled: bool = setting(True, "Add memory to agents' context at session start.", BOOLEAN, NEVER)
     knowledge: bool = setting(True, "Include lessons.", BOOLEAN, NEVER)
@@ -578,7 +583,7 @@ class Inject(SettingsGroup):
 
 
 class Trim(SettingsGroup):
-    """When a context window is made smaller, and how small."""
+    """Settings of when a context window is trimmed, and how much is removed."""
 
     proactive: float = setting(
         0.75, "The share of the context window at which older messages are trimmed.", share(0.1, 1), NEVER
@@ -593,7 +598,7 @@ class Trim(SettingsGroup):
 
 
 class Flush(SettingsGroup):
-    """The silent turn in which an agent writes down what should outlive its window."""
+    """Settings of the hidden turn in which an agent saves notes before messages are trimmed."""
 
     enabled: bool = setting(True, "Let the agent save notes before messages are trimmed.", BOOLEAN, NEVER)
     reserve_tokens: int = setting(
@@ -617,7 +622,7 @@ class Flush(SettingsGroup):
 
 
 class Pruning(StrEnum):
-    """When old tool results are made shorter."""
+    """When old results of tools are shortened in the context window."""
 
     OFF = "off"
     CACHE_TTL = "cache-ttl"
@@ -625,7 +630,7 @@ class Pruning(StrEnum):
 
 
 class Prune(SettingsGroup):
-    """How old tool results are made shorter in the window; the transcript keeps them whole."""
+    """Settings of how old tool results are shortened in the window; the transcript keeps them whole."""
 
     mode: Pruning = setting(
         Pruning.CACHE_TTL,
@@ -669,7 +674,7 @@ class Prune(SettingsGroup):
 
 
 class SessionSettings(SettingsGroup):
-    """When a session is over, and what is kept of it in the journal."""
+    """Settings of when a session ends, and of the notes about it in the journal."""
 
     reset: str = setting(
         "daily", "When a new session starts automatically: `daily`, `idle:30m` or `never`.", RESET, NEVER
@@ -683,7 +688,7 @@ class SessionSettings(SettingsGroup):
 
 
 class Knowledge(SettingsGroup):
-    """How long what was learned counts, and how much."""
+    """Settings of how long lessons count."""
 
     # Not even to narrow them: a repository could send what a person learned to the archive.
     max_age_days: int = setting(
@@ -701,7 +706,7 @@ def _secrets_in(scope: Scope) -> SecretPolicy | None:
 
 
 class Secrets(SettingsGroup):
-    """What happens to a text that holds a secret."""
+    """Settings of what happens to a text that contains a secret."""
 
     policy: SecretPolicy = setting(
         SecretPolicy.REDACT,
@@ -715,7 +720,7 @@ class Secrets(SettingsGroup):
     global_: SecretPolicy | None = _secrets_in(Scope.GLOBAL)  # set as `global`, a word that Python keeps
 
     def in_scope(self, scope: Scope) -> SecretPolicy:
-        """Choose the policy for a scope; what others will read always refuses."""
+        """Return the policy for secrets in a scope; a scope that others can read always refuses them."""
         if scope.rule.others:
             return SecretPolicy.REFUSE
         own: SecretPolicy | None = getattr(self, scope, None) or getattr(self, f"{scope}_", None)
@@ -723,7 +728,7 @@ class Secrets(SettingsGroup):
 
 
 class Consent(StrEnum):
-    """What happens to a write before it is made; listed from loosest to strictest."""
+    """Whether an agent's write is made, asked about or refused; listed from loosest to strictest."""
 
     AUTO = "auto"
     ASK = "ask"
@@ -731,7 +736,7 @@ class Consent(StrEnum):
 
 
 class Approval(SettingsGroup):
-    """Whether a person is asked before an agent writes."""
+    """Settings of when a person is asked before an agent writes."""
 
     chat: Consent = setting(
         Consent.ASK,
@@ -757,32 +762,14 @@ class Approval(SettingsGroup):
     )
 
     def before(self, door: str, scope: Scope) -> Consent:
-        """Choose for a door and a scope; of two that apply, the stricter."""
+        """Return the consent that a write needs through an interface to a scope: the stricter of both."""
         own = Consent(getattr(self, door))
         strictness = tuple(Consent)
         return max(own, self.federated, key=strictness.index) if scope.rule.others else own
 
 
-class JsonForm(StrEnum):
-    """Which shape `--json` has."""
-
-    NEW = "new"
-    OLD = "old"
-
-
-class Output(SettingsGroup):
-    """How commands answer."""
-
-    json_shape: JsonForm = setting(
-        JsonForm.NEW,
-        "The shape of `--json`: `new`, or `old` for programs written for version 0.1.",
-        choice(JsonForm),
-        NEVER,
-    )
-
-
 class SyncSettings(SettingsGroup):
-    """When memory is synced with other machines."""
+    """Settings of when memory is synced with other machines."""
 
     after_session: bool = setting(
         True,
@@ -793,7 +780,7 @@ class SyncSettings(SettingsGroup):
 
 
 class Settings(SettingsGroup):
-    """Every setting, as the parts of the system are given it."""
+    """All settings, as a tree of groups."""
 
     project_id: str | None = setting(
         None, "The project's id, instead of the one made from its remote or folder.", NAME, NEVER
@@ -834,7 +821,6 @@ class Settings(SettingsGroup):
     knowledge: Knowledge = Knowledge()
     secrets: Secrets = Secrets()
     approval: Approval = Approval()
-    output: Output = Output()
 
 
 def _declared(part: type[SettingsGroup] | SettingsGroup, section: str = "") -> Iterator[Setting]:
@@ -847,10 +833,15 @@ def _declared(part: type[SettingsGroup] | SettingsGroup, section: str = "") -> I
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType({each.name: each for each in _declared(Settings)})
 SECTIONS = frozenset(name.partition(".")[0] for name in SETTINGS if "." in name)
+# Settings of earlier releases, each with what does it now; a file or variable that has one gets this text.
+REMOVED_SETTINGS = {
+    "output.json_shape": "`--json` has one shape, described in docs/cli.md",
+    "search.session_vectors_mb": "to search sessions by words alone, set search.hybrid to false",
+}
 
 
 class SettingRow(NamedTuple):
-    """One setting as the manual shows it."""
+    """A setting as a row of the table in docs/settings.md."""
 
     name: str
     type: str
@@ -861,7 +852,7 @@ class SettingRow(NamedTuple):
 
 
 def describe() -> list[SettingRow]:
-    """List what can be set, in the order of the tree."""
+    """Return a row for each setting, in the order of the tree of settings."""
     return [
         SettingRow(
             name=each.name,
@@ -876,7 +867,7 @@ def describe() -> list[SettingRow]:
 
 
 def flatten(part: SettingsGroup, section: str = "") -> dict[str, object]:
-    """Spread a tree of settings out into one value per full name."""
+    """Return the values of a tree of settings, each under the full name of its setting."""
     flat: dict[str, object] = {}
     for name, each in part.declared.items():
         value = getattr(part, name)
@@ -887,7 +878,7 @@ def flatten(part: SettingsGroup, section: str = "") -> dict[str, object]:
 
 
 def _gather(part: SettingsGroup, values: Mapping[str, object], section: str = "") -> Any:
-    """Build the tree that `flatten` spreads out."""
+    """Build the tree of settings from values under their full names, as `flatten` returns them."""
     return part.replace(
         **{
             name: _gather(each, values, f"{name}.")
@@ -902,7 +893,7 @@ def _gather(part: SettingsGroup, values: Mapping[str, object], section: str = ""
 
 
 class Problem(NamedTuple):
-    """A line of a settings file that sets nothing, and why."""
+    """A line of a settings file that has no effect, with the reason."""
 
     where: str  # the file, with the line where one is to blame
     why: str
@@ -913,7 +904,7 @@ class Problem(NamedTuple):
 
 
 class WantedSetting(NamedTuple):
-    """What a line of a repository's file sets."""
+    """A setting in a repository's settings file, with its value and its line."""
 
     name: str
     value: str
@@ -921,7 +912,7 @@ class WantedSetting(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """A repository's settings file: what it sets or would set, and what of it is wrong."""
+    """The settings file of a repository: its settings, whether they have effect, and its problems."""
 
     path: Path
     trusted: bool
@@ -930,7 +921,7 @@ class Shared(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The settings, where each value came from, and what looks like a mistake but is not ours to refuse."""
+    """The settings in force, the source of each value, and warnings about likely mistakes."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -940,7 +931,7 @@ class Loaded(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """A value that some layer gives, and the words for where it stands."""
+    """The value that a layer gives to a setting, and the place where it is written."""
 
     value: Any
     origin: str
@@ -950,7 +941,7 @@ _Layer = dict[str, _Given]
 
 
 def home_from(environ: Mapping[str, str], flag: str | os.PathLike[str] | None = None) -> Path:
-    """Find the memory's home: the flag, else VADE_HOME, else ~/.vade."""
+    """Return the folder of the memory: that of the flag, else of VADE_HOME, else ~/.vade."""
     # An empty flag is a script's empty variable: falling back would write into the person's real memory.
     if flag is not None and not os.fspath(flag):
         raise ConfigError("--home is empty", hint="name a folder, or leave the option out to use ~/.vade")
@@ -969,9 +960,9 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Loaded:
-    """Read all layers, the later over the earlier; a flag that is None was not given.
+    """Return the settings from all layers; a later layer wins over an earlier one, and flags over all.
 
-    The file of a repository that is not `trusted` is only looked at.
+    A flag with the value None was not given. The file of a repository that is not `trusted` has no effect.
     """
     environ = os.environ if environ is None else environ
     below: _Layer = {name: _Given(each.default, "default") for name, each in SETTINGS.items()}
@@ -1015,7 +1006,7 @@ def _from_flags(flags: Mapping[str, object]) -> _Layer:
 
 
 def _parsed(each: Setting, value: object, where: str) -> object:
-    """Read what a shell gave: text, unless the caller already knows better."""
+    """Return the value that a variable or flag gives to a setting; raise ConfigError if it is invalid."""
     try:
         return each.kind.parse(each.kind.plain(value) if isinstance(value, str) else value)
     except ValueError as error:
@@ -1025,7 +1016,7 @@ def _parsed(each: Setting, value: object, where: str) -> object:
 def _from_file(
     path: Path, *, within: Path | None = None, trusted: bool = True
 ) -> tuple[_Layer, list[Problem]]:
-    """Read what a file says, if there is one, and what of it is wrong."""
+    """Return the settings in a file and the problems with its lines; nothing if the file does not exist."""
     try:
         text = _read(path, within=within)
         document, lines, problems = ({}, {}, []) if text is None else _document(path, text, trusted=trusted)
@@ -1038,7 +1029,7 @@ def _from_file(
 def _layer_of(
     path: Path, document: dict[str, Any], lines: Mapping[tuple[str, ...], int]
 ) -> tuple[_Layer, list[Problem]]:
-    """What the lines of a file set, and which of them set nothing."""
+    """Return the settings in a parsed file, and a problem for each line that has no effect."""
     layer: _Layer = {}
     problems: list[Problem] = []
     for keys, value in _leaves(document):
@@ -1056,9 +1047,10 @@ def _layer_of(
 def _document(
     path: Path, text: str, *, trusted: bool
 ) -> tuple[dict[str, Any], dict[tuple[str, ...], int], list[Problem]]:
-    """Parse a file as far as it is TOML, with the lines of its keys; behind a wrong line nothing is read.
+    """Parse a settings file; return its content, the line of each key, and its problems.
 
-    A stranger's is parsed once and no more: the search for how far it goes could be made to take long.
+    Of a file with a syntax error, only the part before the error counts. A stranger's file with an error
+    counts for nothing, because the search for its last valid line could be made slow.
     """
     import tomllib
 
@@ -1081,18 +1073,18 @@ def _document(
 
 
 def check_text(path: Path, text: str) -> list[Problem]:
-    """What is wrong with a text that is to be the user's own settings file."""
+    """Return the problems in a text that somebody wants to write as the user's own settings file."""
     document, lines, problems = _document(path, text, trusted=True)
     return [*problems, *_layer_of(path, document, lines)[1]]
 
 
 def meant(name: str) -> str:
-    """Words that name the setting a mistyped one is like, or none."""
+    """Return a hint with the setting whose name resembles a mistyped name; '' if none does."""
     return _meant(name, SETTINGS)
 
 
 def _problem(path: Path, error: ConfigError) -> Problem:
-    """A refusal as a value; every one begins with the file, and the line where one is to blame."""
+    """Return an error as a problem, with the file and, if it is known, the line."""
     at = re.match(rf"{re.escape(str(path))}(?::\d+)?(?=: )", str(error))
     where = at[0] if at else str(path)
     hint = error.hint if error.hint != ConfigError.hint else ""
@@ -1100,20 +1092,23 @@ def _problem(path: Path, error: ConfigError) -> Problem:
 
 
 def _leaves(document: dict[str, object]) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Take the document apart as far as settings go: known sections are opened, all else stays whole."""
+    """Yield the key and value of each setting in a parsed file, those inside sections too."""
+    sections = {*SECTIONS, *(name.partition(".")[0] for name in REMOVED_SETTINGS if "." in name)}
     for key, value in document.items():
-        if key in SECTIONS and isinstance(value, dict):
+        if key in sections and isinstance(value, dict):
             yield from (((key, inner), deep) for inner, deep in value.items())
         else:
             yield (key,), value
 
 
 def _known(keys: tuple[str, ...], value: object, line: str) -> Setting:
-    """Find the setting that is meant, by exactly its name."""
+    """Return the setting with exactly this name; raise ConfigError for any other name."""
     name = ".".join(keys)
     # A quoted key may hold a dot: "dedup.newest" = 5 at the top is one strange key, not a setting.
     if name in SETTINGS and name.count(".") == len(keys) - 1:
         return SETTINGS[name]
+    if name in REMOVED_SETTINGS:
+        raise ConfigError(f"{line}: the setting {name} was removed: {REMOVED_SETTINGS[name]}")
     if len(keys) == 1 and name in SECTIONS:
         raise ConfigError(f"{line}: {name} is a section: write [{name}], not a value")
     if len(keys) == 1 and isinstance(value, dict):
@@ -1127,7 +1122,7 @@ def _known(keys: tuple[str, ...], value: object, line: str) -> Setting:
 def _from_repository(
     root: Path | None, home: Path, below: _Layer, *, trusted: bool
 ) -> tuple[_Layer, Shared | None]:
-    """Read the file of a repository; what does not narrow what the user's layers give is a problem."""
+    """Return the settings in a repository's file; a setting that loosens the user's own is a problem."""
     if root is None or is_a_home(root / REPOSITORY_FOLDER, home):
         return {}, None
     path = root / REPOSITORY_FOLDER / FILE_NAME
@@ -1147,7 +1142,7 @@ def _from_repository(
 
 
 def _forbidden(name: str, given: _Given, below: _Layer, *, own_file: Path) -> Problem | None:
-    """Why a repository may not set this, if it may not."""
+    """Return the problem that a repository may not set this value; None when it may."""
     each, own = SETTINGS[name], _effective(name, below)
     if each.repository is NEVER:
         hint = f"remove the line; your own settings belong in {own_file}"
@@ -1163,7 +1158,7 @@ def _forbidden(name: str, given: _Given, below: _Layer, *, own_file: Path) -> Pr
 
 
 def widens(rule: Repository, value: Any, own: Any) -> bool:
-    """Tell whether a repository's value allows more than the user's own."""
+    """Return whether a repository's value would allow more than the user's own value."""
     match rule:
         case Repository.LOWER:
             return bool(value > own)
@@ -1178,13 +1173,13 @@ def widens(rule: Repository, value: Any, own: Any) -> bool:
 
 
 def _effective(name: str, layer: _Layer) -> Any:
-    """The value that counts: a setting that is not set has that of the one it follows."""
+    """Return the value of a setting; without a value, that of the setting that it follows."""
     value, leader = layer[name].value, SETTINGS[name].follows
     return layer[leader].value if value is None and leader else value
 
 
 def _heeding(repository: _Layer, own: _Layer) -> _Layer:
-    """Drop what a repository sets for one scope when the environment or a flag asks more of all scopes."""
+    """Leave out a repository's settings for single scopes that are looser than the user's for all scopes."""
     return {
         name: given
         for name, given in repository.items()
@@ -1197,7 +1192,7 @@ def _heeding(repository: _Layer, own: _Layer) -> _Layer:
 
 
 def is_a_home(folder: Path, home: Path) -> bool:
-    """Tell whether a `.vade` is a person's memory and no part of a repository."""
+    """Return whether a `.vade` folder is the memory of a person, and no part of a repository."""
     # The usual home counts even when VADE_HOME points elsewhere: it lies above every folder of that person.
     homes = {os.path.realpath(home), os.path.realpath(os.path.expanduser("~/.vade"))}
     return os.path.realpath(folder) in homes
@@ -1207,7 +1202,10 @@ def is_a_home(folder: Path, home: Path) -> bool:
 
 
 def _read(path: Path, *, within: Path | None = None) -> str | None:
-    """Read a small regular file, or None if there is none; a repository's may not lie behind a link."""
+    """Return the text of a settings file, or None if there is no file.
+
+    Raise ConfigError for a file that is too large or not regular; a repository's file must not be a link.
+    """
     if within is not None and os.path.lexists(path):
         straight = os.path.join(os.path.realpath(within), *path.relative_to(within).parts)
         if os.path.realpath(path) != straight:
@@ -1229,7 +1227,7 @@ def _read(path: Path, *, within: Path | None = None) -> str | None:
 
 
 def _bytes_of(path: Path, *, follow: bool) -> bytes:
-    """Read at most one byte more than a settings file may hold."""
+    """Return the content of a file, cut one byte beyond the size that a settings file may have."""
     # O_NONBLOCK, because a FIFO of that name would hang every command. A flag the system lacks counts as 0.
     names = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "" if follow else "O_NOFOLLOW")
     handle = os.open(path, os.O_RDONLY | sum(getattr(os, name, 0) for name in names))
@@ -1257,7 +1255,7 @@ _TOKEN = r"""
 
 
 def _lines_of_keys(path: Path, text: str) -> dict[tuple[str, ...], int]:
-    """Map every key of a TOML text, and every table above it, to the 1-based line that first names it."""
+    """Return for each key and table of a TOML text the number of the line that first names it."""
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()  # the last [header]
     key: tuple[str, ...] = ()  # the full key whose value is being read
@@ -1322,7 +1320,7 @@ def _unquoted(token: str) -> str:
 
 
 def _syntax_message(path: Path, text: str, error: ValueError) -> tuple[str, int]:
-    """Turn "what (at line 3, column 5)" into "path:3: what", and give the line."""
+    """Change "message (at line 3, column 5)" to "path:3: message"; return that with the line's number."""
     what, _, where = str(error).rpartition(" (at ")
     at = re.match(r"line ([0-9]+)", where)
     line = int(at[1]) if at else text.rstrip("\n").count("\n") + 1
@@ -1330,7 +1328,7 @@ def _syntax_message(path: Path, text: str, error: ValueError) -> tuple[str, int]
 
 
 def _meant(name: str, names: Iterable[str], *, likeness: float = 0.6) -> str:
-    """Guess what a wrong name was meant to be."""
+    """Return a hint with the name that most resembles a mistyped one; '' if none does."""
     from difflib import get_close_matches
 
     # The length is a stranger's choice, and the comparison's time grows with it.
@@ -1339,22 +1337,25 @@ def _meant(name: str, names: Iterable[str], *, likeness: float = 0.6) -> str:
 
 
 def _mistaken(environ: Mapping[str, str]) -> Iterator[str]:
-    """Name the variables that nearly name a setting; others may be somebody else's and are let be."""
+    """Yield warnings about variables with nearly the name of a setting; others may be other programs'."""
     known = [each.environment for each in SETTINGS.values()]
+    removed = {f"{PREFIX}{name.replace('.', '_').upper()}": now for name, now in REMOVED_SETTINGS.items()}
     for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in NOT_SETTINGS and name not in known:
+        if name in removed:
+            yield f"{name} has no effect: {removed[name]}"
+        elif name.startswith(PREFIX) and name not in NOT_SETTINGS and name not in known:
             guess = _meant(name, known, likeness=0.85)
             if guess:
                 yield f"{_spelled([name])} has no effect{guess}"
 
 
 def _spelled(keys: Iterable[str]) -> str:
-    """Write a key on one line, however strange; a stranger's may hold escape sequences."""
+    """Write a key on one line and without control characters, as a stranger may have written it."""
     return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]{1,60}", key) else _shown(key) for key in keys)
 
 
 def _shown(value: object) -> str:
-    """Show a wrong value on one line, shortened; repr escapes whatever a terminal would act on."""
+    """Write an invalid value on one line, shortened and without control characters."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):

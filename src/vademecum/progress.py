@@ -1,6 +1,7 @@
-"""How far long work is, told to whoever watches it.
+"""Report how far long work has come to an interface that watches.
 
-Work says `counted(things, "records")`, wherever it is done; an interface that shows it, `with watched(step)`.
+The code that works calls `counted(things, "records")`; an interface that shows progress calls `with
+watched(step)`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _watching: ContextVar[Step | None] = ContextVar("watching", default=None)
 
 @contextlib.contextmanager
 def watched(step: Step | None) -> Iterator[None]:
-    """Have what is done within told to `step`; None leaves it to whoever watches already."""
+    """Report the progress of the block to the function `step`; for None, to the one of an outer block."""
     token = _watching.set(step or _watching.get())
     try:
         yield
@@ -29,7 +30,7 @@ def watched(step: Step | None) -> Iterator[None]:
 
 
 def counted(things: Sequence[T], what: str) -> Iterator[T]:
-    """Some things one by one, with each that is done told."""
+    """Yield the items one by one, and report to the watcher how many are finished."""
     step = _watching.get()
     if step is None:
         yield from things

@@ -1,8 +1,9 @@
-"""How many tokens a text is, learned per model from what its provider counted.
+"""Estimate how many tokens a text has, by a ratio learned for each model from its provider's counts.
 
-Knows text and numbers; knows nothing of messages. The tokenizers of today's models work on bytes, so a text
-is weighed in UTF-8 bytes: a Latin letter is 1, a Cyrillic one 2, a Chinese one 3. At the usual three to
-four bytes per token this gives about one token per Chinese sign, which a count of characters misses by far.
+This module knows text and numbers, and no messages. The tokenizers of today's models work on bytes, so a text
+is measured in UTF-8 bytes: a Latin letter is 1, a Cyrillic letter 2, a Chinese character 3. At the usual
+three to four bytes per token this gives about one token per Chinese character, which a count of characters
+misses by far.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PRIMING = 3  # once per request
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a piece of a prompt weighs: text, in bytes, and what costs the same in every model, in tokens."""
+    """The size of a piece of a prompt: its text in bytes, and in tokens what has a fixed cost."""
 
     chars: int = 0
     fixed: int = 0
@@ -39,28 +40,28 @@ class Size:
 
 
 def weigh(text: str) -> int:
-    """The weight of a text: its length in UTF-8, without copying it when it is plain ASCII."""
+    """Return the number of bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def count(size: Size, ratio: float) -> int:
-    """How many tokens that is, rounded up."""
+    """Return the estimated number of tokens of a size, at this many bytes a token, rounded up."""
     return math.ceil(size.chars / clamp(ratio)) + size.fixed
 
 
 def clamp(ratio: float) -> float:
-    """A ratio a real tokenizer can have; what is no number becomes the first guess."""
+    """Return a ratio within the limits of real tokenizers; a value that is no number becomes the default."""
     if not math.isfinite(ratio):
         return DEFAULT_RATIO
     return min(max(ratio, LEAST_RATIO), MOST_RATIO)
 
 
 def learn(ratio: float, chars: int, tokens: int, *, fixed: int = 0) -> float:
-    """The ratio after a call in which a prompt of that weight was counted as that many tokens.
+    """Return a ratio corrected by a prompt whose real number of tokens a provider has counted.
 
-    The weight must be that of everything counted, tool schemas too; `fixed` is what of it was no text. A
-    count that says nothing (none, or less than what is fixed) leaves the ratio as it was, and one wild
-    count moves it by a fifth of its range at most.
+    The size must cover everything that was counted, tool schemas too; `fixed` are the tokens that are not
+    text. A count that tells nothing (zero, or no more than what is fixed) leaves the ratio as it was, and a
+    wild count moves it by a fifth of its range at most.
     """
     if chars <= 0 or tokens <= max(fixed, 0):
         return clamp(ratio)
@@ -68,19 +69,19 @@ def learn(ratio: float, chars: int, tokens: int, *, fixed: int = 0) -> float:
 
 
 class Estimator(NamedTuple):
-    """What has been learned of each model; whoever holds one keeps it somewhere, or does not."""
+    """The ratios that were learned for each model; the owner of the object decides about saving them."""
 
     ratios: Mapping[str, float] = {}
 
     def ratio(self, model: str) -> float:
-        """Bytes per token of a model."""
+        """Return the number of bytes per token of a model."""
         return clamp(self.ratios.get(model, DEFAULT_RATIO))
 
     def tokens(self, size: Size, model: str) -> int:
-        """How many tokens a model makes of it."""
+        """Return the estimated number of tokens that a size has for a model."""
         return count(size, self.ratio(model))
 
     def learned(self, model: str, size: Size, tokens: int) -> Estimator:
-        """The estimator that also knows this call."""
+        """Return an estimator that has also learned from a call with this size and number of tokens."""
         ratio = learn(self.ratio(model), size.chars, tokens, fixed=size.fixed)
         return Estimator({**self.ratios, model: ratio})

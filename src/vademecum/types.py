@@ -1,4 +1,4 @@
-"""The nouns: frozen values that every part of the system passes around."""
+"""The common types: immutable values that every part of the system passes around."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ScopeRule(NamedTuple):
-    """All there is to know of a scope; whoever needs to tell one from another asks this."""
+    """The rules of a scope: who owns it, who may read it, and what is kept in it."""
 
     meaning: str
     owner: str = ""  # what its folders are named after, as a caller goes by it; nothing: one for everybody
@@ -25,15 +25,15 @@ class ScopeRule(NamedTuple):
 
 
 class Scope(StrEnum):
-    """Where a thing is kept and who can read it; listed in order of precedence.
+    """Where a text is kept and who can read it; the members stand in order of precedence.
 
-    A scope is a row: another one is another row, and nothing else.
+    A new scope needs only a new member here, because nothing else lists the scopes.
     """
 
     rule: ScopeRule
 
     def __new__(cls, name: str, *rule: ScopeRule) -> Scope:
-        """A scope is its name, with what it means."""
+        """Make a member from its name, and attach the rules of the scope."""
         scope = str.__new__(cls, name)
         scope._value_ = name
         (scope.rule,) = rule
@@ -58,7 +58,7 @@ class Scope(StrEnum):
 
 
 class RecordType(StrEnum):
-    """A label on a record; it never decides where the record lands."""
+    """A label on a record, which never decides where the record is kept."""
 
     PROJECT = "project"
     USER = "user"
@@ -87,9 +87,9 @@ MEMBER_NAME = "[a-z0-9][a-z0-9._-]{0,39}"  # what a member of a team may be call
 
 
 class Origin(StrEnum):
-    """The door a text came through; listed from most to least trusted.
+    """The origin of a text; the members stand in order from the most to the least trusted.
 
-    What another member of a team wrote is `member:NAME`, trusted less than any that is listed.
+    A text that another member of a team wrote has the origin `member:NAME`, trusted less than any listed.
     """
 
     USER = "user"
@@ -108,17 +108,17 @@ class Origin(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its place in the order of trust: the larger, the less it is trusted."""
+        """The position of the origin in the order of trust; a larger number means less trust."""
         return len(Origin) if self.is_member else list(Origin).index(self)
 
     @property
     def is_member(self) -> bool:
-        """Whether another member of a team wrote it."""
+        """Whether another member of a team wrote the text."""
         return self.startswith("member:")
 
 
 def parse_origin(name: str) -> Origin:
-    """The origin of that name; one that this version does not know is trusted least of all."""
+    """Return the origin with this name; an unknown name gives the least trusted origin."""
     try:
         return Origin(name)
     except ValueError:
@@ -126,14 +126,14 @@ def parse_origin(name: str) -> Origin:
 
 
 class Audience(StrEnum):
-    """Who is listening: one person alone, or a group that must see nothing private."""
+    """The readers of the output: one person, or a group that must not see anything private."""
 
     PRIVATE = "private"
     GROUP = "group"
 
 
 class SecretPolicy(StrEnum):
-    """What happens to a text that holds a secret; listed from loosest to strictest."""
+    """What happens to a text that contains a secret; the members stand from loosest to strictest."""
 
     WARN = "warn"
     REDACT = "redact"
@@ -141,7 +141,7 @@ class SecretPolicy(StrEnum):
 
 
 class Provider(StrEnum):
-    """Where vectors come from."""
+    """The kind of embedder that makes vectors."""
 
     LOCAL = "local"
     STATIC = "static"
@@ -153,7 +153,7 @@ class Provider(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How the legs of a search are merged."""
+    """How the results of the different ways to search are merged."""
 
     WEIGHTED = "weighted"
     RRF = "rrf"
@@ -163,7 +163,7 @@ UNDATED = "undated"  # how an entry without a time is named by one that contradi
 
 
 class Place(NamedTuple):
-    """A scope together with the id that tells one session, project or agent from another."""
+    """A scope with the id of the session, project or agent whose texts are meant."""
 
     scope: Scope
     id: str = ""
@@ -174,7 +174,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One dated piece of text in a record or journal; `start` and `end` are its 1-based lines."""
+    """A dated text in a record or journal; `start` and `end` are its lines in the file, from 1."""
 
     text: str
     time: str | None = None
@@ -190,22 +190,22 @@ class Entry:
 
     @property
     def live(self) -> bool:
-        """Whether no later entry has taken this one's place."""
+        """Whether the entry still holds, which it does until a later entry supersedes it."""
         return self.superseded is None
 
     @property
     def is_version(self) -> bool:
-        """Whether it is a further version of the entry above it, which a sync has put there."""
+        """Whether a sync put the entry here as a second version of the entry above it."""
         return self.contradicts is not None and "~" in (self.id or "")
 
 
 def in_conflict(entry: Entry, among: Sequence[Entry]) -> bool:
-    """Whether a sync found several versions of an entry, and nobody has decided between them yet."""
+    """Whether a sync found several versions of the entry and nobody has chosen one yet."""
     return any(entry in pair for pair in find_versions(among))
 
 
 def find_versions(among: Sequence[Entry]) -> list[tuple[Entry, ...]]:
-    """The entries of which a file has several versions, the first version of each first."""
+    """Return the groups of entries that are versions of one entry, each group with the original first."""
     found: list[tuple[Entry, ...]] = []
     for above, entry in pairwise(among):
         if not entry.is_version:
@@ -220,7 +220,7 @@ def find_versions(among: Sequence[Entry]) -> list[tuple[Entry, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One topic of curated knowledge, as its file says it."""
+    """The record of one topic, with all its entries, as it stands in its file."""
 
     key: str
     place: Place
@@ -236,6 +236,7 @@ class Record:
     category: str | None = None
     source: str | None = None
     confidence: float | None = None
+    priority: int | None = None
     protected: bool = False
     trusted: bool = True
     team: str = ""  # the team that shares it
@@ -243,37 +244,40 @@ class Record:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Earlier keys that it still answers to."""
+        """Earlier keys by which the record is still found."""
         listed = self.fields.get("aliases")
         return tuple(str(each) for each in listed) if isinstance(listed, list) else ()
 
     @property
     def live(self) -> tuple[Entry, ...]:
-        """The entries that still hold."""
+        """The entries that still hold, which no later entry has superseded."""
         return tuple(entry for entry in self.entries if entry.live)
 
     @property
     def text(self) -> str:
-        """The newest entry that still holds and waits for nobody, or the newest of all."""
+        """The text of the newest entry that no person has to decide about; else of the newest entry."""
         return (self.agreed or self.entries or (Entry(""),))[-1].text
 
     @property
     def agreed(self) -> tuple[Entry, ...]:
-        """The living entries, but for those that contradict one of them and wait for a person."""
+        """The entries that still hold, without those about which a person must decide first.
+
+        Such an entry contradicts an entry that a person wrote.
+        """
         return tuple(entry for entry in self.live if not self.disputes(entry))
 
     def conflicts(self, entry: Entry) -> bool:
-        """Whether a sync found several versions of an entry, and nobody has decided between them yet."""
+        """Whether a sync found several versions of the entry and nobody has chosen one yet."""
         return in_conflict(entry, self.live)
 
     def disputes(self, entry: Entry) -> bool:
-        """Whether an entry would have replaced a person's that still holds, and nobody has decided yet."""
+        """Whether the entry would replace a person's entry that still holds, and nobody has decided yet."""
         mark = entry.contradicts
         return mark is not None and any((each.time or UNDATED) == mark for each in self.live if each != entry)
 
 
 class Outcome(StrEnum):
-    """What a store did."""
+    """What saving a text did to the record."""
 
     CREATED = "created"
     APPENDED = "appended"
@@ -284,7 +288,7 @@ class Outcome(StrEnum):
 
 
 class Swept(NamedTuple):
-    """What memory moved to the archive by itself, and the run that `vade undo` reverts."""
+    """The records that were archived automatically, and the run that `vade undo` can revert."""
 
     run: str
     moved: int
@@ -294,14 +298,14 @@ class Swept(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What a person is told of it."""
+        """The sentence about the archived records that a person reads."""
         records = "1 old record was" if self.moved == 1 else f"{self.moved:,} old records were"
         held = f"; summarized in {' and '.join(self.into)}" if self.into else ""
         return f"{records} moved to the archive automatically{held}; undo with `vade undo {self.run}`"
 
 
 class Merged(NamedTuple):
-    """That a text was taken for another wording of one that is here, and what takes that back."""
+    """A merge of a text with an entry that says the same in other words, and the command that undoes it."""
 
     key: str
     superseded: str  # how the wording begins that no longer stands
@@ -309,7 +313,7 @@ class Merged(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The acknowledgement of a store: it is on disk, whole, under this name."""
+    """The confirmation that a text was saved: it is on disk under this key."""
 
     outcome: Outcome
     key: str
@@ -328,7 +332,7 @@ class Stored(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """The acknowledgement of a journal note."""
+    """The confirmation that a note was saved: it is on disk in the journal."""
 
     path: str
     time: str
@@ -337,7 +341,7 @@ class Noted(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A problem in the user's data: what, where and why, and the command that mends it."""
+    """A problem in the user's data: what it is, where and why, and the command that repairs it."""
 
     what: str
     where: str
@@ -348,14 +352,14 @@ class Finding(NamedTuple):
 
 
 class ChangeKind(StrEnum):
-    """Whether a file now holds something else, or is no longer there."""
+    """The kind of a change: a file was written, or a file was removed."""
 
     WRITTEN = "written"
     REMOVED = "removed"
 
 
 class Change(NamedTuple):
-    """What the store announces after a write, for whoever keeps a shadow of it."""
+    """An event that the store sends to its listeners after it has written or removed a file."""
 
     kind: ChangeKind
     place: Place

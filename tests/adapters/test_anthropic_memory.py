@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from vademecum.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, relative
 from vademecum.errors import ScopeUnresolved
-from vademecum.store import document
-from vademecum.store.document import rewrite
+from vademecum.text import document
+from vademecum.text.document import rewrite
 from vademecum.types import Origin
 
 from .worlds import opened, origins

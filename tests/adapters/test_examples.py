@@ -6,12 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from vademecum.adapters import base
+from cases import every_case
 
 ROOT = Path(__file__).parent.parent.parent
 ADAPTERS = ROOT / "src" / "vademecum" / "adapters"
@@ -39,6 +38,7 @@ def test_every_example_is_among_those_that_are_run() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(SHOWN)
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("name", sorted(SHOWN))
 def test_an_example_runs_without_a_network(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
@@ -56,7 +56,7 @@ def test_an_example_runs_without_a_network(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "an example cleans up behind itself"
 
 
-@pytest.mark.parametrize("name", sorted(SHOWN))
+@every_case("name", sorted(SHOWN))
 def test_an_example_is_named_on_the_page(name: str) -> None:
     assert f"examples/{name}.py" in (ROOT / "docs" / "adapters.md").read_text()
 
@@ -65,6 +65,7 @@ def blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adapters.md").read_text(), flags=re.DOTALL)
 
 
+@pytest.mark.full
 def test_what_the_page_imports_is_there_and_what_needs_no_provider_runs(tmp_path: Path) -> None:
     assert len(blocks()) == 4
     codes = ["\n".join(re.findall(r"^from .*$", block, flags=re.MULTILINE)) for block in blocks()[:3]]
@@ -96,6 +97,7 @@ def test_no_framework_comes_with_vademecum_itself() -> None:
     assert not FRAMEWORKS & loaded("import vademecum, vademecum.memory, vademecum.adapters.base")
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("module", "own"),
     [
@@ -109,11 +111,3 @@ def test_an_adapter_loads_its_own_framework_and_no_other(module: str, own: set[s
     found = loaded(f"import vademecum.adapters.{module}") & FRAMEWORKS
     assert own <= found
     assert found <= own
-
-
-def test_an_adapter_under_its_old_name_is_the_same_module_and_says_where_it_is() -> None:
-    with pytest.deprecated_call(match=r"is now vademecum\.adapters\.base"):
-        old = import_module("vademecum.interfaces.adapters.base")
-    assert old is base
-    assert base.__spec__ is not None
-    assert base.__spec__.name == "vademecum.adapters.base"

@@ -68,8 +68,8 @@ def test_a_language_model_names_its_extra(extra: str, model: str, tmp_path: Path
     code = (
         "import os; os.environ.update(OPENAI_API_KEY='x', ANTHROPIC_API_KEY='x', GEMINI_API_KEY='x')\n"
         "from vademecum.interfaces.cli.app import run\n"
-        "run(['store', 'One.', '--key', 'a']); run(['store', 'Two.', '--key', 'a'])\n"
-        f"sys.exit(run(['compact', '--key', 'a', '--model', {model!r}]))"
+        "run(['add', 'One.', '--key', 'a']); run(['add', 'Two.', '--key', 'a'])\n"
+        f"sys.exit(run(['tidy', '--only', 'compact', '--key', 'a', '--model', {model!r}]))"
     )
     said = without(("pydantic_ai",), code, tmp_path)
     assert said.endswith(f"{model} needs a library that is not installed: pip install 'vademecum[{extra}]'")
@@ -81,7 +81,7 @@ def test_a_cross_encoder_names_its_extra_and_the_search_answers_all_the_same(tmp
     code = (
         f"import os; os.environ['VADE_SEARCH_RERANK'] = {str(tmp_path / 'model.onnx')!r}\n"
         "from vademecum.interfaces.cli.app import run\n"
-        "run(['store', 'The heron nests in May.']); run(['store', 'A heron eats frogs.', '--key', 'b'])\n"
+        "run(['add', 'The heron nests in May.']); run(['add', 'A heron eats frogs.', '--key', 'b'])\n"
         "sys.exit(1 - run(['search', 'heron']))"
     )
     said = without(("onnxruntime",), code, tmp_path)
@@ -92,7 +92,7 @@ def test_a_chat_without_its_extra_says_what_it_lacks(tmp_path: Path) -> None:
     code = (
         "from vademecum.interfaces.chat import terminal\n"
         "import os; os.environ['TERM'] = 'xterm'; sys.stdin = os.fdopen(os.openpty()[1])\n"
-        "print(type(terminal.prompt(lambda *_: [], None)).__name__); sys.exit(1)"
+        "print(type(terminal.make_prompt(lambda *_: [], None)).__name__); sys.exit(1)"
     )
     said = without(("prompt_toolkit",), code, tmp_path)
     assert said == "vade: history and completion need prompt-toolkit: pip install 'vademecum[chat]'"
@@ -104,5 +104,5 @@ def test_every_extra_that_the_package_declares_is_told_on_its_page() -> None:
     declared = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     page = (HERE / "docs" / "install.md").read_text()
     assert [
-        name for name in declared if name not in {"dev", "docs", "hub-test"} and f"`{name}`" not in page
+        name for name in declared if name not in {"dev", "docs", "hub-demo"} and f"`{name}`" not in page
     ] == []

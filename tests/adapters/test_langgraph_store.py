@@ -24,8 +24,7 @@ from langgraph.store.memory import InMemoryStore
 
 from vademecum.adapters.langgraph_store import RecordStore, parse, record_key, render, tag_of
 from vademecum.errors import Malformed, ScopeUnresolved
-from vademecum.store import document
-from vademecum.text import is_same_text
+from vademecum.text import document, is_same_text
 from vademecum.types import Entry, Origin, Place, Record, Scope
 
 from .worlds import opened, origins

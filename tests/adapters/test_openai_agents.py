@@ -17,7 +17,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 
 from vademecum.adapters.openai_agents import TranscriptSession
 from vademecum.errors import InvalidKey
-from vademecum.transcripts.events import Said, Trimmed
+from vademecum.transcripts.events import MessageEvent, Trimmed
 
 from .worlds import opened
 
@@ -168,7 +168,7 @@ def test_what_is_popped_and_cleared_leaves_the_session_and_stays_in_the_log(tmp_
 
     asyncio.run(work())
     events = list(memory.sessions.open("talk").events())
-    texts = [str(event.message) for event in events if isinstance(event, Said)]
+    texts = [str(event.message) for event in events if isinstance(event, MessageEvent)]
     assert any("Which port" in text for text in texts)
     assert any("call_1" in text for text in texts)
     assert sum(isinstance(event, Trimmed) for event in events) == 2

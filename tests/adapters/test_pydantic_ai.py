@@ -29,7 +29,7 @@ from vademecum.adapters.pydantic_ai import ContextWindow, memory_toolset
 from vademecum.errors import WindowFull
 from vademecum.tokens import DEFAULT_RATIO
 from vademecum.transcripts import Role
-from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
+from vademecum.transcripts.events import Flushed, MessageEvent, Trimmed, Used
 from vademecum.types import Origin
 
 from .worlds import opened, origins
@@ -270,7 +270,7 @@ def test_what_fits_is_sent_as_it_is(memory: Memory) -> None:
     done = run(agent, "One.")
     again = run(agent, "Two.", history=done.all_messages())
     assert sent[1] == again.all_messages()[:-1]
-    said = [event.message for event in events_of(memory) if isinstance(event, Said)]
+    said = [event.message for event in events_of(memory) if isinstance(event, MessageEvent)]
     assert [(message.role, message.text) for message in said] == [
         (Role.SYSTEM, "Be brief."),
         (Role.USER, "One."),
@@ -297,7 +297,7 @@ def test_a_long_conversation_stays_within_its_window_and_the_transcript_keeps_ev
     assert last[0].parts[0].content == "Be careful."
     assert any("part 13" in str(part.content) for part in last[-1].parts if isinstance(part, UserPromptPart))
     events = events_of(memory)
-    texts = "\n".join(event.message.text for event in events if isinstance(event, Said))
+    texts = "\n".join(event.message.text for event in events if isinstance(event, MessageEvent))
     assert all(f"part {number} of the import" in texts for number in range(14))
     trims = [event for event in events if isinstance(event, Trimmed)]
     assert trims
@@ -363,7 +363,7 @@ def test_another_process_goes_on_with_the_same_window(tmp_path: Path) -> None:
     run(resumed, "Go on.", history=window.history())
     events = list(opened(tmp_path).sessions.open("import").events())
     assert not [event for event in events if isinstance(event, Trimmed) and event.why == "taken back"]
-    assert sum(isinstance(event, Said) for event in events) == 18
+    assert sum(isinstance(event, MessageEvent) for event in events) == 18
     assert size_of(second.seen[0]) < WINDOW
     assert window.history("no-such-session") == []
 
@@ -392,7 +392,7 @@ def test_tool_calls_and_structured_output_stand_in_the_transcript(memory: Memory
         return {"port": 8443, "of": of}
 
     run(agent, "Which port?")
-    said = [event.message for event in events_of(memory) if isinstance(event, Said)]
+    said = [event.message for event in events_of(memory) if isinstance(event, MessageEvent)]
     calls = [call.name for message in said for call in message.calls]
     results = [result.name for message in said for result in message.results]
     assert calls == results == ["look", "final_result"]
@@ -432,7 +432,7 @@ def test_when_nothing_helps_the_providers_own_error_is_raised(memory: Memory) ->
     with pytest.raises(ModelContextWindowExceededError) as caught:
         run(agent, f"Look. {LONG}")
     assert isinstance(caught.value.__cause__, WindowFull)
-    texts = [event.message.text for event in events_of(memory) if isinstance(event, Said)]
+    texts = [event.message.text for event in events_of(memory) if isinstance(event, MessageEvent)]
     assert len(texts) == 1
     assert texts[0].startswith("Look.")
 
@@ -452,7 +452,7 @@ def test_any_other_error_ends_the_run_as_ever_and_what_was_said_is_kept(memory: 
 
     with pytest.raises(ValueError, match="broken"):
         run(agent, "Look.")
-    said = [event.message for event in events_of(memory) if isinstance(event, Said)]
+    said = [event.message for event in events_of(memory) if isinstance(event, MessageEvent)]
     assert [result.text for message in said for result in message.results] == ["There is a door."]
 
 
@@ -466,7 +466,7 @@ def test_a_tool_that_breaks_the_run_leaves_the_call_in_the_transcript(memory: Me
 
     with pytest.raises(RuntimeError, match="lamp"):
         run(agent, "Look.")
-    said = [event.message for event in events_of(memory) if isinstance(event, Said)]
+    said = [event.message for event in events_of(memory) if isinstance(event, MessageEvent)]
     assert [call.name for message in said for call in message.calls] == ["look"]
 
 
@@ -529,7 +529,7 @@ def test_a_streamed_run_is_kept_within_its_window_too(memory: Memory) -> None:
 
     asyncio.run(work())
     assert max(sizes) < WINDOW
-    said = [event.message for event in events_of(memory) if isinstance(event, Said)]
+    said = [event.message for event in events_of(memory) if isinstance(event, MessageEvent)]
     assert [message.role for message in said] == [Role.USER, Role.ASSISTANT] * 8
 
 
@@ -549,7 +549,7 @@ def test_a_run_that_is_cancelled_leaves_what_was_said(memory: Memory) -> None:
             await task
 
     asyncio.run(work())
-    assert [event.message.text for event in events_of(memory) if isinstance(event, Said)] == [
+    assert [event.message.text for event in events_of(memory) if isinstance(event, MessageEvent)] == [
         "Are you there?"
     ]
 

@@ -10,7 +10,7 @@ import pytest
 
 from vademecum.interfaces.chat import state
 from vademecum.interfaces.chat.state import Chat, Flags
-from vademecum.interfaces.chat.terminal import Plain
+from vademecum.interfaces.chat.terminal import PlainScreen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Room:
         opened = {name: given.pop(name) for name in ("incognito", "readonly", "audience") if name in given}
         fresh = given.pop("fresh", False)
         doors = state.open_callers(home=str(self.home), cwd=str(self.project), actor="human:ada", **opened)
-        screen = Plain(self.person.answer if asks else None)
+        screen = PlainScreen(self.person.answer if asks else None)
         made = Chat(doors, screen, model=model, flags=Flags(**given), session=session, fresh=fresh)
         self.chats.append(made)
         return made

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cases import every_case
 from vademecum.interfaces.chat import commands, conversation
 from vademecum.interfaces.present import output
 from vademecum.llm.scripted import Scripted
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SPOKEN = (
     *("help", "status", "context", "usage", "compact", "new", "reset", "memory", "forget", "protect"),
-    *("approve", "remember", "session", "todo", "model", "profile", "knowledge", "lint", "heal", "quit"),
+    *("review", "remember", "session", "todo", "model", "profile", "knowledge", "check", "tidy", "quit"),
 )
 
 
@@ -39,7 +40,7 @@ class Typing:
 
     def __call__(self, line: str) -> str:
         self._capsys.readouterr()
-        conversation.take_line(self.chat, line)
+        conversation.handle_line(self.chat, line)
         shown = self._capsys.readouterr()
         self.error = shown.err
         return shown.out
@@ -51,14 +52,14 @@ def typing(room: Room, capsys: pytest.CaptureFixture[str]) -> Typing:
 
 
 def test_every_command_has_help_and_is_listed(typing: Typing) -> None:
-    assert set(commands.every()) == set(SPOKEN)
+    assert set(commands.all_commands()) == set(SPOKEN)
     page = typing("/help")
     for name in SPOKEN:
         assert f"/{name}" in page
-        assert commands.every()[name].help in typing(f"/help {name}")
+        assert commands.all_commands()[name].help in typing(f"/help {name}")
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@every_case("name", SPOKEN)
 def test_every_command_is_documented(name: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
     assert f"`/{name}" in page
@@ -153,7 +154,7 @@ def test_new_leaves_a_note_and_reset_leaves_none(room: Room, typing: Typing) -> 
     first = typing.chat.log.session
     assert "journal/" in typing("/new")
     assert typing.chat.log.session != first
-    assert not typing.chat.said
+    assert not typing.chat.message_count
     typing("And who wrote the exporter, by the way?")
     typing("/reset")
     journals = "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
@@ -243,17 +244,17 @@ def test_protect_and_back(typing: Typing) -> None:
 def test_approve_lists_makes_and_refuses(typing: Typing) -> None:
     for text in ("Deploys happen on Tuesdays.", "Tests are run with pytest."):
         typing.chat.agent.requests.propose("store", {"text": text}, scope="project", door="mcp")
-    shown = typing("/approve")
+    shown = typing("/review")
     assert "Deploys happen on Tuesdays." in shown
     waiting = {
         each.request.arguments["text"]: each.id
         for each in typing.chat.person.review.approvals()
         if each.request
     }
-    typing(f"/approve {waiting['Deploys happen on Tuesdays.'][:12]} yes")
-    typing(f"/approve {waiting['Tests are run with pytest.'][:12]} no")
+    typing(f"/review {waiting['Deploys happen on Tuesdays.'][:12]} yes")
+    typing(f"/review {waiting['Tests are run with pytest.'][:12]} no")
     assert [record.text for record in typing.chat.person.list().records] == ["Deploys happen on Tuesdays."]
-    assert "nothing is pending" in typing("/approve")
+    assert "nothing is pending" in typing("/review")
 
 
 def test_approve_of_an_id_shows_every_character_and_asks(room: Room, typing: Typing) -> None:
@@ -262,15 +263,15 @@ def test_approve_of_an_id_shows_every_character_and_asks(room: Room, typing: Typ
     )
     id = typing.chat.person.review.approvals()[0].id[:12]
     room.person.answers = ["n"]
-    shown = typing(f"/approve {id}")
+    shown = typing(f"/review {id}")
     assert "Deploys happen⟨U+200B⟩ on Tuesdays." in shown
     assert "nothing was changed" in shown
     assert not typing.chat.person.list().records
     room.person.answers = ["y"]
-    assert "store was done, as agent" in typing(f"/approve {id}")
+    assert "store was done, as agent" in typing(f"/review {id}")
     assert len(typing.chat.person.list().records) == 1
     assert room.person.asked == ["Write it? [y/n] "] * 2
-    typing(f"/approve {id}")
+    typing(f"/review {id}")
     assert "no pending write" in typing.error
 
 
@@ -280,12 +281,12 @@ def test_where_nobody_can_be_asked_approve_wants_a_yes(
     typing = Typing(room.chat(asks=False), capsys)
     typing.chat.agent.requests.propose("store", {"text": "Deploys happen."}, scope="project", door="mcp")
     id = typing.chat.person.review.approvals()[0].id[:12]
-    typing(f"/approve {id}")
+    typing(f"/review {id}")
     assert "add yes" in typing.error
     assert not typing.chat.person.list().records
-    typing(f"/approve {id[:2]} yes")
+    typing(f"/review {id[:2]} yes")
     assert "no pending write" in typing.error
-    typing(f"/approve {id} yes")
+    typing(f"/review {id} yes")
     assert typing.chat.person.list().records
 
 
@@ -328,7 +329,7 @@ def test_a_session_is_shown_named_listed_switched_trimmed_and_exported(
 def test_a_session_that_another_chat_has_open_cannot_be_switched_to(room: Room, typing: Typing) -> None:
     typing("Where is the parser of the import?")
     other = room.chat(Scripted("Hello."), fresh=True)
-    conversation.turn(other, "Hello there, other one")
+    conversation.run_turn(other, "Hello there, other one")
     typing(f"/session switch {other.log.session}")
     assert "open in another chat" in typing.error
     assert typing("/session show")
@@ -383,9 +384,9 @@ def test_knowledge_is_listed_and_counted(typing: Typing) -> None:
 
 
 def test_lint_and_heal_say_what_they_find(typing: Typing) -> None:
-    assert "no problems found" in typing("/lint")
-    assert typing("/heal")
-    assert typing("/heal apply")
+    assert "no problems found" in typing("/check")
+    assert typing("/tidy heal")
+    assert typing("/tidy heal apply")
 
 
 def test_quit_ends_the_session_with_a_note(room: Room) -> None:
@@ -410,7 +411,7 @@ def test_quit_ends_the_session_with_a_note(room: Room) -> None:
 
 def test_commands_their_words_and_keys_are_completed(typing: Typing) -> None:
     def offered(text: str) -> list[str]:
-        return commands.complete(typing.chat, text)[0]
+        return commands.complete_line(typing.chat, text)[0]
 
     typing("/remember Deploys happen on Tuesdays.")
     key = typing.chat.person.show(1).key
@@ -425,22 +426,22 @@ def test_commands_their_words_and_keys_are_completed(typing: Typing) -> None:
     assert offered("/help me") == ["memory"]
     assert typing.chat.log.session in offered("/session switch ")
     assert "anthropic:" in offered("/model a")
-    assert offered("/heal ") == ["apply"]
+    assert offered("/tidy heal ") == ["apply"]
     assert offered("words for the model") == []
     assert offered("/nonsense x") == []
-    assert commands.complete(typing.chat, "/memory sea")[1] == 3
+    assert commands.complete_line(typing.chat, "/memory sea")[1] == 3
 
 
 def test_completion_never_raises(typing: Typing) -> None:
-    for text in ("/", "//", "/ ", "/\x00", "/session  switch  ", "/memory show \ud800", "/approve x y z"):
-        commands.complete(typing.chat, text)
+    for text in ("/", "//", "/ ", "/\x00", "/session  switch  ", "/memory show \ud800", "/review x y z"):
+        commands.complete_line(typing.chat, text)
 
 
 def test_what_is_typed_says_nothing_to_the_model(typing: Typing) -> None:
     typing("/status")
     typing("/remember Deploys happen on Tuesdays.")
     typing("Hello there")
-    sent = json.dumps(typing.chat.model.behind.asked[0].prompt)  # type: ignore[union-attr]
+    sent = json.dumps(typing.chat.model._model.asked[0].prompt)  # type: ignore[union-attr]
     assert "/status" not in sent
     assert os.fspath(typing.chat.person.home.path) not in sent
 

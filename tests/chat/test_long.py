@@ -14,7 +14,7 @@ from vademecum.interfaces.chat import conversation
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts import Role
-from vademecum.transcripts.events import Compacted, Flushed, Said, Trimmed
+from vademecum.transcripts.events import Compacted, Flushed, MessageEvent, Trimmed
 from vademecum.transcripts.shapes import pydantic_ai as shape
 
 if TYPE_CHECKING:
@@ -72,14 +72,14 @@ def live_through(room: Room, turns: int) -> None:
         (room.project / f"part-{number}.csv").write_text(row * (200_000 // len(row)))
     worker = Worker()
     chat = room.chat(worker, window=WINDOW, allow=("read_file",), session="long")  # type: ignore[arg-type]
-    conversation.turn(chat, f"{TASK} Begin with turn 0.")
+    conversation.run_turn(chat, f"{TASK} Begin with turn 0.")
     decisions = []
     for turn in range(1, turns):
         said = f"Go on with turn {turn}: look at the next part."
         if turn % 25 == 5:
             decisions.append(f"Decision {turn}: we use snappy compression for table {turn}.")
             said += f" We decided: {decisions[-1]}"
-        assert conversation.turn(chat, said).ok, f"turn {turn}"
+        assert conversation.run_turn(chat, said).ok, f"turn {turn}"
         assert chat.engine.inspect().tokens.total <= WINDOW
     assert worker.largest <= WINDOW
     events = list(chat.log.events())
@@ -107,10 +107,12 @@ def live_through(room: Room, turns: int) -> None:
 
     # The transcript has every turn once, whole, and gives the same window again.
     users = [
-        event.message.text for event in events if isinstance(event, Said) and event.message.role is Role.USER
+        event.message.text
+        for event in events
+        if isinstance(event, MessageEvent) and event.message.role is Role.USER
     ]
     assert [re.findall(r"turn (\d+)", text)[0] for text in users] == [str(number) for number in range(turns)]
-    whole = [event for event in events if isinstance(event, Said) and event.message.results]
+    whole = [event for event in events if isinstance(event, MessageEvent) and event.message.results]
     assert all(len(event.message.results[0].text) > 190_000 for event in whole)
     before, window = chat.engine.inspect(), chat.engine._messages()
     room.close()
@@ -121,6 +123,7 @@ def live_through(room: Room, turns: int) -> None:
     assert [row.id for row in after.rows] == [row.id for row in before.rows]
 
 
+@pytest.mark.full
 def test_a_long_session_keeps_task_decisions_and_facts_in_a_small_window(room: Room) -> None:
     live_through(room, 35)  # two decisions and a few cycles; the long run has ten times as many
 

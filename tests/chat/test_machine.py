@@ -87,6 +87,7 @@ def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytes
     assert tools.grep(tmp_path, pattern=r"(a+)+$") == ("[stopped after 1 s: not everything was searched]")
 
 
+@pytest.mark.full
 def test_what_was_found_before_the_stop_is_told_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +158,7 @@ def test_a_command_that_never_stops_printing_is_stopped_by_how_much_it_printed(t
 )
 def test_what_leads_out_of_the_project_is_known(tmp_path: Path, path: str, is_inside: bool) -> None:
     (tmp_path / "link").symlink_to("/etc")
-    assert tools.inside(tmp_path, path) is is_inside
+    assert tools.is_inside(tmp_path, path) is is_inside
 
 
 def test_each_tool_asks_until_it_is_allowed_for_good(room: Room) -> None:
@@ -165,7 +166,7 @@ def test_each_tool_asks_until_it_is_allowed_for_good(room: Room) -> None:
     call = Call("1", "read_file", json.dumps({"path": "a.txt"}))
     room.person.answers = ["n", "y", "a"]
     chat = room.chat(Scripted(call, call, call, call, "Done."))
-    conversation.turn(chat, "Read it")
+    conversation.run_turn(chat, "Read it")
     assert ["hello" in said for said in results(chat)] == [False, True, True, True]
     assert len(room.person.asked) == 3
 
@@ -177,7 +178,7 @@ def test_allowed_for_good_never_covers_what_lies_outside(room: Room, tmp_path: P
         Scripted(Call("1", "read_file", json.dumps({"path": "../outside.txt"})), "Well."),
         allow=("read_file",),
     )
-    conversation.turn(chat, "Read it")
+    conversation.run_turn(chat, "Read it")
     assert "not yours" not in results(chat)[0]
     assert room.person.asked == ["Allow it? [y/n] "]
 
@@ -185,10 +186,10 @@ def test_allowed_for_good_never_covers_what_lies_outside(room: Room, tmp_path: P
 def test_where_nobody_can_be_asked_only_allowed_tools_run(room: Room) -> None:
     call = Call("1", "run_command", json.dumps({"command": "echo hello"}))
     chat = room.chat(Scripted(call, "Well."), asks=False)
-    conversation.turn(chat, "Run it")
+    conversation.run_turn(chat, "Run it")
     assert "--allow run_command" in results(chat)[0]
     allowed = room.chat(Scripted(call, "Well."), asks=False, allow=("run_command",), fresh=True)
-    conversation.turn(allowed, "Run it")
+    conversation.run_turn(allowed, "Run it")
     assert "hello" in results(allowed)[0]
 
 
@@ -198,7 +199,7 @@ def test_a_command_is_shown_with_everything_that_hides_in_it(
     room.person.answers = ["n"]
     sly = "echo hello\u202e\u200b; rm -rf /tmp/x\x1b[8m"
     chat = room.chat(Scripted(Call("1", "run_command", json.dumps({"command": sly})), "Well."))
-    conversation.turn(chat, "Run it")
+    conversation.run_turn(chat, "Run it")
     shown = capsys.readouterr().out
     assert "⟨U+202E⟩⟨U+200B⟩; rm -rf /tmp/x⟨U+001B⟩[8m" in shown
     assert "\x1b" not in shown
@@ -207,7 +208,7 @@ def test_a_command_is_shown_with_everything_that_hides_in_it(
 def test_the_list_of_things_to_do_is_the_sessions_own(room: Room) -> None:
     call = Call("1", "todo", json.dumps({"operation": "write", "items": ["read", "write"]}))
     chat = room.chat(Scripted(call, "Done."))
-    conversation.turn(chat, "Plan")
+    conversation.run_turn(chat, "Plan")
     assert results(chat)[0] == "[ ] 1. read\n[ ] 2. write"
 
 

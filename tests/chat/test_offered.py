@@ -56,7 +56,7 @@ def test_each_family_of_tools_is_told_of_itself_alone(family: str, tmp_path: Pat
         texts.append(json.dumps(resources.get_prompt(memory, prompt["name"], given, tools=offered)))
     kinds = [each for each in vars(errors).values() if isinstance(each, type)]
     kinds = [each for each in kinds if issubclass(each, VadeError) and each.__init__ is VadeError.__init__]
-    texts += [server.told(each("no")) for each in kinds]
+    texts += [server.describe_error(each("no")) for each in kinds]
     assert OutsideMemory in kinds
     for text in texts:
         assert not_offered(text, offered) == set(), text
@@ -87,7 +87,7 @@ def talked(room: Room, window: int, turns: int = 14, **given: Any) -> tuple[Any,
     chat = room.chat(model, window=window, allow=("run_command",), **given)
     chat.engine._settings = chat.engine._settings._replace(compaction=False)
     for number in range(turns):
-        assert conversation.turn(chat, f"Look at part {number} of the import. {LONG}").ok
+        assert conversation.run_turn(chat, f"Look at part {number} of the import. {LONG}").ok
     return chat, model
 
 
@@ -120,7 +120,7 @@ def test_a_window_that_turns_out_smaller_takes_the_names_of_tools_out_of_what_is
     assert "session_get session=" in json.dumps(model.asked[-1].prompt)
     chat.flags = type(chat.flags)(window=16_000, allow=chat.flags.allow)
     chat.renew()
-    assert conversation.turn(chat, "And now?").ok
+    assert conversation.run_turn(chat, "And now?").ok
     offered = [each["name"] for each in model.asked[-1].tools]
     assert len(offered) == 5
     assert not_offered(json.dumps(model.asked[-1].prompt), offered) == set()
@@ -134,7 +134,7 @@ def test_a_model_without_tools_is_told_of_none(room: Room) -> None:
     chat = room.chat(Scripted("Yes."))
     assert "memory_search" in chat.thread[0].text
     chat.tools_on = False
-    assert conversation.turn(chat, "Well?").ok
+    assert conversation.run_turn(chat, "Well?").ok
     assert "Service 39" in chat.thread[0].text
     assert not_offered(chat.thread[0].text, []) == set()
 
@@ -144,7 +144,7 @@ def test_a_call_of_what_is_not_there_is_answered_with_what_is(room: Room, given:
     chat = room.chat(Scripted("Yes."), **given)
     offered = [each["name"] for each in chat.offered()]
     for name, arguments in (("memory_frob", "{}"), ("read_file", '{"path": "nowhere"}')):
-        said = tools.call(chat, Call("1", name, arguments)).text
+        said = tools.run_call(chat, Call("1", name, arguments)).text
         assert not_offered(said.replace("'memory_frob'", ""), offered) == set()
 
 
@@ -159,13 +159,13 @@ def test_every_call_that_a_block_or_a_note_names_gives_back_what_it_says(room: R
     assert "session_progress" in places
     for session, place in calls:
         given = json.dumps({"session": session, "place": place})
-        found = tools.call(chat, Call("1", "session_get", given))
+        found = tools.run_call(chat, Call("1", "session_get", given))
         assert not found.error, found.text
     newest = [event for event in chat.log.events() if isinstance(event, Checkpoint)][-1]
     given = json.dumps({"session": chat.log.session, "place": "session_progress"})
-    assert newest.task in tools.call(chat, Call("1", "session_get", given)).text
+    assert newest.task in tools.run_call(chat, Call("1", "session_get", given)).text
     asked = json.dumps({"query": "Look at part 1 of the import"})
-    assert "part 1 of the import" in tools.call(chat, Call("1", "session_search", asked)).text
+    assert "part 1 of the import" in tools.run_call(chat, Call("1", "session_search", asked)).text
 
 
 def test_the_state_of_the_work_is_read_at_every_door(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

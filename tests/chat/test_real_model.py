@@ -59,7 +59,7 @@ def chat(room: Room, server: str, monkeypatch: pytest.MonkeyPatch) -> Chat:
 def test_a_real_model_streams_an_answer_and_counts_what_it_took(
     chat: Chat, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = conversation.turn(chat, "Say hello in one short sentence.")
+    outcome = conversation.run_turn(chat, "Say hello in one short sentence.")
     assert outcome.text.strip()
     assert outcome.text.strip()[:20] in capsys.readouterr().out
     (used,) = [event for event in chat.log.events() if isinstance(event, Used)]
@@ -73,7 +73,9 @@ def test_a_real_overflow_is_answered_with_a_smaller_window(
     monkeypatch.setattr(type(chat), "window", 64_000)  # more than the server really has
     chat.renew()
     for number in range(6):
-        conversation.turn(chat, f"Part {number} of a long story. " + "The parrot sat on the pine tree. " * 60)
-    outcome = conversation.turn(chat, "Say hello.")
+        conversation.run_turn(
+            chat, f"Part {number} of a long story. " + "The parrot sat on the pine tree. " * 60
+        )
+    outcome = conversation.run_turn(chat, "Say hello.")
     assert outcome.text.strip()
     assert any(isinstance(event, Trimmed) for event in chat.log.events())

@@ -59,18 +59,18 @@ def other(room: Room) -> Iterator[Memory]:
 
 def test_a_session_that_a_chat_has_open_is_not_ended_by_another_process(room: Room) -> None:
     chat = room.chat(Scripted("Fine.", "Still here."))
-    conversation.turn(chat, "Where is the parser?")
+    conversation.run_turn(chat, "Where is the parser?")
     with other(room) as memory:
         begun = memory.sessions.current()
         assert begun.session != chat.log.session
         assert end_of(chat.log.events()) is None
         assert memory.sessions.current().session == begun.session
-    assert conversation.turn(chat, "Are you still there?").text == "Still here."
+    assert conversation.run_turn(chat, "Are you still there?").text == "Still here."
 
 
 def test_a_session_that_nobody_has_open_is_ended_the_day_after(room: Room) -> None:
     chat = room.chat(Scripted("Fine."))
-    conversation.turn(chat, "Where is the parser?")
+    conversation.run_turn(chat, "Where is the parser?")
     room.close()
     with other(room) as memory:
         assert memory.sessions.current().session != chat.log.session

@@ -8,24 +8,24 @@ import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pexpect
 import pytest
 
 from llm.wire_server import MODEL, Hang, Say, Use, WireServer, serving
+from vade_command import VADE
 from vademecum.interfaces.chat import terminal
 from vademecum.transcripts import Role
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from .conftest import Room
 
 HANG = 60.0  # seconds after which nothing will come any more
-VADE = str(Path(sys.executable).with_name("vade"))
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78DMc])")
 
 
@@ -102,6 +102,7 @@ def test_typing_completing_and_an_answer_in_markdown(room: Room, wire: WireServe
     assert "a nut" in "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
 
 
+@pytest.mark.full
 def test_ctrl_c_stops_an_answer_and_keeps_the_session(room: Room, wire: WireServer) -> None:
     wire.script(Hang("Polly"), Say("Here I am again."))
     seat = Seat(room, wire, "--session", "work")
@@ -120,12 +121,13 @@ def test_ctrl_c_stops_an_answer_and_keeps_the_session(room: Room, wire: WireServ
     seat.type("/quit\r")
     assert seat.ended() == 0
     events = room.chat(None, session="work").log.events()
-    said = [event.message for event in events if isinstance(event, Said)]
+    said = [event.message for event in events if isinstance(event, MessageEvent)]
     assert [str(each.role) for each in said] == ["system", "user", "assistant", "user", "assistant"]
     assert said[2].extra["vademecum"] == {"interrupted": True}
     assert said[2].text == "Polly"
 
 
+@pytest.mark.full
 def test_a_person_is_asked_with_one_key_before_a_tool_runs(room: Room, wire: WireServer) -> None:
     wire.script(Use("run_command", {"command": "echo $((40 + 2)) > made"}), Say("It is made."))
     seat = Seat(room, wire)
@@ -143,6 +145,7 @@ def test_a_person_is_asked_with_one_key_before_a_tool_runs(room: Room, wire: Wir
     assert seat.ended() == 0
 
 
+@pytest.mark.full
 def test_a_terminal_that_changes_its_size_goes_on(room: Room, wire: WireServer) -> None:
     wire.script(Say("Wide words. " * 30 + "\n\nThe end."))
     seat = Seat(room, wire, size=(24, 120))
@@ -160,6 +163,7 @@ def test_a_terminal_that_changes_its_size_goes_on(room: Room, wire: WireServer) 
     assert seat.ended() == 0
 
 
+@pytest.mark.full
 def test_several_lines_are_one_message(room: Room, wire: WireServer) -> None:
     wire.script(Say("Two lines."))
     seat = Seat(room, wire, "--session", "work")
@@ -173,6 +177,7 @@ def test_several_lines_are_one_message(room: Room, wire: WireServer) -> None:
     assert next(each.text for each in thread if each.role is Role.USER) == "first line\nsecond line"
 
 
+@pytest.mark.full
 def test_what_was_typed_is_remembered_but_for_secrets(room: Room, wire: WireServer) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 4
     wire.script(Say("Yes."))
@@ -199,6 +204,7 @@ def test_what_was_typed_is_remembered_but_for_secrets(room: Room, wire: WireServ
     assert again.ended() == 0
 
 
+@pytest.mark.full
 def test_incognito_keeps_no_history(room: Room, wire: WireServer) -> None:
     wire.script(Say("Yes."))
     seat = Seat(room, wire, "--incognito")
@@ -217,6 +223,7 @@ def texts(folder: Path) -> Iterator[str]:
             yield path.read_text(errors="replace")
 
 
+@pytest.mark.full
 def test_a_plain_terminal_does_without_the_library(room: Room, wire: WireServer) -> None:
     wire.script(Say("Yes."))
     code = (
@@ -273,6 +280,7 @@ def test_history_survives_anything_that_was_typed(tmp_path: Path) -> None:
     assert len(found) == 6
 
 
+@pytest.mark.full
 def test_lines_typed_while_it_works_are_sent_one_after_another(room: Room, wire: WireServer) -> None:
     waits = {"command": "touch begun; while [ ! -e typed ]; do sleep 0.1; done"}
     wire.script(Use("run_command", waits), Say("First answer."), Say("Second answer."))

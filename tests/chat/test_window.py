@@ -9,7 +9,7 @@ import pytest
 from llm.wire_server import MODEL, Say, WireServer, serving
 from vademecum.interfaces.chat import conversation
 from vademecum.interfaces.chat.state import find_model
-from vademecum.llm import select
+from vademecum.llm import providers
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts import Role
 from vademecum.transcripts.events import Flushed
@@ -43,9 +43,10 @@ def talking(room: Room, *, provider: str = "compatible", window: int | None = 32
 def talk(chat: Chat, turns: int = 8) -> None:
     for number in range(turns):
         text = f"Tell me about part {number} of the import. " + "It is long and winding. " * 120
-        assert conversation.turn(chat, text).ok
+        assert conversation.run_turn(chat, text).ok
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("limit", [6_000, 7_000])
 @pytest.mark.parametrize("words", ["", "prompt is too long: {sent} tokens > {limit} maximum", SILENT])
 def test_of_eight_turns_one_is_refused(room: Room, wire: WireServer, limit: int, words: str) -> None:
@@ -120,13 +121,13 @@ def test_a_server_that_says_nonsense_of_its_window_says_nothing(
 ) -> None:
     wire.served[path] = answer
     provider = "compatible" if path == "/props" else "ollama"
-    place = select.find_model(f"{provider}:{MODEL}", endpoint=wire.endpoint(provider))
-    assert select.find_window(place) is None
+    place = providers.find_model(f"{provider}:{MODEL}", endpoint=wire.endpoint(provider))
+    assert providers.find_window(place) is None
 
 
 def test_no_server_of_another_machine_is_asked() -> None:
-    place = select.find_model("compatible:x", endpoint="http://192.0.2.1:8080/v1")
-    assert select.find_window(place, seconds=60) is None
+    place = providers.find_model("compatible:x", endpoint="http://192.0.2.1:8080/v1")
+    assert providers.find_window(place, seconds=60) is None
 
 
 def test_a_server_that_says_more_than_it_takes_is_believed_once(room: Room, wire: WireServer) -> None:
@@ -186,7 +187,7 @@ def test_a_small_window_answers_or_says_what_to_cut_and_flushes_nothing_first(
         return "Paris."
 
     chat = room.chat(Scripted(answer, answer), window=window)
-    outcome = conversation.turn(chat, "What is the capital of France?")
+    outcome = conversation.run_turn(chat, "What is the capital of France?")
     said = capsys.readouterr().err
     assert outcome.ok or "is too small for a conversation" in said
     assert not [event for event in chat.log.events() if isinstance(event, Flushed)]
@@ -197,7 +198,7 @@ def test_a_small_window_answers_or_says_what_to_cut_and_flushes_nothing_first(
         assert "fewer tools" not in said
         room.close()
         bare = room.chat(Scripted("Paris."), window=window, inject=False, session=chat.log.session)
-        told = conversation.turn(bare, "What is the capital of France?")
+        told = conversation.run_turn(bare, "What is the capital of France?")
         assert told.ok or "use a larger `--window`" in capsys.readouterr().err
         assert [each.text for each in bare.thread if each.role is Role.USER][:1] == [
             "What is the capital of France?"
@@ -211,7 +212,7 @@ def test_a_window_too_small_for_tools_talks_without_them_and_says_so(
     assert chat.offered() == []
     conversation.greet(chat)
     assert "no tools: the context window is too small" in capsys.readouterr().out
-    assert conversation.turn(chat, "What is the capital of France?").text == "Paris."
+    assert conversation.run_turn(chat, "What is the capital of France?").text == "Paris."
 
 
 def test_a_pinned_document_larger_than_the_window_is_named_and_nothing_is_lost(
@@ -221,12 +222,12 @@ def test_a_pinned_document_larger_than_the_window_is_named_and_nothing_is_lost(
     folder.mkdir(parents=True)
     (folder / "MEMORY.md").write_text("# Everything\n\n" + "The build takes four steps.\n" * 600)
     chat = room.chat(Scripted("Paris."), window=3_000)
-    assert not conversation.turn(chat, "What is the capital of France?").ok
+    assert not conversation.run_turn(chat, "What is the capital of France?").ok
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "MEMORY.md" in said
     assert "`--no-inject`" in said
     room.close()
     again = room.chat(Scripted("Paris."), window=3_000, inject=False, session=chat.log.session)
-    assert conversation.turn(again, "What is the capital of France?").text == "Paris."
+    assert conversation.run_turn(again, "What is the capital of France?").text == "Paris."
     assert [str(each.role) for each in again.thread] == ["system", "user", "assistant"]

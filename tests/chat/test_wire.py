@@ -6,28 +6,26 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from llm.wire_server import KEY, MODEL, Cut, Drop, Fail, Hang, Refuse, Say, Send, Use, WireServer, serving
+from vade_command import VADE
 from vademecum.interfaces.chat import conversation, state
 from vademecum.interfaces.chat.state import find_model
-from vademecum.llm import select
+from vademecum.llm import providers
 from vademecum.transcripts import Role
-from vademecum.transcripts.events import Said, Used, end_of
+from vademecum.transcripts.events import MessageEvent, Used, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from vademecum.interfaces.chat.state import Chat
 
     from .conftest import Room
-
-VADE = str(Path(sys.executable).with_name("vade"))
 
 
 @pytest.fixture
@@ -56,7 +54,7 @@ def talking(room: Room, provider: str, **given: Any) -> Chat:
 def test_an_answer_streams_in_and_its_cost_is_counted(room: Room, wire: WireServer, provider: str) -> None:
     wire.script(Say("Polly wants a cracker.", input=900, output=7))
     chat = talking(room, provider)
-    assert conversation.turn(chat, "What does Polly want?").text == "Polly wants a cracker."
+    assert conversation.run_turn(chat, "What does Polly want?").text == "Polly wants a cracker."
     (used,) = [event for event in chat.log.events() if isinstance(event, Used)]
     assert (used.input, used.output) == (900, 7)
     assert wire.seen[0].body["stream"] is True
@@ -67,7 +65,7 @@ def test_a_tool_call_goes_there_and_its_result_back(room: Room, wire: WireServer
     wire.script(Use("memory_search", {"query": "deploys"}, text="Let me look."), Say("On Tuesdays."))
     chat = talking(room, provider)
     chat.person.store("Deploys happen on Tuesdays.", key="deploys")
-    assert conversation.turn(chat, "When do we deploy?").text == "On Tuesdays."
+    assert conversation.run_turn(chat, "When do we deploy?").text == "On Tuesdays."
     assert "Deploys happen on Tuesdays." in wire.seen[1].text
     assert "memory_search" in json.dumps(wire.seen[0].body["tools"])
 
@@ -78,7 +76,7 @@ def test_a_tool_call_that_is_no_json_is_told_and_mended(
     monkeypatch.setenv("VADE_LLM_ENDPOINT", wire.endpoint("compatible"))
     wire.script(Use("memory_search", '{"query": '), Say("I give up."))
     chat = talking(room, "compatible")
-    assert conversation.turn(chat, "When do we deploy?").text == "I give up."
+    assert conversation.run_turn(chat, "When do we deploy?").text == "I give up."
 
 
 @pytest.mark.parametrize("kind", ["busy", "fault"])
@@ -86,7 +84,7 @@ def test_a_server_that_is_busy_or_broken_for_a_moment_is_asked_again(
     room: Room, wire: WireServer, provider: str, kind: str
 ) -> None:
     wire.script(Refuse(kind, retry_after="0"), Say("Here."))
-    assert conversation.turn(talking(room, provider), "Hello?").text == "Here."
+    assert conversation.run_turn(talking(room, provider), "Hello?").text == "Here."
 
 
 def test_an_overflow_as_the_provider_words_it_makes_the_window_smaller(
@@ -96,8 +94,8 @@ def test_an_overflow_as_the_provider_words_it_makes_the_window_smaller(
     wire.script(*[long] * 6, Refuse("overflow"), Say("NO_REPLY"), Say("Smaller, and here."))
     chat = talking(room, provider, window=20_000)
     for number in range(6):
-        conversation.turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
-    assert conversation.turn(chat, "And the last part of it, in one word?").text == "Smaller, and here."
+        conversation.run_turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
+    assert conversation.run_turn(chat, "And the last part of it, in one word?").text == "Smaller, and here."
     assert len(wire.seen[-1].text) < len(wire.seen[6].text)
     assert "the last part of it" in wire.seen[-1].text
 
@@ -110,12 +108,12 @@ def test_a_stream_that_breaks_off_keeps_what_came(
 ) -> None:
     wire.script(reply, Say("Once more, whole."))
     chat = talking(room, provider)
-    outcome = conversation.turn(chat, "What does Polly want?")
+    outcome = conversation.run_turn(chat, "What does Polly want?")
     assert not outcome.ok
     assert chat.thread[-1].text.startswith("Polly")
     assert chat.thread[-1].extra["vademecum"] == {"interrupted": True}
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert conversation.turn(chat, "Go on").text == "Once more, whole."
+    assert conversation.run_turn(chat, "Go on").text == "Once more, whole."
 
 
 @pytest.mark.parametrize(
@@ -138,9 +136,9 @@ def test_what_goes_wrong_is_one_sentence_without_the_key(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("vademecum.llm.remote.ATTEMPTS", 1)
+    monkeypatch.setattr("vademecum.llm.remote_model.ATTEMPTS", 1)
     wire.script(reply)
-    outcome = conversation.turn(talking(room, provider), "Hello?")
+    outcome = conversation.run_turn(talking(room, provider), "Hello?")
     shown = capsys.readouterr().err
     assert not outcome.ok
     assert said in shown
@@ -153,7 +151,7 @@ def test_a_missing_key_is_one_sentence(
 ) -> None:
     monkeypatch.delenv("VADE_LLM_ENDPOINT")
     monkeypatch.delenv(f"{provider.upper()}_API_KEY")
-    assert not conversation.turn(talking(room, provider), "Hello?").ok
+    assert not conversation.run_turn(talking(room, provider), "Hello?").ok
     assert f"{provider.upper()}_API_KEY" in capsys.readouterr().err
 
 
@@ -164,7 +162,7 @@ def test_a_local_server_that_takes_no_tools_answers_without_them(
     refused = {"error": {"message": "registry.ollama.ai/library/gemma does not support tools"}}
     wire.script(Send(400, json.dumps(refused).encode()), Say("Hello."))
     chat = talking(room, "ollama")
-    assert conversation.turn(chat, "Hello?").text == "Hello."
+    assert conversation.run_turn(chat, "Hello?").text == "Hello."
     assert not wire.seen[1].body.get("tools")
 
 
@@ -173,20 +171,20 @@ def test_a_running_local_server_is_found_without_being_named(
 ) -> None:
     wire.ollama_models = ["parrot:1b"]
     wire.script(Say("Hello."))
-    real = select.discover_servers
+    real = providers.discover_servers
     monkeypatch.setattr(state, "discover_servers", lambda: real(ollama=wire.port, llama=1))
     chat = room.chat(None)
     chat.model = find_model(chat.settings, None)
     chat.renew()
     assert chat.model_name == "ollama:parrot:1b"
-    assert conversation.turn(chat, "Hello?").text == "Hello."
+    assert conversation.run_turn(chat, "Hello?").text == "Hello."
 
 
 def test_a_model_that_only_makes_vectors_is_not_talked_to(
     room: Room, wire: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.ollama_models = ["nomic-embed-text", "BGE-m3", "all-minilm:l6", "parrot:1b"]
-    real = select.discover_servers
+    real = providers.discover_servers
     monkeypatch.setattr(state, "discover_servers", lambda: real(ollama=wire.port, llama=1))
     settings = room.chat(None).settings
     found = find_model(settings, None)
@@ -201,14 +199,14 @@ def test_a_llama_server_that_runs_here_is_named_without_its_address(
 ) -> None:
     wire.llama_models = ["tiny"]
     wire.script(Say("Hello."))
-    real = select.discover_servers
+    real = providers.discover_servers
     monkeypatch.setattr(state, "discover_servers", lambda: real(ollama=1, llama=wire.port))
     chat = room.chat(None)
-    assert conversation.take_line(chat, "/model compatible:tiny") == 0
+    assert conversation.handle_line(chat, "/model compatible:tiny") == 0
     assert chat.model_name == "compatible:tiny"
-    assert conversation.turn(chat, "Hello?").text == "Hello."
+    assert conversation.run_turn(chat, "Hello?").text == "Hello."
     wire.llama_models = []
-    assert conversation.take_line(chat, "/model compatible:tiny") == 1
+    assert conversation.handle_line(chat, "/model compatible:tiny") == 1
     assert "llm.endpoint" in capsys.readouterr().err
 
 
@@ -217,7 +215,7 @@ def test_none_is_no_model_and_nothing_is_looked_for(room: Room, monkeypatch: pyt
         raise AssertionError("nobody asked")
 
     monkeypatch.setattr(state, "discover_servers", refuse)
-    assert find_model(room.chat(None).settings, select.NONE) is None
+    assert find_model(room.chat(None).settings, providers.NONE) is None
 
 
 # ---------------------------------------------------------------- processes
@@ -252,6 +250,7 @@ def test_over_a_pipe_tools_are_not_seen_and_silence_is_empty(room: Room, wire: W
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.full
 def test_a_failure_over_a_pipe_is_told_and_ends_with_one(room: Room, wire: WireServer) -> None:
     wire.script(Refuse("key"))
     done = run(room, "--print", question="Hello?\n", **named(wire))
@@ -274,6 +273,7 @@ def test_a_command_over_a_pipe_needs_no_model(room: Room) -> None:
     assert "Deploys happen on Tuesdays." in listed.stdout
 
 
+@pytest.mark.full
 def test_a_session_named_by_the_environment_is_not_ended_by_one_question(
     room: Room, wire: WireServer
 ) -> None:
@@ -302,7 +302,7 @@ def test_a_session_can_be_gone_on_with_by_name_and_as_the_last(
     wire.script(Say("Hello Ada."), Say("You are Ada."), Say("Still Ada."))
     for question in ("I am Ada.", "Who am I?"):
         chat = talking(room, "compatible", session="greeting")
-        assert conversation.turn(chat, question).ok
+        assert conversation.run_turn(chat, question).ok
         room.close()
     run(room, "--print", "--session", "last", question="And now?", **named(wire))
     assert "I am Ada." in wire.seen[2].text
@@ -323,6 +323,7 @@ def begun(room: Room, wire: WireServer, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.full
 def test_killed_in_the_middle_of_an_answer_nothing_is_lost_and_no_turn_is_there_twice(
     room: Room, wire: WireServer
 ) -> None:
@@ -353,6 +354,7 @@ def test_killed_in_the_middle_of_an_answer_nothing_is_lost_and_no_turn_is_there_
     assert wire.seen[-1].text.count("The second question.") == 1
 
 
+@pytest.mark.full
 def test_two_chats_at_once_each_have_a_session_and_lose_nothing(room: Room, wire: WireServer) -> None:
     wire.script(Say("Yes."))
     count = 12
@@ -377,7 +379,7 @@ def test_two_chats_at_once_each_have_a_session_and_lose_nothing(room: Room, wire
         said = [
             event.message.text
             for event in person.sessions.open(session).events()
-            if isinstance(event, Said) and event.message.role is Role.USER
+            if isinstance(event, MessageEvent) and event.message.role is Role.USER
         ]
         (chat,) = {text[-1] for text in said}
         assert said == [f"Question {each} of chat {chat}" for each in range(count)]

@@ -52,14 +52,14 @@ COMMANDS = [
     ["list"],
     ["status"],
     ["search", "pytest"],
-    ["recall", "pytest"],
+    ["search", "--records", "pytest"],
     ["show", "testing"],
     ["inject"],
-    ["store", "A new fact.", "--scope", "global"],
-    ["note", "A note.", "--scope", "global"],
+    ["add", "A new fact.", "--scope", "global"],
+    ["add", "--journal", "A note.", "--scope", "global"],
     ["config"],
     ["project"],
-    ["lint"],
+    ["check"],
     ["sessions", "list"],
 ]
 
@@ -179,7 +179,7 @@ def test_what_a_stranger_would_set_is_shown_before_it_is_trusted_and_when_it_is(
     assert "a repository may not set agent" in shown
     allow(home)
     monkeypatch.setenv("VADE_SCRIPT", SCRIPT)
-    assert run(["trust"]) == 0
+    assert run(["review", "trust"]) == 0
     shown = capsys.readouterr().out
     assert "its config.toml sets inject.max_per_scope = 2" in shown
     assert "a repository may not set agent" in shown

@@ -1,4 +1,4 @@
-"""`vade context inspect`, `vade sessions trim` and the long session of the demo."""
+"""`vade context inspect`, `vade sessions trim` and the session of the demo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from vademecum.context import extraction
 from vademecum.interfaces.cli import sessions as command
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
@@ -243,11 +242,12 @@ def test_a_torn_log_is_read_as_far_as_it_is_whole(vade: Vade, session: list[Mess
 )
 @pytest.mark.parametrize("width", [3, 10, 78, 100])
 def test_a_bar_is_as_wide_as_asked_and_hides_no_section(amounts: list[int], width: int) -> None:
-    cells = command.spread(amounts, width)
+    cells = command.share_cells(amounts, width)
     assert sum(cells) == (width if any(amounts) and width >= sum(map(bool, amounts)) else sum(cells))
     assert all((count > 0) == (amount > 0) for count, amount in zip(cells, amounts, strict=True))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not DATA.is_dir(), reason="VADE_DATA names no folder with samples")
 @pytest.mark.parametrize("window", ["16000", "200000"])
 def test_every_sample_stays_within_its_window(vade: Vade, window: str) -> None:
@@ -304,26 +304,7 @@ def test_a_session_that_is_not_there_or_may_not_change_is_not_trimmed(
 # --- demo ---------------------------------------------------------------------------------------------------
 
 
-def test_the_demo_shows_a_session_that_overflows_three_times(vade: Vade) -> None:
-    out = vade("demo")
-    assert vade.code == 0, vade.err
-    assert "overflow its window 3 times" in out
-    assert "still there: both tasks, 6 commits, 6 decisions" in out
-    assert "/journal/" in out.split("who is on call")[1]
-
-
 def test_the_demo_shows_that_memorys_own_calls_are_not_found_and_names_the_last_session(vade: Vade) -> None:
     out = vade("demo")
     assert "user: Why does the harbour crane stop at noon?" in out
     assert 'claude-code: "Why does the harbour crane stop at noon?" · session_get' in out
-
-
-def test_the_demo_fails_when_a_commit_is_forgotten_or_a_fact_is_not_flushed(
-    vade: Vade, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(extraction, "_commits", lambda *_: [])
-        assert "to be in the window" in vade.fails("demo")
-    with monkeypatch.context() as patch:
-        patch.setattr("vademecum.context.turns._turn", lambda *_: "nothing")
-        assert "the demo expected the flushed fact" in vade.fails("demo")

@@ -79,11 +79,12 @@ def until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_watch_says_that_it_runs_takes_up_a_change_and_ends_well_when_told_to(
     vade: Vade, number: signal.Signals
 ) -> None:
-    path = vade.home / vade.json("store", "The heron stands in the pond.", "--key", "heron")["path"]
+    path = vade.home / vade.json("add", "The heron stands in the pond.", "--key", "heron")["path"]
     with watching(vade) as (process, log):
         assert log.read_text().splitlines() == ["1 of 1 file indexed (1 changed, 0 removed)"]
         path.write_text(path.read_text().replace("heron", "bittern"))
@@ -98,10 +99,11 @@ def test_a_watch_says_that_it_runs_takes_up_a_change_and_ends_well_when_told_to(
         assert len(log.read_text().splitlines()) == 2
 
 
+@pytest.mark.full
 def test_a_watch_takes_up_a_file_in_a_folder_that_came_after_it_began(vade: Vade) -> None:
-    vade("store", "The heron stands in the pond.", "--key", "heron")
+    vade("add", "The heron stands in the pond.", "--key", "heron")
     with watching(vade) as (process, log):
-        vade("store", "The bittern hides in the reeds.", "--key", "bittern", "--scope", "agent")
+        vade("add", "The bittern hides in the reeds.", "--key", "bittern", "--scope", "agent")
         until(lambda: log.read_text().count("\n") >= 2, "a line about the new folder")
         assert log.read_text().splitlines()[1] == "2 of 2 files indexed (1 changed, 0 removed)"
         process.terminate()
@@ -109,7 +111,7 @@ def test_a_watch_takes_up_a_file_in_a_folder_that_came_after_it_began(vade: Vade
 
 
 def test_a_watch_for_programs_prints_one_report_after_the_other(vade: Vade) -> None:
-    vade("store", "The heron stands in the pond.", "--key", "heron")
+    vade("add", "The heron stands in the pond.", "--key", "heron")
     with watching(vade, "--json") as (process, log):
         first = json.loads(log.read_text())
         assert (first["files"], first["changed"]) == (1, 1)
@@ -174,7 +176,7 @@ def test_the_status_says_what_is_new_changed_gone_and_failed_until_it_is_indexed
 
 
 def test_the_status_says_when_the_index_itself_is_of_no_use(vade: Vade) -> None:
-    vade("store", "The heron stands in the pond.", "--key", "heron")
+    vade("add", "The heron stands in the pond.", "--key", "heron")
     # In a process of its own: one that still held the file would answer from its log.
     subprocess.run([sys.executable, "-m", "vademecum", "index", "--home", str(vade.home)], check=True)
     path = next((vade.home / "index").glob("*.db"))
@@ -192,9 +194,9 @@ def test_the_status_says_when_the_index_itself_is_of_no_use(vade: Vade) -> None:
 
 @pytest.fixture
 def birds(vade: Vade) -> Vade:
-    vade("store", "The heron stands in the pond.", "--key", "heron", "--type", "discovery")
-    vade("store", "The stork came by at noon.", "--key", "stork")
-    vade("note", "The owl was heard at night.")
+    vade("add", "The heron stands in the pond.", "--key", "heron", "--type", "discovery")
+    vade("add", "The stork came by at noon.", "--key", "stork")
+    vade("add", "--journal", "The owl was heard at night.")
     return vade
 
 
@@ -217,9 +219,9 @@ PASSAGE = {
 }
 
 
-@pytest.mark.parametrize("command", ["search", "recall"])
-def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: str) -> None:
-    found = birds.json(command, "heron")
+@pytest.mark.parametrize("command", [["search"], ["search", "--records"]])
+def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: list[str]) -> None:
+    found = birds.json(*command, "heron")
     shape = {"results", "match", "hidden", "provider", "model", "mode", "coverage", "degraded", "notes"}
     assert set(found) == {"schemaVersion", *shape}
     assert (found["match"], found["hidden"]) == ("strong", 0)
@@ -237,8 +239,7 @@ def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: st
     assert set(first) == PASSAGE
     assert (first["key"], first["scope"], first["source"], first["num"]) == ("heron", "project", "memory", 1)
     assert first["snippet"] == "The heron stands in the pond."
-    count = str(first["endLine"] - first["startLine"] + 1)
-    read = birds.json("get", first["path"], "--from", str(first["startLine"]), "--lines", count)
+    read = birds.json("show", first["path"], "--lines", f"{first['startLine']}-{first['endLine']}")
     assert first["snippet"] in read["text"]
     assert birds.json("search", "nothing of the kind xyzzy")["match"] == "weak"
 
@@ -254,9 +255,9 @@ def test_what_was_said_in_a_session_follows_the_notes_and_can_be_read_by_its_pat
     (only,) = birds.json("search", "heron", "--source", "transcript")["results"]
     assert (only["snippet"], only["origin"], only["scope"]) == ("Where is the heron?", "tool", "project")
     assert f"{only['path']}#L2" in birds("search", "heron", "--source", "transcript", "--explain")
-    read = birds.json("get", only["path"], "--from", str(only["startLine"]), "--lines", "1")
+    read = birds.json("show", only["path"], "--lines", str(only["startLine"]))
     assert "Where is the heron?" in read["text"]
-    assert "is not a file of this memory" in (birds("get", "transcripts/other/x.jsonl") or birds.err)
+    assert "is not a file of this memory" in (birds("show", "transcripts/other/x.jsonl") or birds.err)
 
 
 def test_explain_adds_the_numbers_for_programs_and_bars_for_people(birds: Vade) -> None:
@@ -279,7 +280,7 @@ def test_a_search_names_path_and_lines_that_get_takes(birds: Vade) -> None:
     shown = birds("search", "owl", "--mode", "bm25")
     path, _, rest = shown.splitlines()[2].strip().partition("#L")
     assert "/journal/" in path
-    assert "owl" in birds("get", path, "--from", rest.split("-")[0].split(" ")[0])
+    assert "owl" in birds("show", path, "--lines", f"{rest.split('-')[0].split(' ')[0]}-")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_a_search_names_path_and_lines_that_get_takes(birds: Vade) -> None:
         ("search", "heron", "--min-score", "2"),
         ("search", "heron", "--as-of", "yesterday-ish"),
         ("search", "heron", "--source", "bogus"),
-        ("recall", "heron", "--limit", "0"),
+        ("search", "--records", "heron", "--max-results", "0"),
         ("search", "-heron"),
         ("search", "--explain"),
     ],
@@ -303,7 +304,14 @@ def test_a_question_that_is_none_is_one_line_and_exit_2(birds: Vade, words: tupl
     assert "Traceback" not in birds.err
 
 
-@pytest.mark.parametrize("command", [("search",), ("recall",), ("sessions", "search")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("search",),
+        ("search", "--records"),
+        ("sessions", "search"),
+    ],
+)
 def test_a_question_needs_no_quotes_and_options_stand_anywhere(birds: Vade, command: tuple[str, ...]) -> None:
     said = [("user", "the heron stands in the pond")]
     (birds.base / "talk.json").write_text(json.dumps([{"role": who, "content": text} for who, text in said]))
@@ -350,9 +358,9 @@ def test_an_unknown_source_is_an_error_that_names_the_choices(birds: Vade) -> No
 
 def test_recall_takes_every_order_and_include_related(birds: Vade) -> None:
     for order in ("recency", "score", "usage"):
-        found = birds.json("recall", "--sort-by", order, "--include-related")
+        found = birds.json("search", "--records", "--sort-by", order, "--include-related")
         assert {each["key"] for each in found["results"]} == {"heron", "stork"}
-    assert len(birds.json("recall", "--limit", "1")["results"]) == 1
+    assert len(birds.json("search", "--records", "--max-results", "1")["results"]) == 1
 
 
 # --- what a cold search loads -------------------------------------------------------------------------------
@@ -374,7 +382,7 @@ def loaded_by(vade: Vade, *words: str) -> set[str]:
     [
         ("hybrid", ("search", "heron", "--mode", "bm25")),
         ("bm25", ("search", "heron", "--mode", "bm25")),
-        ("hybrid", ("recall", "--sort-by", "recency")),
+        ("hybrid", ("search", "--records", "--sort-by", "recency")),
     ],
 )
 def test_a_search_by_words_on_a_ready_index_loads_no_numbers(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from allowing import allow
 from vade_command import Vade
 from vademecum.interfaces.cli.app import COMMANDS, FIRST, SECTIONS
 from vademecum.interfaces.present import output
@@ -65,12 +66,20 @@ def test_add_saves_a_record_a_note_and_a_lesson(vade: Vade) -> None:
     [
         (("add",), "Give the TEXT"),
         (("add", "x", "--solution", "y"), "--solution requires a lesson"),
-        (("add", "x", "--type", "pattern", "--key", "k"), "--key requires a record that is not a lesson"),
+        (
+            ("add", "x", "--type", "solution", "--key", "k", "--error", "e"),
+            "--error cannot be combined with --key",
+        ),
         (("add", "--journal", "x", "--key", "k"), "--journal takes only TEXT"),
         (("search", "x", "--include-related"), "require --records"),
         (("search", "--explain"), "requires a QUERY"),
         (("show", "x", "--lines", "9-2"), "--lines takes"),
         (("tidy", "--model", "x:y"), "--only compact"),
+        (("tidy", "--key", "x"), "--only compact"),
+        (("tidy", "--only", "compact", "--reword"), "--reword requires"),
+        (("tidy", "--only", "sweep", "--aggressive"), "requires heal"),
+        (("forget", "--all"), "requires --scope"),
+        (("forget", "x", "--include-protected"), "requires --all"),
         (("tag", "x"), "Pass --add TAG"),
         (("move", "--scope", "global"), "Name the records"),
         (("forget",), "Name the records"),
@@ -95,8 +104,8 @@ def test_search_without_a_question_shows_the_newest_records(vade: Vade) -> None:
 def test_show_prints_lines_of_a_file(vade: Vade) -> None:
     vade("add", "Deploys run on Fridays", "--key", "deploys")
     path = vade.json("show", "deploys")["path"]
-    assert vade("show", path, "--lines", "1") == vade("get", path, "--from", "1", "--lines", "1") == "---\n"
-    assert vade("show", "deploys", "--lines", "2-3") == vade("get", "deploys", "--from", "2", "--lines", "2")
+    assert vade("show", path, "--lines", "1") == vade("show", path, "--lines", "1+1") == "---\n"
+    assert vade("show", "deploys", "--lines", "2-3") == vade("show", "deploys", "--lines", "2+2")
     assert vade("show", path).count("\n") > 5
 
 
@@ -113,17 +122,38 @@ def test_a_hit_shows_the_two_lines_that_match_and_all_with_full(vade: Vade) -> N
     assert "animals.md#L" in short
 
 
-def test_check_is_lint_and_review_gathers_what_a_person_decides(vade: Vade) -> None:
-    assert vade("check") == vade("lint") == "no problems found\n"
-    assert vade.json("review", "approve") == vade.json("approve")
-    assert vade.json("review", "verify", "--list") == vade.json("verify", "--list")
+def test_a_lesson_with_a_key_is_a_record_of_that_type(vade: Vade) -> None:
+    vade("add", "The build needs make.", "--type", "discovery", "--key", "build")
+    shown = vade.json("show", "build")
+    assert (shown["type"], shown["entries"][0]["text"]) == ("discovery", "The build needs make.")
+
+
+def test_today_shows_the_whole_journal_of_a_scope(vade: Vade) -> None:
+    assert "no notes today" in vade("today", "--journal")
+    vade("add", "--journal", "Ann is back.", "--scope", "global")
+    assert "Ann is back." in vade("today", "--journal", "--scope", "global")
+    assert vade.json("today", "--journal")["text"] == ""
+
+
+def test_all_records_of_a_scope_are_forgotten_as_one_run(vade: Vade) -> None:
+    allow(vade.home)
+    for key in ("one", "two"):
+        vade("add", f"Text {key}.", "--key", key)
+    vade("protect", "two")
+    assert [
+        record["key"] for record in vade.json("forget", "--all", "--scope", "project", "--yes")["cleared"]
+    ] == ["one"]
+    vade("forget", "--all", "--scope", "project", "--include-protected", "--yes")
+    assert vade.json("list")["count"] == 0
+    vade("undo")
+    assert vade.json("list")["count"] == 1
 
 
 def test_tidy_runs_every_part_that_needs_no_model(vade: Vade) -> None:
     vade("add", "Deploys run on Fridays", "--key", "deploys")
     assert set(vade.json("tidy")) == {"schemaVersion", "sweep", "heal", "promote", "prune"}
     assert set(vade.json("tidy", "--only", "heal")) == {"schemaVersion", "heal"}
-    assert vade("tidy", "--only", "sweep") == "sweep:\nnothing to do\n"
+    assert vade("tidy", "--only", "sweep") == "nothing to do\n"
 
 
 @pytest.mark.parametrize("name", ["rm", "delete", "remove", "del"])
@@ -147,7 +177,7 @@ def test_other_names_for_looking_look(vade: Vade, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("stor", "store"), ("serch", "search"), ("srch", "search"), ("lits", "list")]
+    ("typed", "meant"), [("tody", "today"), ("serch", "search"), ("srch", "search"), ("lits", "list")]
 )
 def test_a_mistyped_command_gets_the_one_that_was_meant(vade: Vade, typed: str, meant: str) -> None:
     vade(typed)

@@ -18,8 +18,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
-    assert run(["store", "Always use pytest.", "--key", "testing"]) == 0
-    assert run(["store", "A private thing.", "--key", "own", "--scope", "global"]) == 0
+    assert run(["add", "Always use pytest.", "--key", "testing"]) == 0
+    assert run(["add", "A private thing.", "--key", "own", "--scope", "global"]) == 0
     return tmp_path / "project"
 
 

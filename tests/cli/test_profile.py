@@ -13,15 +13,14 @@ import pytest
 from allowing import allow
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
-from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HAND = "# Me\n\nI am left-handed.\n"
-HEADING = "## Observed style"
+HEADING = "## Saved preferences"
+LINE = "- Keep answers short. (`answers`)"
 
 
 class Vade:
@@ -56,9 +55,7 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
     memory = connect(home=tmp_path / "home", cwd=tmp_path / "project", origin=Origin.USER)
-    log = memory.sessions.new(id="s1")
-    for number in range(12):
-        log.append(Said(Message(Role.USER, (Text(f"Please run pytest on part {number}."),))))
+    memory.store("Keep answers short.", key="answers", scope="global", type="feedback")
     allow(tmp_path / "home")
     ready = Vade(tmp_path, capsys)
     ready.profile.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +65,9 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 def test_a_draft_is_shown_and_nothing_is_changed(vade: Vade) -> None:
     said = vade("profile", "build")
-    assert "from 12 messages in 1 session:" in said
+    assert "from 1 record:" in said
     assert HEADING in said
-    assert "- Says please (12 of 12 messages)" in said
+    assert LINE in said
     assert "nothing was changed; `vade profile build --apply` saves it" in said
     assert vade.profile.read_text() == HAND
 
@@ -84,10 +81,10 @@ def test_it_is_not_kept_where_nobody_can_be_asked(vade: Vade) -> None:
 def test_it_is_kept_shown_told_and_taken_back(vade: Vade) -> None:
     said = vade("profile", "build", "--apply", "--yes")
     assert vade.code == 0
-    assert said.index("- Says please") < said.index("saved to")
+    assert said.index(LINE) < said.index("saved to")
     assert "vade undo" in said
     assert "profile.md already says this" in vade("profile", "build", "--apply", "--yes")
-    assert "- Says please (12 of 12 messages)" in vade("profile")
+    assert LINE in vade("profile")
     assert "of 1500 characters" in vade("profile", "show")
     assert vade.json("undo")["files"][0]["done"]
     assert vade.profile.read_text() == HAND
@@ -95,7 +92,7 @@ def test_it_is_kept_shown_told_and_taken_back(vade: Vade) -> None:
 
 def test_the_answer_in_json(vade: Vade) -> None:
     found = vade.json("profile", "build")
-    assert (found["messages"], found["sessions"], found["applied"], found["run"]) == (12, 1, False, None)
+    assert (found["records"], found["applied"], found["run"]) == (1, False, None)
     assert found["text"].startswith(HEADING)
     kept = vade.json("profile", "build", "--apply", "--yes")
     assert kept["applied"]
@@ -108,21 +105,20 @@ def test_the_answer_in_json(vade: Vade) -> None:
 def test_what_an_agent_kept_is_shown_as_waiting(vade: Vade) -> None:
     agent = connect(home=vade.home, cwd=vade.base / "project", origin=Origin.AGENT)
     agent.knowledge.keep_profile(agent.knowledge.draft_profile())
-    assert "1 section hidden from agents until verified: `vade verify profile.md`" in vade("profile")
-    vade("verify", "profile.md")
+    assert "1 section hidden from agents until verified: `vade review verify profile.md`" in vade("profile")
+    vade("review", "verify", "profile.md")
     assert "hidden from agents" not in vade("profile")
 
 
-def test_no_profile_too_few_messages_no_model_and_a_group(vade: Vade) -> None:
+def test_no_profile_no_preferences_and_a_group(vade: Vade) -> None:
     vade.profile.unlink()
     assert "no profile yet" in vade("profile")
     assert vade.json("profile") == {"schemaVersion": 1, "path": None, "text": "", "sections": []}
-    assert "no language model is configured" in vade.fails("profile", "build", "--llm")
-    assert "names no model" in vade.fails("profile", "build", "--model", "nonsense", code=2)
     assert "group session" in vade.fails("profile", "build", "--audience", "group", "--session", "g")
     assert "group session" in vade.fails("profile", "show", "--audience", "group", "--session", "g")
-    said = vade("profile", "build", "--agent", "other")
-    assert "too few messages to draft from: 0" in said
+    vade("forget", "answers", "--scope", "global", "--yes")
+    said = vade("profile", "build")
+    assert "no record says what you prefer" in said
     assert "nothing to save" in said
     assert "incognito" in vade("profile", "build", "--incognito")
 
@@ -138,7 +134,7 @@ def test_at_a_terminal_it_is_asked_after_it_was_shown(vade: Vade, answer: str, k
         encoding="utf-8",
         timeout=60,
     )
-    child.expect("Says please")
+    child.expect("Keep answers short")
     child.expect("Save this to profile.md")
     assert vade.profile.read_text() == HAND
     child.sendline(answer)

@@ -175,6 +175,7 @@ def test_an_agent_may_search_but_not_import_export_or_look_everywhere(
     assert not connect(home=vade.home, audience="group").sessions.list()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(
     not os.environ.get("VADE_DATA") or not DATA.is_dir(),
     reason="VADE_DATA does not name a folder with real transcripts in it",

@@ -103,6 +103,7 @@ def place(made: Path, tmp_path: Path) -> Place:
     return Place(tmp_path / "top")
 
 
+@pytest.mark.full
 def test_an_import_that_a_person_stops_says_what_is_done_and_goes_on_when_run_again(place: Place) -> None:
     words = ("import", "okf", str(place.top / "bundle"), "--scope", "global")
     seen = place.stop("import", *words)

@@ -93,10 +93,10 @@ class _Talk:
         self.messages.append(Message(role, tuple(parts), id=f"m{number}", time="2026-11-15T08:00:00Z"))
 
     def turn(self) -> None:
-        asked = (
+        request_text = (
             self.chance.choice(SMALL_TALK) if self.maybe(0.3) else f"Please look into why {self.words(30)}"
         )
-        parts: list[Part] = [Text(asked)]
+        parts: list[Part] = [Text(request_text)]
         if self.maybe(0.1):
             parts.append(Image("image/png", data="A" * 5000))
         self.say(Role.USER, *parts)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from context.replaying import replay
 from vademecum.context.engine import ContextEngine
-from vademecum.context.units import estimate_request, gather
+from vademecum.context.units import build_units, estimate_request
 from vademecum.text.outgoing import clean_value
 from vademecum.transcripts import Message, Role, ToolCall, ToolResult, to_json
-from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, Said, Summary, Trimmed, Used
-from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, MessageEvent, Summary, Trimmed, Used
+from vademecum.transcripts.log import Log, MemoryLog
 
 from .conversations import orphans
 from .hosts import ScriptedHost
@@ -94,7 +94,7 @@ class Hosting:
         settings: WindowSettings | None = None,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        self.log = log or Log("s", InMemory())
+        self.log = log or Log("s", MemoryLog())
         self.host = ScriptedHost(reply)
         self.window = window
         self.settings = settings
@@ -138,8 +138,8 @@ class Hosting:
     def _mended_anew(self) -> bool:
         """Whether the new messages change how the old ones are mended, as a late result does."""
         named = [message._replace(id=str(at)) for at, message in enumerate(self.thread)]
-        before = gather(named[: self.heard]).messages
-        return gather(named).messages[: len(before)] != before
+        before = build_units(named[: self.heard]).messages
+        return build_units(named).messages[: len(before)] != before
 
     def look(self, sent: Prepared, *, deep: bool = True) -> None:
         """What must be so in every window."""
@@ -158,17 +158,17 @@ class Hosting:
 
     def look_back(self) -> list[list[str]]:
         """What must be so of the whole log: every message once and in order, one flush for each drop."""
-        held = [event.message for event in self.log.events() if isinstance(event, Said)]
-        assert len(held) == len(self.thread)
+        messages = [event.message for event in self.log.events() if isinstance(event, MessageEvent)]
+        assert len(messages) == len(self.thread)
         assert same_but_secrets(
-            [message._replace(id="") for message in held],
+            [message._replace(id="") for message in messages],
             [message._replace(id="") for message in self.thread],
         )
         found = cycles(self.log)
         assert all(len(each) == 1 for each in found[:-1])
         assert len(found[-1]) <= 1
-        told = sum(isinstance(event, Summary | Compacted) for event in self.log.events())
-        assert told >= self.drops > 0 or not self.drops
+        summaries = sum(isinstance(event, Summary | Compacted) for event in self.log.events())
+        assert summaries >= self.drops > 0 or not self.drops
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.context.units import Cut, gather
+from vademecum.context.units import Cut, build_units
 from vademecum.context.window import apply_all, read_decisions
 from vademecum.transcripts.events import window_of
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from vademecum.context.prune import PruneDecision
     from vademecum.transcripts import Message
-    from vademecum.transcripts.events import Event, Pruned, Torn, Trimmed
+    from vademecum.transcripts.events import Event, Pruned, TornLine, Trimmed
 
 
-def replay(events: Iterable[Event | Torn]) -> tuple[Message, ...]:
+def replay(events: Iterable[Event | TornLine]) -> tuple[Message, ...]:
     """Exactly what was sent last, secrets apart."""
-    said = window_of(events, _shorten)
-    return gather([each.message for each in said]).messages
+    window = window_of(events, _shorten)
+    return build_units([each.message for each in window]).messages
 
 
 def _shorten(messages: Sequence[Message], decided: Sequence[Pruned | Trimmed]) -> list[Message]:

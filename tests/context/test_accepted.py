@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vademecum.context.units import flatten, gather, trim
+from vademecum.context.units import build_units, flatten, trim
 from vademecum.transcripts.shapes import anthropic
 from vademecum.transcripts.shapes.openai import openai_chat
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def sent(messages: list[Message], tokens: int) -> list[Message]:
-    return list(flatten(trim(gather(messages).units, tokens=tokens, ratio=3.0).kept))
+    return list(flatten(trim(build_units(messages).units, tokens=tokens, ratio=3.0).kept))
 
 
 def blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:

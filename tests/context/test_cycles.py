@@ -10,7 +10,7 @@ import pytest
 
 from vademecum.context import prune, summary
 from vademecum.context.budget import Move, Window, next_step
-from vademecum.context.units import Unit, estimate_request, flatten, gather, system_prompt, trim
+from vademecum.context.units import Unit, build_units, estimate_request, flatten, system_prompt, trim
 from vademecum.transcripts import Message, Role, Text
 
 from .conversations import conversation, orphans
@@ -40,7 +40,7 @@ class Session:
 
     def send(self, new: Sequence[Message]) -> list[Message]:
         self.log += new
-        units = gather([*flatten(self.units), *new]).units
+        units = build_units([*flatten(self.units), *new]).units
         trims = 0
         while True:
             self.units = units
@@ -54,7 +54,7 @@ class Session:
                 continue
             messages = flatten(units)
             made = prune.decide(messages, SETTINGS, now=0, last_call=0, trimming=True)
-            pruned = gather(prune.apply(messages, made)).units
+            pruned = build_units(prune.apply(messages, made)).units
             found = trim(pruned, tokens=step.target - len(self.block()) // 3 - 200, ratio=RATIO)
             self.drop(found.dropped, found.kept)
             units, trims = found.kept, trims + 1
@@ -75,13 +75,14 @@ class Session:
         return [*flatten(self.units[:head]), *block, *flatten(self.units[head:])]
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("context", [4_000, 16_000])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_long_session_never_overflows_and_never_forgets(seed: int, context: int) -> None:
     session = Session(context)
     session.send([Message(Role.USER, (Text(TASK),), id="first")])
     talk = [m for m in conversation(seed, turns=250, huge=20_000) if m.role is not Role.SYSTEM]
-    units = gather(talk).units
+    units = build_units(talk).units
     before: list[Message] = []
     changes = 0
     for at in range(0, len(units), 3):
@@ -106,7 +107,9 @@ def test_the_whole_of_it_takes_linear_time() -> None:
     def seconds(turns: int) -> tuple[float, float]:
         messages = conversation(7, turns=turns, broken=False, huge=4000)
         start = time.perf_counter()
-        units = gather(prune.apply(messages, prune.decide(messages, SETTINGS, now=0, last_call=None))).units
+        units = build_units(
+            prune.apply(messages, prune.decide(messages, SETTINGS, now=0, last_call=None))
+        ).units
         found = trim(units, tokens=50_000, ratio=RATIO)
         summary.summarize(flatten(found.dropped), kept=flatten(found.kept))
         spent = time.perf_counter() - start

@@ -10,12 +10,12 @@ import pytest
 
 from context.replaying import replay
 from vademecum.context.engine import ContextEngine
-from vademecum.context.units import estimate_request, gather
+from vademecum.context.units import build_units, estimate_request
 from vademecum.context.window import Prepared, WindowSettings
 from vademecum.errors import WindowFull
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Checkpoint, Flushed, Said, Summary, Trimmed, Used
-from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.events import Checkpoint, Flushed, MessageEvent, Summary, Trimmed, Used
+from vademecum.transcripts.log import Log, MemoryLog
 from vademecum.transcripts.sessions import session_get
 
 from .conversations import orphans
@@ -31,7 +31,7 @@ NO_MODEL = WindowSettings(compaction=False)
 
 
 def new_log() -> Log:
-    return Log("s", InMemory())
+    return Log("s", MemoryLog())
 
 
 def user(text: str, name: str = "") -> Message:
@@ -58,10 +58,11 @@ def check(engine: ContextEngine, log: Log, sent: Prepared, thread: Sequence[Mess
     assert sent.tokens.total <= sent.tokens.limit
     assert estimate_request(sent.messages, [], engine.estimator.ratio("")) == sent.tokens.total
     assert replay(log.events()) == sent.messages
-    held = [event.message.parts for event in log.events() if isinstance(event, Said)]
+    held = [event.message.parts for event in log.events() if isinstance(event, MessageEvent)]
     assert [message.parts for message in thread] == held
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reply", [None, obedient])
 def test_after_fifty_cycles_both_tasks_are_still_there(reply: Callable[[Asked], str] | None) -> None:
     log = new_log()
@@ -198,7 +199,7 @@ def test_a_session_taken_up_again_goes_on_exactly_where_it_was() -> None:
 @pytest.mark.parametrize(("minutes", "pruned"), [(1, False), (10, True)])
 def test_a_session_taken_up_again_is_pruned_only_when_the_cache_is_cold(minutes: int, pruned: bool) -> None:
     host = ScriptedHost()
-    log = Log("s", InMemory(), now=host.now)
+    log = Log("s", MemoryLog(), now=host.now)
     talk = [SYSTEM, user(TASK), *tool_use("a", 9_000), *(m for at in range(4) for m in tool_use(f"b{at}", 9))]
     engine = ContextEngine(log, host, 32_000)
     engine.prepare(talk[:2])
@@ -215,7 +216,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-class DyingPaper(InMemory):
+class DyingLog(MemoryLog):
     """A log whose writer is killed at one of its writes."""
 
     left = 10**9
@@ -227,22 +228,23 @@ class DyingPaper(InMemory):
         return super().write(line, sync=sync)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reply", [None, obedient])
 def test_killed_at_any_write_the_next_process_has_lost_nothing(reply: Callable[[Asked], str] | None) -> None:
     talk = long_talk(60)
     step = 0
     while True:
-        paper, host = DyingPaper(), ScriptedHost(reply)
-        engine = ContextEngine(Log("s", paper), host, 8_000)
+        storage, host = DyingLog(), ScriptedHost(reply)
+        engine = ContextEngine(Log("s", storage), host, 8_000)
         engine.prepare(talk[:12])
-        paper.left = step
+        storage.left = step
         try:
             engine.prepare(talk)
             finished = True
         except Killed:
             finished = False
-        paper.left = 10**9
-        log = Log("s", paper)
+        storage.left = 10**9
+        log = Log("s", storage)
         engine = ContextEngine(log, host, 8_000)
         assert not orphans(replay(log.events()))
         sent = engine.prepare(talk)
@@ -267,7 +269,7 @@ def test_an_oversize_result_is_cut_and_can_be_read_back_whole() -> None:
     assert "result" in sent.cut
     assert "left out; whole in the transcript" in sent.messages[-1].results[0].text
     (line,) = session_get(log, "result")
-    assert isinstance(line.event, Said)
+    assert isinstance(line.event, MessageEvent)
     assert line.event.message.results == result.results
 
 
@@ -293,7 +295,7 @@ def test_what_the_host_takes_back_leaves_the_window_and_stays_in_the_log() -> No
     assert [message.text for message in sent.messages] == [message.text for message in other]
     assert replay(log.events()) == sent.messages
     assert {message.text for message in talk} <= {
-        event.message.text for event in log.events() if isinstance(event, Said)
+        event.message.text for event in log.events() if isinstance(event, MessageEvent)
     }
     lines = sum(1 for _ in log.events())
     assert ContextEngine(log, ScriptedHost(), 16_000).prepare(other).messages == sent.messages
@@ -301,14 +303,14 @@ def test_what_the_host_takes_back_leaves_the_window_and_stays_in_the_log() -> No
 
 
 def test_what_has_vanished_from_the_log_is_written_again_before_it_leaves() -> None:
-    paper = InMemory()
-    log = Log("s", paper)
+    storage = MemoryLog()
+    log = Log("s", storage)
     engine = ContextEngine(log, ScriptedHost(), 8_000)
     engine.prepare(long_talk(10))
-    paper._content.clear()
+    storage._content.clear()
     talk = long_talk(60)
     sent = engine.prepare(talk)
-    held = {event.message.id for event in log.events() if isinstance(event, Said)}
+    held = {event.message.id for event in log.events() if isinstance(event, MessageEvent)}
     assert set(sent.trimmed) <= held
 
 
@@ -408,4 +410,4 @@ def test_the_ratio_is_learned_from_what_the_provider_counts() -> None:
         sent = engine.prepare(talk)
         engine.observe(Used(input=8_000))
     assert abs(engine.prepare(talk).tokens.total - 8_000) < 300
-    assert gather(sent.messages).messages == sent.messages
+    assert build_units(sent.messages).messages == sent.messages

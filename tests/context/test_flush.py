@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from vademecum.context import turns as flushes
-from vademecum.context.turns import FlushNotes, drop_written, flush
+from cases import every_case
+from vademecum.context import silent_turns as flushes
+from vademecum.context.silent_turns import FlushNotes, drop_known_notes, flush
 from vademecum.transcripts import Message, Role, Text, ToolCall
 
 from .hosts import FACT, Asked, ScriptedHost
@@ -63,7 +64,7 @@ def test_what_the_journal_already_says_is_not_written_again() -> None:
     assert [flush(TALK, host) for _ in range(3)] == ["written", "nothing", "nothing"]
     assert host.journal() == f"{FACT}\n"
     notes = FlushNotes(("The staging  database moved to DB7", "Another thing", "another thing."))
-    assert drop_written(notes, host.journal()) == FlushNotes(("Another thing",))
+    assert drop_known_notes(notes, host.journal()) == FlushNotes(("Another thing",))
 
 
 @pytest.mark.parametrize("why", ["read-only", "incognito"])
@@ -77,7 +78,7 @@ def test_without_a_model_the_flush_is_skipped() -> None:
     assert flush(TALK, ScriptedHost()) == "skipped:no model"
 
 
-@pytest.mark.parametrize(
+@every_case(
     "reply",
     [
         None,
@@ -100,7 +101,7 @@ def test_nonsense_is_a_failure_and_writes_nothing(reply: Any) -> None:
     assert not host.records
 
 
-@pytest.mark.parametrize("name", ["complete", "barred", "journal", "note", "now"])
+@every_case("name", ["complete", "barred", "journal", "note", "now"])
 def test_a_callback_that_raises_is_a_failure(name: str) -> None:
     class Broken(ScriptedHost):
         def __getattribute__(self, asked: str) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.context.host import ReplyListener
 from vademecum.text import SILENCE as TOKEN
 from vademecum.text import is_silent
@@ -19,7 +19,7 @@ def heard(chunks: list[str]) -> str:
     return found + listener.finish()
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "NO_REPLY",
@@ -36,7 +36,7 @@ def test_silence(text: str) -> None:
     assert heard([text]) == heard(list(text)) == ""
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     ["", " ", "N", "NO_REP", "No reply came.", "NO_REPLYING is no word", "NO_REPLY_ALL", "NO_REPLY-TO",
      "Nothing", "I say NO_REPLY", " " * 50 + "NO_REPLY", "noreply@example.org", "**Note**"],
@@ -68,9 +68,9 @@ def test_streaming_shows_what_the_whole_would_show(chunks: list[str]) -> None:
 @given(st.integers(0, 5), PIECES)
 def test_nothing_is_held_that_could_be_shown(spaces: int, chunks: list[str]) -> None:
     """What is held could still become silence: with the right ending, it does."""
-    listener = ReplyListener(held="")
+    listener = ReplyListener(buffered="")
     for chunk in [" " * spaces, *chunks]:
         listener, _ = listener.feed(chunk)
-        assert len(listener.held) <= 40
-        if listener.held:
-            assert any(is_silent(listener.held + TOKEN[at:]) for at in range(len(TOKEN) + 1))
+        assert len(listener.buffered) <= 40
+        if listener.buffered:
+            assert any(is_silent(listener.buffered + TOKEN[at:]) for at in range(len(TOKEN) + 1))

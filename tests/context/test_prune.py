@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.context.prune import (
     PLACEHOLDER,
     PruneDecision,
@@ -20,7 +21,7 @@ from vademecum.context.prune import (
     from_json,
     to_json,
 )
-from vademecum.context.units import NO_READERS, Readers, gather, is_request
+from vademecum.context.units import NO_READERS, ReaderTools, build_units, is_request
 from vademecum.transcripts import Image, Message, Opaque, Role, Text, ToolCall, ToolResult
 
 from .conversations import conversation, conversations, orphans
@@ -42,7 +43,9 @@ def talk(turns: int, text: str = LONG) -> list[Message]:
     return [asked, *(message for number in range(turns) for message in turn(number, text))]
 
 
-def prune(messages: list[Message], given: PruneSettings = ALWAYS, readers: Readers = NO_READERS) -> list[str]:
+def prune(
+    messages: list[Message], given: PruneSettings = ALWAYS, readers: ReaderTools = NO_READERS
+) -> list[str]:
     pruned = apply(messages, decide(messages, given, now=1000, last_call=0, readers=readers), readers)
     return [each.text for message in pruned for each in message.results]
 
@@ -51,7 +54,7 @@ def test_a_long_result_keeps_head_and_tail_and_a_note() -> None:
     first, *rest = prune(talk(4))
     shown = "H" * 1500 + "\n...\n" + "T" * 1500 + "\n\n[Tool result trimmed: kept first 1500 chars and last"
     assert first == f"{shown} 1500 chars of 10000 chars; whole in the transcript]"
-    named, *_ = prune(talk(4), readers=Readers("s1", get="vade__session_get"))
+    named, *_ = prune(talk(4), readers=ReaderTools("s1", get="vade__session_get"))
     whole = "whole: vade__session_get session=s1 place=r0"
     assert named == f"{shown} 1500 chars of 10000 chars; {whole}]"
     assert rest == [LONG] * 3  # the last three assistant messages and all behind them
@@ -90,7 +93,7 @@ def test_pictures_and_unknown_parts_keep_their_result_whole() -> None:
         assert not decide(messages, ALWAYS, now=1000, last_call=0)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("allow", "deny", "pruned"),
     [
         ((), (), True),
@@ -108,7 +111,7 @@ def test_the_lists_say_which_tools_are_pruned(
     assert (prune(talk(4), given)[0] != LONG) is pruned
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("mode", "age", "trimming", "due"),
     [
         (PruneMode.OFF, 9999, True, False),
@@ -194,7 +197,7 @@ def test_only_old_results_change_and_they_get_shorter(messages: list[Message], g
                 assert isinstance(other, ToolResult)
                 assert other._replace(content=()) == one._replace(content=())
                 assert len(other.text) < len(one.text)
-    assert not orphans(gather(pruned).messages)
+    assert not orphans(build_units(pruned).messages)
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cases import every_case
 from vademecum.context.host import GitActivity
-from vademecum.context.summary import ThreadSummary, name_readers, parse_summary, render_recovery
+from vademecum.context.summary import ThreadSummary, name_reader_tools, parse_summary, render_recovery
 from vademecum.context.todo import TodoList, add
-from vademecum.context.units import NO_READERS, Readers
+from vademecum.context.units import NO_READERS, ReaderTools
 
 SUMMARY = ThreadSummary(task="Make the reader stream its tables.", original="Look at the reader.")
 BLOCK = render_recovery(
@@ -25,41 +26,31 @@ def test_it_holds_summary_task_todo_and_git_activity() -> None:
 
 
 def test_it_says_where_the_rest_is_by_the_tools_there_are_and_asks_to_continue() -> None:
-    named = render_recovery(SUMMARY, readers=Readers("s1", get="read_talk", search="find_talk"))
+    named = render_recovery(SUMMARY, readers=ReaderTools("s1", get="read_talk", search="find_talk"))
     for words in ("system prompt", "found with find_talk.", "read_talk session=s1 place=session_progress"):
         assert words in named
     for block in (BLOCK, named):
         assert "continue with the current" in block
     for words in ("session_search", "session_get", "session_progress"):
         assert words not in BLOCK
-    assert "session_progress" not in render_recovery(SUMMARY, readers=Readers("s1", search="find_talk"))
+    assert "session_progress" not in render_recovery(SUMMARY, readers=ReaderTools("s1", search="find_talk"))
 
 
 @pytest.mark.parametrize(
-    "readers", [NO_READERS, Readers("s1", get="a", search="b"), Readers("s2", search="session_search")]
+    "readers",
+    [NO_READERS, ReaderTools("s1", get="a", search="b"), ReaderTools("s2", search="session_search")],
 )
-def test_a_block_made_with_other_tools_says_it_with_these(readers: Readers) -> None:
-    given = render_recovery(SUMMARY, readers=Readers("s9", get="old_get", search="old_search"))
-    assert name_readers(given, readers) == render_recovery(SUMMARY, readers=readers)
-    assert name_readers("Something else.", readers) == "Something else."
-
-
-@pytest.mark.parametrize("end", ["What the user says below overrides", "Continue with the current task."])
-def test_a_block_of_an_earlier_version_names_no_tool_that_is_not_there(end: str) -> None:
-    start = "Older conversation history has been summarized.\n\n"
-    earlier = (
-        f"{start}Knowledge of this project is in the system prompt. Anything said earlier, in this session"
-        " or in others, can be\nfound with session_search, and the checkpoint session_progress holds the"
-        f" state of the work.\n{end} There is no need to mention this note."
-    )
-    assert "session_" not in name_readers(earlier, NO_READERS)
+def test_a_block_made_with_other_tools_says_it_with_these(readers: ReaderTools) -> None:
+    given = render_recovery(SUMMARY, readers=ReaderTools("s9", get="old_get", search="old_search"))
+    assert name_reader_tools(given, readers) == render_recovery(SUMMARY, readers=readers)
+    assert name_reader_tools("Something else.", readers) == "Something else."
 
 
 def test_the_task_stands_in_it_once() -> None:
     assert BLOCK.count("Make the reader stream its tables.") == 1
 
 
-@pytest.mark.parametrize("word", ["lost", "trimmed", "truncated", "dropped", "recover", "overflow", "error"])
+@every_case("word", ["lost", "trimmed", "truncated", "dropped", "recover", "overflow", "error"])
 def test_its_words_are_neutral(word: str) -> None:
     assert word not in BLOCK.lower()
 

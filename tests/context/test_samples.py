@@ -14,7 +14,7 @@ from vademecum.context.units import estimate, is_request, measure_all
 from vademecum.tokens import count
 from vademecum.transcripts import LEFT, SIDE, Message, Role, Text
 from vademecum.transcripts.events import Used
-from vademecum.transcripts.reading import TranscriptUsage
+from vademecum.transcripts.foreign import TranscriptUsage
 
 from .hosting import Hosting, renamed, responses
 from .hosts import obedient
@@ -94,6 +94,7 @@ def run(path: Path, window: int, reply: Callable[[Asked], Message | str] | None)
     return hosting
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem[:24])
 def test_a_real_session_in_a_small_window_keeps_all_its_promises(path: Path) -> None:
     run(path, 16_000, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tiers
 from vademecum.context.budget import TrimSettings
 from vademecum.context.window import WindowSettings
 from vademecum.errors import WindowFull
@@ -61,11 +62,13 @@ def talk_of(seed: int, turns: int) -> tuple[int, int]:
     return len(hosting.look_back()) - 1, hosting.judged
 
 
+@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("part", range(4))
 def test_over_generated_conversations_nothing_is_lost_split_or_too_large(part: int) -> None:
-    made = [talk_of(seed, turns=8) for seed in range(part * 50, part * 50 + 50)]
-    assert sum(cycles for cycles, _ in made) > 100
-    assert sum(judged for _, judged in made) > 200
+    made = [talk_of(seed, turns=8) for seed in range(part * 50, part * 50 + tiers.few(10, 50))]
+    assert sum(cycles for cycles, _ in made) > 2 * len(made)
+    assert sum(judged for _, judged in made) > 4 * len(made)
 
 
 @pytest.mark.soak
@@ -131,9 +134,11 @@ def _overflow(hosting: Hosting, chance: random.Random) -> None:
         hosting.sent = None
 
 
+@pytest.mark.scaled
 def test_each_cycle_has_one_flush_however_it_ends() -> None:
-    found = sum((schedule(seed) for seed in range(200)), Counter[str]())
-    assert min(found[each] for each in ("proactive", "half", "compaction")) > 50
+    lives = tiers.few(25, 200)
+    found = sum((schedule(seed) for seed in range(lives)), Counter[str]())
+    assert min(found[each] for each in ("proactive", "half", "compaction")) > lives / 4
 
 
 @pytest.mark.soak

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.context.todo import (
     TodoItem,
     TodoList,
@@ -49,7 +50,7 @@ def test_an_empty_list_says_so() -> None:
     assert render(TodoList()) == "The to-do list is empty."
 
 
-@pytest.mark.parametrize(
+@every_case(
     "request_",
     [
         {"operation": "erase"},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.context.units import estimate, estimate_request, measure, measure_all, measure_schemas
 from vademecum.tokens import (
     DEFAULT_RATIO,
@@ -83,7 +83,7 @@ def test_twenty_calls_are_enough_to_know_a_model() -> None:
     assert abs(estimator.tokens(Size(22_000, 100), "slow") - 10_100) < 110
 
 
-@pytest.mark.parametrize(("chars", "tokens"), [(0, 10), (10, 0), (-5, 10), (10, -5), (0, 0)])
+@every_case(("chars", "tokens"), [(0, 10), (10, 0), (-5, 10), (10, -5), (0, 0)])
 def test_a_count_that_says_nothing_teaches_nothing(chars: int, tokens: int) -> None:
     assert learn(3.0, chars, tokens) == 3.0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vademecum.context.units import Cut, flatten, gather, is_request, system_prompt, trim
+from vademecum.context.units import Cut, build_units, flatten, is_request, system_prompt, trim
 from vademecum.tokens import count
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 
@@ -21,7 +21,7 @@ def said(role: Role, name: str, length: int = 300) -> Message:
 
 def test_the_newest_are_kept_and_the_oldest_leave() -> None:
     messages = [said(Role.SYSTEM, "s"), *(said(Role.USER, f"u{number}") for number in range(10))]
-    found = trim(gather(messages).units, tokens=4 * 103, ratio=3.0)
+    found = trim(build_units(messages).units, tokens=4 * 103, ratio=3.0)
     assert ids(found.kept) == ["s", "u7", "u8", "u9"]
     assert ids(found.dropped) == [f"u{number}" for number in range(7)]
     assert found.tokens == 4 * 103
@@ -33,7 +33,7 @@ def test_the_last_request_is_kept_however_long_ago_it_was() -> None:
         said(Role.USER, "u2"),
         *(said(Role.ASSISTANT, f"a{n}") for n in range(9)),
     ]
-    found = trim(gather(messages).units, tokens=3 * 103, ratio=3.0)
+    found = trim(build_units(messages).units, tokens=3 * 103, ratio=3.0)
     assert ids(found.kept) == ["u2", "a7", "a8"]
 
 
@@ -44,7 +44,7 @@ def test_nothing_is_kept_behind_a_gap() -> None:
         said(Role.USER, "u1"),
         said(Role.USER, "u2"),
     ]
-    found = trim(gather(messages).units, tokens=3 * 103, ratio=3.0)
+    found = trim(build_units(messages).units, tokens=3 * 103, ratio=3.0)
     assert ids(found.kept) == ["u1", "u2"]
 
 
@@ -56,13 +56,13 @@ def test_a_note_of_the_system_from_the_middle_does_not_become_part_of_the_prompt
         said(Role.USER, "u2"),
         said(Role.ASSISTANT, "a2"),
     ]
-    assert ids(trim(gather(messages).units, tokens=4 * 103, ratio=3.0).kept) == ["s", "u2", "a2"]
+    assert ids(trim(build_units(messages).units, tokens=4 * 103, ratio=3.0).kept) == ["s", "u2", "a2"]
 
 
 def test_a_newest_unit_larger_than_the_budget_is_cut_and_its_calls_kept() -> None:
     call = Message(Role.ASSISTANT, (ToolCall("1", "bash", "{}"),), id="a")
     result = Message(Role.TOOL, (ToolResult("1", (Text("x" * 90_000),)),), id="r")
-    found = trim(gather([said(Role.USER, "u"), call, result]).units, tokens=2000, ratio=3.0)
+    found = trim(build_units([said(Role.USER, "u"), call, result]).units, tokens=2000, ratio=3.0)
     assert ids(found.kept) == ["u", "a", "r"]
     assert found.tokens <= 2000
     (name, how), *none = found.cuts
@@ -71,7 +71,7 @@ def test_a_newest_unit_larger_than_the_budget_is_cut_and_its_calls_kept() -> Non
 
 
 def test_what_fits_is_left_alone() -> None:
-    units = gather(conversation(5, broken=False)).units
+    units = build_units(conversation(5, broken=False)).units
     assert trim(units, tokens=10**9, ratio=3.0)[:3] == (units, (), ())
     assert trim([], tokens=0, ratio=3.0)[:3] == ((), (), ())
 
@@ -79,7 +79,7 @@ def test_what_fits_is_left_alone() -> None:
 @settings(max_examples=250, deadline=None)
 @given(conversations(), st.integers(0, 20_000), st.floats(1.5, 4.0))
 def test_units_are_never_split_and_the_rest_fits(messages: list[Message], tokens: int, ratio: float) -> None:
-    units = gather(messages).units
+    units = build_units(messages).units
     found = trim(units, tokens=tokens, ratio=ratio)
     assert sorted(ids([*found.kept, *found.dropped])) == sorted(ids(units))
     cut = {name for name, _ in found.cuts}
@@ -97,7 +97,7 @@ def test_units_are_never_split_and_the_rest_fits(messages: list[Message], tokens
 @settings(max_examples=250, deadline=None)
 @given(conversations(), st.integers(0, 5_000))
 def test_prompt_last_request_and_newest_unit_are_never_dropped(messages: list[Message], tokens: int) -> None:
-    units = gather(messages).units
+    units = build_units(messages).units
     found = trim(units, tokens=tokens, ratio=3.0)
     gone = set(map(id, found.dropped))
     head = system_prompt(units)
@@ -110,8 +110,8 @@ def test_prompt_last_request_and_newest_unit_are_never_dropped(messages: list[Me
 @settings(max_examples=100, deadline=None)
 @given(conversations(), st.integers(0, 20_000))
 def test_trimming_again_changes_nothing(messages: list[Message], tokens: int) -> None:
-    once = trim(gather(messages).units, tokens=tokens, ratio=3.0)
-    again = trim(gather(flatten(once.kept)).units, tokens=tokens, ratio=3.0)
+    once = trim(build_units(messages).units, tokens=tokens, ratio=3.0)
+    again = trim(build_units(flatten(once.kept)).units, tokens=tokens, ratio=3.0)
     if once.tokens <= tokens:
         assert again.kept == once.kept
         assert not again.dropped
@@ -122,7 +122,7 @@ def test_trimming_takes_linear_time() -> None:
     def seconds(turns: int) -> float:
         messages = conversation(3, turns=turns, broken=False, huge=6000)
         start = time.perf_counter()
-        trim(gather(messages).units, tokens=20_000, ratio=3.0)
+        trim(build_units(messages).units, tokens=20_000, ratio=3.0)
         return (time.perf_counter() - start) / len(messages)
 
     small = min(seconds(100) for _ in range(3))

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from vademecum import Memory
 from vademecum.context.engine import ContextEngine
 from vademecum.context.window import Inspection, Prepared, WindowRow, WindowSettings
 from vademecum.errors import InvalidText, UsageError, WindowFull
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
-from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.events import Flushed, MessageEvent, Trimmed, Used
+from vademecum.transcripts.log import Log, MemoryLog
 
 from .hosts import ScriptedHost, is_flush, said
 
@@ -43,7 +44,7 @@ def new_engine(
     reply: Callable[[Asked], str] | None = None,
     settings: WindowSettings | None = None,
 ) -> tuple[ContextEngine, Log]:
-    log = Log("s", InMemory())
+    log = Log("s", MemoryLog())
     return ContextEngine(log, ScriptedHost(reply), window, settings), log
 
 
@@ -83,7 +84,7 @@ def test_the_loop_of_the_page_leaves_a_log_that_holds_all_that_was_said(tmp_path
     assert str(kept[-1][1]) in note
 
 
-@pytest.mark.parametrize("field", [*Inspection._fields, *Prepared._fields, *WindowRow._fields])
+@every_case("field", [*Inspection._fields, *Prepared._fields, *WindowRow._fields])
 def test_every_field_that_a_host_is_given_is_on_the_page(field: str) -> None:
     assert f"`{field}`" in PAGE.read_text()
 
@@ -225,7 +226,7 @@ def test_a_block_that_is_left_without_an_answer_says_so_and_the_question_is_kept
     assert logged(log) == words([user("Why?"), said("Because.")])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("given", "told"),
     [
         (None, "NoneType"),
@@ -367,7 +368,7 @@ def test_a_model_callback_that_raises_or_hangs_stops_no_turn(how: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["now", "journal", "note", "remember", "git", "barred", "complete"])
+@every_case("name", ["now", "journal", "note", "remember", "git", "barred", "complete"])
 def test_any_callback_that_raises_stops_no_turn_and_loses_nothing(name: str) -> None:
     class Broken(ScriptedHost):
         def __getattribute__(self, asked: str) -> Any:
@@ -375,7 +376,7 @@ def test_any_callback_that_raises_stops_no_turn_and_loses_nothing(name: str) -> 
                 raise RuntimeError("out of order")
             return super().__getattribute__(asked)
 
-    log = Log("s", InMemory())
+    log = Log("s", MemoryLog())
     engine = ContextEngine(log, Broken(lambda _: "- One fact, worth a line."), 4_000)
     thread = [SYSTEM]
     for at in range(20):
@@ -386,6 +387,7 @@ def test_any_callback_that_raises_stops_no_turn_and_loses_nothing(name: str) -> 
     assert logged(log) == words(thread)
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("name", ["now", "journal", "note", "remember", "git", "barred", "complete"])
 def test_any_callback_that_hangs_is_left_alone_after_its_time(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -400,9 +402,9 @@ def test_any_callback_that_hangs_is_left_alone_after_its_time(
                 never.wait(600)
             return super().__getattribute__(asked)
 
-    for limit in ("vademecum.context.engine._SECONDS", "vademecum.context.turns._WRITE_SECONDS"):
+    for limit in ("vademecum.context.engine._SECONDS", "vademecum.context.silent_turns._WRITE_SECONDS"):
         monkeypatch.setattr(limit, 0.05)
-    log = Log("s", InMemory())
+    log = Log("s", MemoryLog())
     notes = (
         ToolCall("c1", "memory_store", '{"text": "One fact."}'),
         ToolCall("c2", "journal_append", '{"text": "Another."}'),
@@ -490,6 +492,7 @@ CALLBACKS = ["now", "journal", "note", "remember", "git", "barred", "complete", 
 OWN_THREAD = ["tools", "tools-later", "call", "slug"]
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("where", [*CALLBACKS, *OWN_THREAD])
 def test_nothing_said_is_lost_when_a_process_is_killed_while_a_callback_hangs(
     where: str, tmp_path: Path
@@ -668,5 +671,5 @@ def test_a_step_that_has_begun_is_finished_before_a_cancellation_and_the_loop_ru
     asyncio.run(main())
     kinds = [type(event) for event in log.events()]
     assert [event.outcome for event in log.events() if isinstance(event, Flushed)] == ["written"]
-    assert kinds.count(Said) == len(thread)
+    assert kinds.count(MessageEvent) == len(thread)
     assert kinds[-1] is Trimmed  # the step went to its end

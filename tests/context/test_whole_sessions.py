@@ -14,14 +14,14 @@ import pytest
 from context.replaying import replay
 from vademecum.context.engine import ContextEngine
 from vademecum.context.prune import PruneMode, PruneSettings
-from vademecum.context.turns import JOURNAL_TOOL
+from vademecum.context.silent_turns import JOURNAL_TOOL
 from vademecum.context.window import WindowSettings
 from vademecum.errors import InvalidText
 from vademecum.memory import Memory, connect
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.events import Compacted, Flushed, MessageEvent, Summary, Trimmed, Used
+from vademecum.transcripts.log import Log, LogFile
 from vademecum.transcripts.sessions import session_get
 from vademecum.types import Origin
 
@@ -51,7 +51,7 @@ def used_tool(name: str, text: str) -> list[Message]:
 
 
 def log_in(folder: Path) -> Log:
-    return Log("session", OnDisk(Home(folder), "project", "session"))
+    return Log("session", LogFile(Home(folder), "project", "session"))
 
 
 def turns(count: int, chars: int = 1_200) -> Iterator[list[Message]]:
@@ -321,7 +321,7 @@ def test_two_processes_in_one_session_lose_nothing_and_a_third_can_go_on(tmp_pat
     log = log_in(tmp_path)
     seqs = [event.seq for event in log.events()]  # type: ignore[union-attr]  # a torn line would fail here
     assert seqs == list(range(1, len(seqs) + 1))
-    texts = [event.message.text for event in log.events() if isinstance(event, Said)]
+    texts = [event.message.text for event in log.events() if isinstance(event, MessageEvent)]
     for mark in "AB":
         own = [text for text in texts if text.startswith(f"Process {mark}")]
         assert own == [f"Process {mark} asks for case {at}" for at in range(25)]
@@ -341,7 +341,7 @@ def test_two_processes_in_one_session_lose_nothing_and_a_third_can_go_on(tmp_pat
 def test_a_clock_that_goes_backwards_prunes_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     hosting = Hosting(16_000, obedient)
     moments = hosting.host
-    hosting.log = Log("session", OnDisk(Home(tmp_path), "project", "session"), now=moments.now)
+    hosting.log = Log("session", LogFile(Home(tmp_path), "project", "session"), now=moments.now)
     hosting.restart()
     hosting.hear(SYSTEM)
     hosting.hear(user(TASK))
@@ -431,7 +431,7 @@ def test_a_huge_result_is_kept_whole_and_sent_cut(megabytes: int, tmp_path: Path
     sent = hosting.call()
     assert len(sent.messages[-1].results[0].text) < 100_000
     line = session_get(hosting.log, "big")[0].event
-    assert isinstance(line, Said)
+    assert isinstance(line, MessageEvent)
     assert line.message.results[0].text == huge
     hosting.restart()
     assert hosting.engine.prepare(hosting.thread).messages == sent.messages
@@ -473,12 +473,12 @@ def test_every_pruned_result_can_be_read_back_by_its_call(tmp_path: Path) -> Non
             assert cleared == (kind == "hard-clear")
             assert cleared or "whole: read_session session=session place=" in shown[name]
         event = session_get(hosting.log, name)[0].event
-        assert isinstance(event, Said)
+        assert isinstance(event, MessageEvent)
         assert event.message.results[0].text == whole[name]
         note = shown.get(name, "").partition(" place=")[2].rstrip("]")
         if note:
             named = session_get(hosting.log, note)[0].event
-            assert isinstance(named, Said)
+            assert isinstance(named, MessageEvent)
             assert named.message.results[0].id == name
 
 
@@ -537,6 +537,7 @@ def test_flushes_and_trims_of_a_long_session_on_disk_stand_in_their_order(tmp_pa
     assert len(used) == hosting.calls
 
 
+@pytest.mark.full(but=4)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_broken_conversation_on_disk_is_the_same_to_every_process(seed: int, tmp_path: Path) -> None:
     hosting = Hosting(8_000, obedient, log=log_in(tmp_path))

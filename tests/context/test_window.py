@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vademecum.context.window import Thread
 from vademecum.memory import Memory
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,11 @@ def test_a_line_that_only_looks_whole_does_not_hold_its_message(tmp_path: Path) 
     )
     path = tmp_path / "home" / log.path
     path.write_bytes(path.read_bytes().replace(b"first, and it must stay", b'first"} and {"it'))
-    assert not any(isinstance(each, Said) and "must stay" in each.message.text for each in log.events())
-    thread.hold()
-    said = [each.message.text for each in log.events() if isinstance(each, Said)]
+    assert not any(
+        isinstance(each, MessageEvent) and "must stay" in each.message.text for each in log.events()
+    )
+    thread.ensure_logged()
+    said = [each.message.text for each in log.events() if isinstance(each, MessageEvent)]
     assert said == ["second", "first, and it must stay"]
-    thread.hold()
-    assert len([each for each in log.events() if isinstance(each, Said)]) == 2
+    thread.ensure_logged()
+    assert len([each for each in log.events() if isinstance(each, MessageEvent)]) == 2

@@ -19,8 +19,8 @@ from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.store import audit, folders, merge, purge, tombstones
 from vademecum.store.home import Home
-from vademecum.sync.log import HomeFiles
-from vademecum.sync.place import FileChange
+from vademecum.sync.stream_log import HomeFiles
+from vademecum.sync.stream_sync import FileChange
 from vademecum.text import names
 from vademecum.types import Origin, Place, Scope
 
@@ -405,9 +405,9 @@ def _swept(here: Ground, memory: Memory) -> None:
 
 def _whole(outcome: RunOutcome) -> None:
     """What a run left alone and told of is no acknowledgement: for whoever asked, it has failed."""
-    told = [*(each.why for each in outcome.findings), *(each.why for each in outcome.skipped)]
-    if told:
-        raise StorageFailed(f"not all was done: {told[0]}")
+    reasons = [*(each.why for each in outcome.findings), *(each.why for each in outcome.skipped)]
+    if reasons:
+        raise StorageFailed(f"not all was done: {reasons[0]}")
 
 
 def _contradicted(here: Ground, memory: Memory) -> None:
@@ -427,7 +427,7 @@ def _edit(here: Ground, memory: Memory) -> None:
 
 
 def _init_or_trust(here: Ground, memory: Memory) -> None:
-    """A half-made `.vade/` is one that nobody has trusted yet: the error says to run `vade trust`."""
+    """A half-made `.vade/` is one that nobody has trusted yet: the error says to run `vade review trust`."""
     try:
         memory.projects.init()
     except UsageError:
@@ -442,7 +442,9 @@ def _pin(here: Ground, memory: Memory, text: str) -> None:
 def _receive(here: Ground, memory: Memory) -> None:
     """Write what came from another machine: two records are changed, one is new, one is gone."""
     top = here.home / "memory/global"
-    files = HomeFiles(memory.home, memory.home.shelf(Place(Scope.GLOBAL)), "human:ada", memory.workspace.now)
+    files = HomeFiles(
+        memory.home, memory.home.scope_folder(Place(Scope.GLOBAL)), "human:ada", memory.workspace.now
+    )
     with memory.workspace.reported("sync"):
         there = {f"records/{path.name}": path.read_text() for path in (top / "records").glob("*.md")}
     build, near = there["records/build.md"], there["records/neighbour.md"]

@@ -15,6 +15,7 @@ from unittest import mock
 
 import pytest
 
+import tiers
 from context.conversations import orphans
 from context.hosting import cycles, says
 from context.hosts import Asked, is_flush, obedient
@@ -23,28 +24,28 @@ from faults import operations
 from faults.operations import FOLLOW, LAST, PREPARE, RETRY, RUN, Ground
 from faults.syscalls import Tap
 from faults.test_kill import Countdown
-from vademecum.context.engine import ContextEngine, Exit
-from vademecum.context.turns import JOURNAL_TOOL, RECORD_TOOL
+from vademecum.context.engine import ContextEngine, WindowTrimmer
+from vademecum.context.silent_turns import JOURNAL_TOOL, RECORD_TOOL
 from vademecum.context.units import estimate_request
 from vademecum.context.window import WindowSettings
 from vademecum.store import folders
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Checkpoint, Compacted, Flushed, Said, Summary, Trimmed, Used
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.events import Checkpoint, Compacted, Flushed, MessageEvent, Summary, Trimmed, Used
+from vademecum.transcripts.log import Log, LogFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from vademecum.context.host import Complete, GitActivity
-    from vademecum.context.window import Proceedings
+    from vademecum.context.window import PrepareReport
     from vademecum.memory import Memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
-SHARE = 40  # kill points of each script in an ordinary run
+SHARE = tiers.few(6, 40)  # kill points of each script in an ordinary run
 WINDOW = 4_000
 JOURNAL = "memory/global/journal/2024-03-01.md"
 NOTED = "The staging database moved to db7 on Monday."
@@ -185,7 +186,7 @@ class Session:
         self.memory = here.memory(phase)
         self.host = MemoryHost(self.memory)
         self.log = Log(
-            "session", OnDisk(Home(here.home), "project", "session"), now=self.memory.workspace.now
+            "session", LogFile(Home(here.home), "project", "session"), now=self.memory.workspace.now
         )
         self.engine = ContextEngine(self.log, self.host, WINDOW, script.settings)
 
@@ -257,7 +258,7 @@ def kill_at(here: Ground, script: Script, start: operations.Tree, point: int, ki
 
 
 def held(log: Log) -> list[Any]:
-    return [event.message.parts for event in log.events() if isinstance(event, Said)]
+    return [event.message.parts for event in log.events() if isinstance(event, MessageEvent)]
 
 
 def left_behind(here: Ground, script: Script, acknowledged: set[str]) -> Iterator[str]:
@@ -335,7 +336,6 @@ def run(script: Script, choose: Callable[[int], list[int]]) -> Kills:
         gc.freeze()  # so that a child's collector does not copy all of this process's memory
         for point in points:
             kill_at(here, script, start, point, kills)
-        gc.unfreeze()
     return kills
 
 
@@ -347,6 +347,7 @@ def sampled(total: int) -> list[int]:
     return sorted({*spread, total - 1})
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.name)
 def test_a_session_killed_in_a_flush_or_compaction_goes_on_as_if_nothing_had_happened(script: Script) -> None:
     kills = run(script, sampled)
@@ -354,14 +355,15 @@ def test_a_session_killed_in_a_flush_or_compaction_goes_on_as_if_nothing_had_hap
     assert kills.points == kills.killed >= SHARE - 3
 
 
+@pytest.mark.full
 def test_a_flush_that_is_written_down_before_it_ran_is_caught() -> None:
-    def hasty(self: Exit, report: Proceedings) -> None:
+    def hasty(self: WindowTrimmer, report: PrepareReport) -> None:
         if not self._past.flushed:
             self._write(Flushed(outcome="nothing"), sync=True)
             assert self._flush is not None
             report.flushed = self._flush()
 
-    with mock.patch.object(Exit, "flush", hasty):
+    with mock.patch.object(WindowTrimmer, "flush", hasty):
         problems = run(SCRIPTS[0], lambda total: list(range(0, total, 25))).problems
     assert any("the journal has the note 0 times" in each for each in problems)
 

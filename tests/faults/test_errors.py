@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 
+import tiers
 from faults import operations
 from faults.operations import FOLLOW, LAST, OPERATIONS, RUN, Course, Ground, Operation
 from faults.persistence import Disk
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
 SHORT = -1  # not an error: the call writes only half
-SHARE = 115  # cases of each operation in an ordinary run: 35 operations make 4,025
+SHARE = tiers.few(6, 115)  # cases of each operation in an ordinary run: 35 operations make 4,025
 _SEED = 20263
 
 _NAMING = {"mkdir", "replace", "rename", "link", "place", "exchange"}
@@ -215,6 +216,7 @@ def run(operation: Operation, choose: Callable[[list[Case]], list[Case]]) -> Fai
     return failures
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_failing_call_is_reported_or_made_good_and_breaks_nothing(operation: Operation) -> None:
     failures = run(operation, sampled)
@@ -256,6 +258,7 @@ def test_a_writer_that_swallows_the_error_of_a_sync_is_caught() -> None:
     assert any("false acknowledgement: torn or lost" in each and "build.md" in each for each in problems)
 
 
+@pytest.mark.full
 def test_a_writer_that_syncs_again_after_a_failed_sync_is_caught() -> None:
     def stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
         staged = f"{files.PREFIX}{os.getpid()}-{os.urandom(4).hex()}-{'0' * 16}-{'0' * 16}-{name}{files.SWAP}"
@@ -272,6 +275,7 @@ def test_a_writer_that_syncs_again_after_a_failed_sync_is_caught() -> None:
     assert any("false acknowledgement: torn or lost" in each and "build.md" in each for each in problems)
 
 
+@pytest.mark.full
 def test_a_writer_that_writes_over_the_old_file_is_caught() -> None:
     def update(
         folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600, **_: int

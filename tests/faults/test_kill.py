@@ -17,6 +17,7 @@ from unittest import mock
 
 import pytest
 
+import tiers
 from faults import operations
 from faults.operations import FOLLOW, LAST, OPERATIONS, Course, Ground, Operation, Tree
 from faults.syscalls import Call, Tap
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
-SHARE = 96  # kill points of each operation in an ordinary run: 35 operations make 3,360
-STUCK = 1.0  # seconds within which the next writer must be done
+SHARE = tiers.few(4, 96)  # kill points of each operation in an ordinary run: 35 operations make 3,360
+STUCK = 8.0  # seconds: whoever waits for the lock of a dead process takes longer
 _SEED = 20260
 
 
@@ -172,7 +173,6 @@ def run(operation: Operation, choose: Callable[[int], list[int]], *, hurt: bool 
         gc.freeze()  # so that a child's collector does not copy all of this process's memory
         for point in points:
             kill_at(here, operation, course, point, kills)
-        gc.unfreeze()
     return kills
 
 
@@ -213,13 +213,15 @@ def sampled(total: int) -> list[int]:
     return sorted({*spread, total - 1})
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_killed_writer_leaves_nothing_torn_nothing_lost_and_nobody_waiting(operation: Operation) -> None:
     kills = run(operation, sampled)
     assert kills.problems == []
-    assert kills.points == kills.killed >= 80
+    assert kills.points == kills.killed >= tiers.few(3, 80)
 
 
+@pytest.mark.full
 def test_an_ordinary_run_has_at_least_two_thousand_kill_points() -> None:
     total = 0
     with operations.ground() as here:
@@ -229,6 +231,7 @@ def test_an_ordinary_run_has_at_least_two_thousand_kill_points() -> None:
     assert total >= 2000
 
 
+@pytest.mark.full
 def test_a_writer_that_writes_in_place_is_caught() -> None:
     def in_place(
         folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600, **_: int
@@ -249,6 +252,7 @@ def test_a_writer_that_writes_in_place_is_caught() -> None:
     assert any("lost: 'The build runs on ninja with eight jobs.'" in each for each in problems)
 
 
+@pytest.mark.full
 def test_a_writer_that_locks_by_the_existence_of_a_file_is_caught() -> None:
     @contextlib.contextmanager
     def exclusive(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:

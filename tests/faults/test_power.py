@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 
+import tiers
 from faults import operations
 from faults.operations import FOLLOW, LAST, OPERATIONS, RUN, Ground, Operation, Tree
 from faults.persistence import Disk
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
-SHARE = 160  # states of each operation in an ordinary run: of most that is all
+SHARE = tiers.few(6, 160)  # states of each operation in an ordinary run: of most that is all
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +153,17 @@ def cut_append() -> list[str]:
     """The problems of one ordinary write, for writers with a planted bug."""
     append = next(each for each in OPERATIONS if each.name == "store-append")
     with operations.ground() as here:
-        return cut_everywhere(here, append, share=SHARE).problems
+        return cut_everywhere(here, append, share=160).problems
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(operation: Operation) -> None:
     with operations.ground() as here:
         operations.course(here, operation)
         cuts = cut_everywhere(here, operation, share=SHARE)
     assert cuts.problems == []
-    assert cuts.states > 20
+    assert cuts.states > tiers.few(5, 20)
 
 
 @pytest.mark.soak
@@ -172,6 +174,7 @@ def test_what_was_acknowledged_survives_a_power_cut_in_every_state_it_may_leave(
         assert cut_everywhere(here, operation).problems == []
 
 
+@pytest.mark.full
 def test_a_writer_that_does_not_sync_the_file_is_caught() -> None:
     def stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
         staged = f"{files.PREFIX}{os.getpid()}-{'0' * 8}-{'0' * 16}-{'0' * 16}-{name}{files.SWAP}"
@@ -185,6 +188,7 @@ def test_a_writer_that_does_not_sync_the_file_is_caught() -> None:
     assert any("torn or lost" in each and "build.md (0 bytes)" in each for each in problems)
 
 
+@pytest.mark.full
 def test_a_writer_that_does_not_sync_the_folder_is_caught() -> None:
     with mock.patch.object(Folder, "sync"):
         problems = cut_append()
@@ -211,6 +215,7 @@ def test_a_writer_that_renames_before_it_writes_is_caught() -> None:
     assert any("lost: 'The build runs on ninja with eight jobs.'" in each for each in problems)
 
 
+@pytest.mark.full
 def test_an_audit_that_moves_its_head_before_its_line_is_caught() -> None:
     real = files.append_line
 

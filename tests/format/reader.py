@@ -145,12 +145,12 @@ def entry(lines: list[str], signed: str, time: str | None, start: int, end: int)
     text = [line[1:] if ESCAPED.fullmatch(line) else line for line in text]
     named = [value.strip() for name, _, value in parts if name.strip() == "origin"]
     ranks = [ORIGINS.index(each) if each in ORIGINS else len(ORIGINS) - 1 for each in named]
-    told = {name: fields.get(name) for name in ("superseded", "contradicts", "cites", "stale")}
+    marks = {name: fields.get(name) for name in ("superseded", "contradicts", "cites", "stale")}
     return {
         "text": "\n".join(text).strip("\n"),
         "time": time,
         "origin": ORIGINS[max(ranks, default=0)],
-        **told,
+        **marks,
         "of": fields.get("of"),
         "start": start,
         "end": end,
@@ -164,12 +164,14 @@ def read_pinned(content: bytes) -> dict[str, Any]:
     starts = heads if heads and not "".join(lines[: heads[0]]).strip() else [0, *heads]
     sections = []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        told = [at for at in range(start, end) if lines[at].strip()]
-        if not told:
+        filled_lines = [at for at in range(start, end) if lines[at].strip()]
+        if not filled_lines:
             continue
-        signed = SIGNATURE.fullmatch(lines[told[-1]])
-        inner = lines[start : told[-1]] if signed else lines[start : told[-1] + 1]
-        found = entry(inner, signed[1] if signed else "", None, start + above + 1, told[-1] + above + 1)
+        signed = SIGNATURE.fullmatch(lines[filled_lines[-1]])
+        inner = lines[start : filled_lines[-1]] if signed else lines[start : filled_lines[-1] + 1]
+        found = entry(
+            inner, signed[1] if signed else "", None, start + above + 1, filled_lines[-1] + above + 1
+        )
         if found["text"].strip():
             sections.append({name: found[name] for name in ("text", "origin", "start", "end")})
     return {"front": values, "sections": sections}
@@ -194,12 +196,12 @@ def objects(content: bytes) -> Iterator[dict[str, Any] | None]:
 def read_transcript(content: bytes) -> dict[str, Any]:
     """The events of a session, and how many lines are none."""
     found = [*objects(content)]
-    told = [
+    described = [
         {"seq": each["seq"], "kind": each["kind"], "time": each["time"], "id": each["id"]}
         for each in found
         if each is not None
     ]
-    return {"events": told, "torn": found.count(None)}
+    return {"events": described, "torn": found.count(None)}
 
 
 def read_kept(content: bytes) -> dict[str, Any]:
@@ -209,7 +211,7 @@ def read_kept(content: bytes) -> dict[str, Any]:
         if each is None:
             continue
         mark = each["record"], each["time"], same(each["text"])
-        said = [*known.get(mark, {}).get("said", ()), *each.get("said", ())]
+        texts_said = [*known.get(mark, {}).get("said", ()), *each.get("said", ())]
         known[mark] = {
             "record": each["record"],
             "time": each["time"],
@@ -217,7 +219,7 @@ def read_kept(content: bytes) -> dict[str, Any]:
             "origin": each["origin"] if each["origin"] in ORIGINS else ORIGINS[-1],
             "superseded": each.get("superseded"),
             "taken": each.get("taken") is True,
-            "said": [*dict.fromkeys(said)],
+            "said": [*dict.fromkeys(texts_said)],
         }
     return {"entries": [*known.values()]}
 

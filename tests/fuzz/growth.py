@@ -46,22 +46,18 @@ UNITS = (
 # What does something with a text beside reading it (files, processes, sockets), or cannot take any text.
 OUTSIDE = {
     "adapters", "interfaces.cli", "interfaces.chat.grep", "index.pages", "index.embed.select",
-    "index.embed.remote", "llm.select", "stand_ins", "store.files", "store.folders", "store.hook_log",
+    "index.embed.remote", "llm.providers", "lazy", "store.files", "store.folders", "store.hook_log",
     "store.short_numbers", "store.sources", "llm.scripted",
 }  # fmt: skip
 ALONE = {
     "interfaces.present.output.error": "writes to standard error and ends the process",
     "interfaces.hooks.deadline.answer": "starts the hook's own process",
-    "interfaces.hooks.after.run": "syncs the home that it is given the path of",
-    "interfaces.hooks.after.main": "syncs it, and ends the process after a while",
+    "interfaces.hooks.session_sync.run": "syncs the home that it is given the path of",
+    "interfaces.hooks.session_sync.main": "syncs it, and ends the process after a while",
     "interfaces.chat.terminal.blocks": "draws on a terminal",
-    "agents.registry._shipped": "imports a module by its name",
-    "lifecycle.profile._said_in": "compiles a pattern of our own",
-    "lifecycle.profile._asked_for": "compiles a pattern of our own",
-    "lifecycle.profile._written": "compiles a pattern of our own",
+    "agents.registry._agent_in": "imports a module by its name",
     "context.host._prefixes": "makes every beginning of a word of ours, of which there are few",
     "store.purge._forms": "makes a pattern as long as what a person typed",
-    "text.similarity._plain_ratio": "is given short texts alone",
     "text.vocabulary._later": "reads a list of our own",
     "text.vocabulary._table": "reads a list of our own",
     "interfaces.install.check._toml": "hands an agent's own file to the standard library",
@@ -76,10 +72,15 @@ class Reader(NamedTuple):
     call: Callable[[str], object]
 
 
+def modules() -> Iterator[pkgutil.ModuleInfo]:
+    """Every module of the package."""
+    return iter(pkgutil.walk_packages(vademecum.__path__, "vademecum."))
+
+
 def readers() -> list[Reader]:
     """Every function whose arguments are all texts, and every pattern, of every module."""
     found: dict[str, Reader] = {}
-    for module in pkgutil.walk_packages(vademecum.__path__, "vademecum."):
+    for module in modules():
         inner = module.name.removeprefix("vademecum.")
         if module.name.endswith("__main__") or any(
             inner == out or inner.startswith(f"{out}.") for out in OUTSIDE
@@ -122,8 +123,8 @@ def _sources() -> str:
 
 def _is_anchored(name: str, module: ModuleType) -> bool:
     """Whether a pattern is only ever asked about one place, never sent through a text."""
-    asked = re.findall(rf"\b{name}\.(\w+)\(", inspect.getsource(module) if name[0] == "_" else _sources())
-    return bool(asked) and set(asked) <= {"match", "fullmatch"}
+    methods = re.findall(rf"\b{name}\.(\w+)\(", inspect.getsource(module) if name[0] == "_" else _sources())
+    return bool(methods) and set(methods) <= {"match", "fullmatch"}
 
 
 def _texts(value: Callable[..., object]) -> int:
@@ -153,7 +154,7 @@ def seconds(reader: Reader, text: str) -> float:
 
 def grows_too_fast(reader: Reader, unit: str, sizes: tuple[int, ...] = SIZES) -> str | None:
     """Say how time grew, when it did faster than with the text in three looks; each text is a new one."""
-    said = None
+    message = None
     for look in range(3):
         took = []
         for size in sizes:
@@ -167,5 +168,5 @@ def grows_too_fast(reader: Reader, unit: str, sizes: tuple[int, ...] = SIZES) ->
             step > GROWTH and later > NOTICED for step, later in zip(steps, took[1:], strict=False)
         ):
             return None
-        said = f"{reader.name} over {unit!r}: " + ", ".join(f"{each:.3f} s" for each in took)
-    return said
+        message = f"{reader.name} over {unit!r}: " + ", ".join(f"{each:.3f} s" for each in took)
+    return message

@@ -16,7 +16,7 @@ from vademecum.index.chunk import LONGEST_HEADING, chunks
 from vademecum.index.sqlite import SqliteIndex
 from vademecum.search.base import parse as parse_query
 from vademecum.search.legs import SNIPPET, snippet
-from vademecum.store import document, frontmatter
+from vademecum.text import document, frontmatter
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def kept(text: str) -> str:
 
 def query(content: bytes) -> None:
     """Any text is a question whose words and phrases FTS5 takes as they are."""
-    asked = parse_query(text_of(content))
-    asked.text.encode()
-    assert "\0" not in asked.text
-    found = words.terms(asked.text)
+    parsed = parse_query(text_of(content))
+    parsed.text.encode()
+    assert "\0" not in parsed.text
+    found = words.terms(parsed.text)
     assert len(found.phrases) <= words.MOST_PHRASES
     assert all(0 < len(phrase.words) <= words.LONGEST_PHRASE for phrase in found.phrases)
     assert all(word and word == word.strip() for word in found.words)
@@ -54,8 +54,8 @@ def query(content: bytes) -> None:
     index.match([(word,) for word in found.words[:64]], EVERYTHING, 10)
     for phrase in found.phrases:
         index.match([phrase.words], EVERYTHING, 10)
-    again = parse_query(asked.text)
-    assert again.text.split() == asked.text.split() or again.text != asked.text
+    again = parse_query(parsed.text)
+    assert again.text.split() == parsed.text.split() or again.text != parsed.text
 
 
 def chunk(content: bytes) -> None:

@@ -93,10 +93,10 @@ class Stage:
     def hook(self, agent: str, event: str, given: dict[str, Any]) -> dict[str, Any]:
         """One call of a hook, as the agent makes it."""
         self.tick()
-        said = json.dumps({"cwd": str(self.project), **given})
+        payload = json.dumps({"cwd": str(self.project), **given})
         done = subprocess.run(
             [sys.executable, "-m", "vademecum", "hook", agent, event],
-            input=said, capture_output=True, text=True, check=False,
+            input=payload, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return {"code": done.returncode, "out": self.plain(done.stdout), "err": self.plain(done.stderr)}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BEGIN = datetime(2026, 9, 1, 8, tzinfo=UTC)
 ASKED = "2026-09-14T06:00:00+00:00"
-SETTINGS = {"VADE_SCRIPT": "golden", "EDITOR": "true", "VISUAL": "true", "VADE_OUTPUT_JSON_SHAPE": "old"}
+SETTINGS = {"VADE_SCRIPT": "golden", "EDITOR": "true", "VISUAL": "true"}
 # What is made from the rest and may be made otherwise tomorrow: indexes, caches, locks.
 DERIVED = re.compile(
     r"(index|cache|state|locks?|catalogue|watch|tmp)([./-]|$)|.*\.(lock|db|sqlite)(-\w+)?$|config\.toml$"
@@ -120,34 +120,34 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     for name in HELP:
         yield [*name.split(), "--help"], ""
     yield from both("status")
-    yield from both("store", "Ada deploys on Tuesdays, never on Fridays.")
+    yield from both("add", "Ada deploys on Tuesdays, never on Fridays.")
     yield from both(
-        "store", "The API listens on port 8080.", "--key", "api-port", "--type", "project", "--tag", "net"
+        "add", "The API listens on port 8080.", "--key", "api-port", "--type", "project", "--tag", "net"
     )
-    yield from both("store", "The API listens on port 9090.", "--key", "api-port", "--mode", "replace")
+    yield from both("add", "The API listens on port 9090.", "--key", "api-port", "--mode", "replace")
     yield from both(
-        "store", "I prefer tabs over spaces.", "--scope", "global", "--type", "user", "--confidence", "0.9"
+        "add", "I prefer tabs over spaces.", "--scope", "global", "--type", "user", "--confidence", "0.9"
     )
-    yield from both("store", "I prefer tabs over spaces, really.", "--scope", "global")
-    yield from both("store", "-", "--key", "from-stdin", given="Line one.\n\n- a list\n- of two\n")
-    yield from both("store", "`app.py:1` holds total().", "--key", "total", "--type", "project")
+    yield from both("add", "I prefer tabs over spaces, really.", "--scope", "global")
+    yield from both("add", "-", "--key", "from-stdin", given="Line one.\n\n- a list\n- of two\n")
+    yield from both("add", "`app.py:1` holds total().", "--key", "total", "--type", "project")
     yield from both(
-        "store", "See [[api-port]] before touching the gateway.", "--key", "gateway", "--tag", "net"
+        "add", "See [[api-port]] before touching the gateway.", "--key", "gateway", "--tag", "net"
     )
-    yield from both("store", "Session thought.", "--scope", "session", "--session", "s1", "--key", "thought")
-    yield from both("store", "Agent thought.", "--scope", "agent", "--agent", "coder", "--key", "athought")
-    yield from both("store", "Everyone knows this.", "--scope", "federated", "--key", "shared-fact")
-    yield from both("store", "Keep me forever.", "--key", "forever", "--protected")
-    yield from both("store", "secret AKIAIOSFODNN7EXAMPLE here", "--key", "leak")
-    yield from both("store", "")
-    yield from both("store", "x", "--scope", "galaxy")
-    yield from both("store", "x", "--type", "poem")
-    yield from both("store", "x", "--key", "../../etc/passwd")
-    yield from both("store", "x", "--key", "api-port", "--mode", "merge")
-    yield from both("note", "Talked to Grace about the outage.")
-    yield from both("note", "The outage began at 09:12.", "--scope", "global")
-    yield from both("note", "-", given="A longer note.\n\nWith two paragraphs.\n")
-    yield from both("note", given="")
+    yield from both("add", "Session thought.", "--scope", "session", "--session", "s1", "--key", "thought")
+    yield from both("add", "Agent thought.", "--scope", "agent", "--agent", "coder", "--key", "athought")
+    yield from both("add", "Everyone knows this.", "--scope", "federated", "--key", "shared-fact")
+    yield from both("add", "Keep me forever.", "--key", "forever", "--protected")
+    yield from both("add", "secret AKIAIOSFODNN7EXAMPLE here", "--key", "leak")
+    yield from both("add", "")
+    yield from both("add", "x", "--scope", "galaxy")
+    yield from both("add", "x", "--type", "poem")
+    yield from both("add", "x", "--key", "../../etc/passwd")
+    yield from both("add", "x", "--key", "api-port", "--mode", "merge")
+    yield from both("add", "--journal", "Talked to Grace about the outage.")
+    yield from both("add", "--journal", "The outage began at 09:12.", "--scope", "global")
+    yield from both("add", "--journal", "-", given="A longer note.\n\nWith two paragraphs.\n")
+    yield from both("today", "--journal", given="")
     yield from both("protect", "gateway")
     yield from both("protect", "gateway", "--off")
     yield from both("protect", "nobody")
@@ -155,9 +155,10 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     yield from both("edit", "nobody")
     yield from both("suggest", "I always use pnpm. Never commit to main. My dog is called Rex.")
     yield from both("suggest", "thanks")
-    yield from both("learn", "discovery", "The cache is per tenant.")
+    yield from both("add", "--type", "discovery", "The cache is per tenant.")
     yield from both(
-        "learn",
+        "add",
+        "--type",
         "solution",
         "--error",
         "EADDRINUSE",
@@ -166,13 +167,20 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
         "--example",
         "dev.sh",
     )
-    yield from both("learn", "workflow", "--step", "tag", "--step", "push", "--success-rate", "0.9")
+    yield from both("add", "--type", "workflow", "--step", "tag", "--step", "push", "--success-rate", "0.9")
     yield from both(
-        "learn", "failure", "Edited a migration", "--impact", "broken clone", "--prevention", "add a new one"
+        "add",
+        "--type",
+        "failure",
+        "Edited a migration",
+        "--impact",
+        "broken clone",
+        "--prevention",
+        "add a new one",
     )
-    yield from both("learn", "pattern", "Early returns", "--example", "app.py")
-    yield from both("learn", "rule", "Invoices belong to billing.", "--path", "app.py")
-    yield from both("learn", "poem", "x")
+    yield from both("add", "--type", "pattern", "Early returns", "--example", "app.py")
+    yield from both("add", "--type", "rule", "Invoices belong to billing.", "--path", "app.py")
+    yield from both("add", "--type", "poem", "x")
     yield from both("knowledge")
     yield from both("knowledge", "list", "--type", "discovery")
     yield from both("knowledge", "stats")
@@ -190,10 +198,10 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     yield from both("search", "port", "--sort-by", "recency", "--scope", "project")
     yield from both("search", "port", "--mode", "magic")
     yield from both("search", "")
-    yield from both("recall", "deploy day")
-    yield from both("recall")
-    yield from both("recall", "gateway", "--include-related", "--limit", "3")
-    yield from both("recall", "port", "--type", "project", "--as-of", "2026-09-01T09:00:00Z")
+    yield from both("search", "--records", "deploy day")
+    yield from both("search", "--records")
+    yield from both("search", "--records", "gateway", "--include-related", "--max-results", "3")
+    yield from both("search", "--records", "port", "--type", "project", "--as-of", "2026-09-01T09:00:00Z")
     yield from both("index")
     yield from both("index", "--check")
     yield from both("index", "--rebuild")
@@ -206,9 +214,9 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     yield from both("show", "api-port")
     yield from both("show", "2")
     yield from both("show", "nobody")
-    yield from both("get", "api-port")
-    yield from both("get", "api-port", "--from", "3", "--lines", "2")
-    yield from both("get", "../../etc/passwd")
+    yield from both("show", "api-port", "--lines", "1-")
+    yield from both("show", "api-port", "--lines", "3+2")
+    yield from both("show", "../../etc/passwd")
     yield from both("graph")
     yield from both("graph", "--format", "graphml")
     yield from both("graph", "--format", "mermaid")
@@ -247,9 +255,9 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
         yield ["uninstall", agent, "--scope", "project"], ""
         yield ["uninstall", agent, "--scope", "user", "--json"], ""
     yield from both("install", "emacs")
-    yield from both("approve", "list")
-    yield from both("approve", "yes", "zzzz")
-    yield from both("approve", "no", "--all", "--yes")
+    yield from both("review", "approve", "list")
+    yield from both("review", "approve", "yes", "zzzz")
+    yield from both("review", "approve", "no", "--all", "--yes")
     yield from both("import", "openclaw", str(other / "openclaw"), "--dry-run")
     yield from both("import", "openclaw", str(other / "openclaw"))
     yield from both("import", "okf", str(other / "vault"))
@@ -262,11 +270,11 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     yield from both("import", "openclaw", str(other / "missing"))
     yield from both("review")
     yield from both("review", "--declined")
-    yield from both("verify", "--list")
-    yield from both("verify", "--run", "last", "--yes")
-    yield from both("verify", "api-port")
-    yield from both("verify", "api-port", "--off")
-    yield from both("verify", "nobody")
+    yield from both("review", "verify", "--list")
+    yield from both("review", "verify", "--run", "last", "--yes")
+    yield from both("review", "verify", "api-port")
+    yield from both("review", "verify", "api-port", "--off")
+    yield from both("review", "verify", "nobody")
     yield from both("profile")
     yield from both("profile", "build")
     yield from both("sources", "add", str(other / "vault"), "--name", "vault")
@@ -275,15 +283,15 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     yield from both("search", "night train to Vienna")
     yield from both("sources", "remove", "vault")
     yield from both("sources", "remove", "vault")
-    yield from both("lint")
-    yield from both("lint", "--format", "github")
-    yield from both("heal")
-    yield from both("heal", "--apply")
-    yield from both("sweep")
-    yield from both("sweep", "--apply", "--yes")
-    yield from both("promote")
-    yield from both("promote", "--apply")
-    yield from both("compact")
+    yield from both("check")
+    yield from both("check", "--format", "github")
+    yield from both("tidy", "--only", "heal")
+    yield from both("tidy", "--only", "heal", "--apply")
+    yield from both("tidy", "--only", "sweep")
+    yield from both("tidy", "--only", "sweep", "--apply", "--yes")
+    yield from both("tidy", "--only", "promote")
+    yield from both("tidy", "--only", "promote", "--apply")
+    yield from both("tidy", "--only", "compact")
     yield from both("split", "api-port")
     yield from both("split", "nobody")
     yield from both("undo", "--list")
@@ -296,21 +304,21 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
     yield from both("forget", "from-stdin", "--yes")
     yield from both("purge", "from-stdin", "--yes")
     yield from both("purge", "--text", "Session thought.", "--yes")
-    yield from both("clear", "--scope", "session", "--session", "s1", "--yes")
+    yield from both("forget", "--all", "--scope", "session", "--session", "s1", "--yes")
     yield from both("export", "okf", str(other / "out-okf"))
     yield from both("export", "ltm", str(other / "out2-ltm.json"))
     yield from both("export", "html", str(other / "out.html"))
     yield from both("export", "html", str(other / "out.html"), "--redact", "--force")
     yield from both("init")
-    yield from both("store", "Versioned with the code.", "--key", "versioned")
-    yield from both("trust", "--off")
-    yield from both("trust")
+    yield from both("add", "Versioned with the code.", "--key", "versioned")
+    yield from both("review", "trust", "--off")
+    yield from both("review", "trust")
     yield from both("project", "list")
     yield from both("project", "alias", "old-shop")
     yield from both("config")
     yield ["completion", "bash"], ""
     yield from both("doctor")
-    yield from both("store", "Nobody reads this.", "--incognito")
+    yield from both("add", "Nobody reads this.", "--incognito")
     yield from both("search", "port", "--incognito")
     yield from both("search", "port", "--audience", "group")
     yield from both("chat", "--print", "hello")
@@ -321,16 +329,16 @@ def commands(stage: Any) -> Iterator[tuple[list[str], str]]:
 
 
 HELP = (
-    "store", "note", "edit", "protect", "suggest", "learn", "knowledge", "knowledge list", "review", "verify", "profile", "search",
-    "recall", "index", "list", "show", "graph", "get", "status", "audit", "chat", "sessions", "sessions search", "context",
-    "inject", "install", "uninstall", "hook", "approve", "forget", "restore", "clear", "purge", "lint", "heal", "sweep",
-    "promote", "compact", "split", "undo", "import", "export", "init", "trust", "project", "sources", "config", "completion",
+    "add", "today", "edit", "protect", "suggest", "log", "knowledge", "knowledge list", "review", "review verify", "profile", "search",
+    "diff", "index", "list", "show", "graph", "tag", "status", "audit", "chat", "sessions", "sessions search", "context",
+    "inject", "install", "uninstall", "hook", "review approve", "forget", "restore", "move", "purge", "check", "tidy", "merge",
+    "rename", "open", "split", "undo", "import", "export", "init", "review trust", "project", "sources", "config", "completion",
     "doctor", "demo",
 )  # fmt: skip
 
 LAST = (
     ["list", "--all", "--json"],
-    ["approve", "list", "--json"],
+    ["review", "approve", "list", "--json"],
     ["sessions", "list", "--json"],
     ["audit", "--json"],
     ["audit", "verify"],

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the run that records
+from checkout import python_path
+
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
 
@@ -29,7 +32,7 @@ def play(folder: Path) -> dict[str, Any]:
     }
     frozen = {
         "GOLDEN_NOW": "2026-09-01T00:00:00+00:00",
-        "PYTHONPATH": str(HERE / "child"),
+        "PYTHONPATH": os.pathsep.join((str(HERE / "child"), python_path())),
         "PYTHONHASHSEED": "0",
     }
     subprocess.run(start, env={**clean, **frozen}, check=True)

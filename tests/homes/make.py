@@ -1,12 +1,11 @@
-"""Make a home that `tests/fixtures/home_vN` holds: one of every kind of thing, as format N wrote it.
+"""Make the home in `tests/fixtures/home`: one of every kind of thing, as the code of today writes it.
 
-Run once, with the code that is to be remembered, and never again for the same format:
+Made anew only before a release; the home that a release wrote stays as it is:
 
-    PYTHONPATH=<that code>/src:tests python -m homes.make tests/fixtures/home_vN
+    PYTHONPATH=tests python -m homes.make tests/fixtures/home
 
-What it writes is not the same byte for byte each time (ids are random), but every file of it was written by
-that code and by nobody else. Machine paths and the names made from them are put as placeholders, which
-`worlds.py` fills in.
+Its bytes differ each time, because ids are random. Machine paths and the names made from them are replaced by
+placeholders, which `worlds.py` fills in.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from homes.seen import seen
 from vademecum.memory import Memory, connect
 from vademecum.store import hook_log
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Compacted, Said, Used
+from vademecum.transcripts.events import Compacted, MessageEvent, Used
 from vademecum.types import Origin, RecordType, Scope
 
 FOLDERS = ("site", "api", "moved", "vault")
@@ -172,7 +171,7 @@ def states(maker: Maker) -> None:
 
 
 def merges(maker: Maker) -> None:
-    """Different facts that this version took for one statement, and a rewording that really is one."""
+    """Different facts in similar words, and a rewording of one fact."""
     person = maker.door()
     for text in (
         "Alice owns the billing service.",
@@ -239,8 +238,10 @@ def sessions(maker: Maker) -> None:
     opened.prepare(thread[:4])
     opened.observe(Used(input=900, output=20, total=920, model="gpt-5-mini"))
     log = other.sessions.open("s-open")
-    said = [event.id for event in log.events() if isinstance(event, Said)]
-    log.append(Compacted(text="The tokenizer is to read a stream.", covers=tuple(said[1:3]), role="user"))
+    message_ids = [event.id for event in log.events() if isinstance(event, MessageEvent)]
+    log.append(
+        Compacted(text="The tokenizer is to read a stream.", covers=tuple(message_ids[1:3]), role="user")
+    )
     claude = maker.world / "claude.jsonl"
     lines = [
         {
@@ -257,8 +258,8 @@ def sessions(maker: Maker) -> None:
         )
     ]
     claude.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told = [each.outcome for each in maker.door().sessions.import_all(claude)]
-    assert told == ["new"], told
+    outcomes = [each.outcome for each in maker.door().sessions.import_all(claude)]
+    assert outcomes == ["new"], outcomes
     claude.unlink()
 
 
@@ -332,13 +333,13 @@ def tidied(maker: Maker) -> None:
     for topic in (*topics, "jackets", "kettles", "lamps"):
         crowded.store(f"{topic}\n\n- a list about {topic}\n- of two lines", key=topic, scope="agent")
     capped = crowded.care.sweep(scope="agent", apply=True)
-    assert len(capped.told) > 2, capped
+    assert len(capped.results) > 2, capped
     old = maker.clock.moment
     maker.clock.moment = old - timedelta(days=120)
     person.store("Nobody touched this for a season.", key="unused", scope="project")
     maker.clock.moment = old
     swept = person.care.sweep(scope="project", apply=True)
-    assert any(each.path.endswith("unused.md") and each.done for each in swept.told), swept
+    assert any(each.path.endswith("unused.md") and each.done for each in swept.results), swept
 
 
 # --- from a world to a fixture ------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def test_the_command_line_says_it_in_one_line(
     newer(tmp_path)
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
-    assert run(["store", "Use tox."]) == 1
+    assert run(["add", "Use tox."]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert f"newer vade (format {FORMAT + 1}" in said

@@ -1,4 +1,4 @@
-"""A home that an earlier version wrote, put where a test can use it.
+"""A home as a release wrote it, put where a test can use it.
 
 The fixture has placeholders for what depends on where it lies: `@world@` is the folder everything is in,
 `@path12-<folder>@` and `@path24-<folder>@` are what memory calls a folder by its path.
@@ -20,11 +20,10 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from vademecum.memory import Memory
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-HOMES = {each.name: each for each in sorted(FIXTURES.glob("home_v*"))}
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "home"
 REMOTES = {name: f"https://github.com/acme/{name}.git" for name in ("site", "api")}
 FOLDERS = ("site", "api", "moved", "vault")
-NOW = datetime(2026, 3, 5, 9, 0, tzinfo=UTC)  # two days after the last thing in the first fixture
+NOW = datetime(2026, 3, 5, 9, 0, tzinfo=UTC)  # two days after the last write in the fixture
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,12 @@ class World:
         return connect(**{**settings, **given})
 
 
-def place(version: str, into: Path) -> World:
-    """Copy a fixture, with everything filled in that depends on where it lies."""
+def place(into: Path) -> World:
+    """Copy the fixture, and fill in everything that depends on its folder."""
     world = Path(os.path.realpath(into)) / "world"
-    for source in sorted(HOMES[version].rglob("*")):
+    for source in sorted(FIXTURE.rglob("*")):
         if source.is_file():
-            parts = [_filled(part, world) for part in source.relative_to(HOMES[version]).parts]
+            parts = [_filled(part, world) for part in source.relative_to(FIXTURE).parts]
             target = world.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(_filled(source.read_bytes().decode(), world).encode())

@@ -62,6 +62,7 @@ def test_a_home_that_is_not_there_is_not_made(world: World) -> None:
     assert not world.home.exists()
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("what", ["nothing", "empty", "a file", "no variable"])
 def test_a_home_folder_without_a_configuration_is_survived(world: World, tmp_path: Path, what: str) -> None:
     """The agent's folder and the memory are both below HOME, and neither is there."""

@@ -141,6 +141,7 @@ def check(said: Said) -> None:
         assert set(json.loads(said.out)) == {"hookSpecificOutput"}
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("state", STATES)
 def test_no_state_of_the_memory_makes_a_hook_fail(world: World, state: str) -> None:
     answers = 0
@@ -190,6 +191,7 @@ def test_an_agent_that_never_closes_its_end_is_not_waited_for(world: World) -> N
         child.communicate()
 
 
+@pytest.mark.full
 def test_an_agent_that_does_not_listen_is_not_waited_for(world: World) -> None:
     memory = world.memory()
     memory.store(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cases import every_case
 from hooks.calls import World, wait_until
 from vademecum.agents import registry
 from vademecum.agents.base import HookEvent as Event
-from vademecum.transcripts.events import Checkpoint, Said, Summary
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.events import Checkpoint, MessageEvent, Summary
+from vademecum.transcripts.log import Log, LogFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ def remembered(world: World) -> World:
 
 def events_of(world: World, path: Path) -> list[object]:
     home = world.memory().home
-    return list(Log(path.stem, OnDisk(home, path.parent.name, path.stem)).events())
+    return list(Log(path.stem, LogFile(home, path.parent.name, path.stem)).events())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_turn_that_ends_is_kept_and_only_what_is_new_is_added(world: World, ev
     world.transcript("one", ("user", "And the renderer?"), ("assistant", "In render.py."))
     world.call("claude-code", event, given)
     wait_until(lambda: log.read_bytes().count(b'"kind":"ended"') == 2)
-    texts = [each.message.text for each in events_of(world, log) if isinstance(each, Said)]
+    texts = [each.message.text for each in events_of(world, log) if isinstance(each, MessageEvent)]
     assert texts == ["Where is the parser?", "In parse.py.", "And the renderer?", "In render.py."]
     before = log.read_bytes()
     world.memory().sessions.import_transcript(path, agent="claude-code")
@@ -152,12 +153,12 @@ def test_before_a_compaction_a_summary_and_a_checkpoint_are_written(world: World
     found = events_of(world, log)
     assert any(isinstance(each, Checkpoint) for each in found)
     assert any("new tokenizer" in each.text for each in found if isinstance(each, Summary))
-    assert sum(isinstance(each, Said) for each in found) == len(turns)
+    assert sum(isinstance(each, MessageEvent) for each in found) == len(turns)
     world.transcript("long", ("assistant", "All steps are done now."))
     wait_until(
         lambda: world.memory().sessions.import_transcript(path, agent="claude-code").outcome == "grown"
     )
-    assert sum(isinstance(each, Said) for each in events_of(world, log)) == len(turns) + 1
+    assert sum(isinstance(each, MessageEvent) for each in events_of(world, log)) == len(turns) + 1
 
 
 def test_a_session_that_ends_is_open_no_longer_and_can_be_resumed_for_a_month(remembered: World) -> None:
@@ -181,6 +182,7 @@ RESUMED = {
 }
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("agent", RESUMED)
 def test_a_resumed_session_is_told_only_what_is_new(remembered: World, agent: str) -> None:
     first = remembered.call(agent, "session-start", {"session_id": "s", "source": "startup"})
@@ -216,7 +218,7 @@ def test_incognito_neither_tells_nor_keeps_anything(remembered: World) -> None:
     assert not remembered.logs()
 
 
-@pytest.mark.parametrize("name", registry.having("hooks"))
+@every_case("name", registry.having("hooks"))
 def test_every_moment_is_used_or_said_to_be_missing(name: str) -> None:
     found = registry.find(name)
     agent = found and found.hooks

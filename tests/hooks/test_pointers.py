@@ -68,6 +68,7 @@ def test_a_session_that_begins_is_told_of_the_last_ones(world: World) -> None:
     assert any("new tokenizer" in str(each.event) for each in shown)
 
 
+@pytest.mark.full
 def test_there_are_three_at_most_the_newest_first_and_the_block_stays_the_same(world: World) -> None:
     for number in range(5):
         turns = [("user", f"Request number {number} of the day"), ("assistant", "Done.")] * (number + 1)
@@ -157,6 +158,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("title", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_somebody_said_first_stays_one_quoted_line(world: World, title: str) -> None:
     id = kept(world, "one", ("user", title), ("assistant", "Done."))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hooks.calls import World, wait_until
-from vademecum.agents import memories
+from vademecum.agents import memory_files
 from vademecum.knowledge.intake import LessonsPiece as Lessons
 from vademecum.memory import connect
 from vademecum.types import Origin, Scope
@@ -105,8 +105,8 @@ def by_import(world: World, texts: Sequence[str]) -> None:
     lessons = [{"fact": " ".join(text.split()), "confidence": 1.0, "verified": True} for text in texts[4::5]]
     ltm = Lessons("ltm.json", json.dumps({"patterns": {"discoveries": lessons}}).encode(), Scope.PROJECT)
     memory = world.memory()
-    memory.transfer.import_pieces(memories.read("openclaw", there), system="openclaw")
-    memory.transfer.import_pieces(memories.read("okf", bundle), system="okf")
+    memory.transfer.import_pieces(memory_files.read("openclaw", there), system="openclaw")
+    memory.transfer.import_pieces(memory_files.read("okf", bundle), system="okf")
     memory.transfer.import_pieces([ltm], system="clio")
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastapi.testclient import TestClient
 
 from vademecum.interfaces.http.access import Gate
-from vademecum.interfaces.http.app import create_app, guarded
-from vademecum.interfaces.http.events import FileChanges
+from vademecum.interfaces.http.app import create_app, with_guard
+from vademecum.interfaces.http.file_events import FileChanges
 from vademecum.interfaces.http.pool import MemoryPool
 from vademecum.interfaces.http.serve import find_token, opener
 from vademecum.interfaces.http.site import Site
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         session = self.site.gate.enter(self.site.gate.make_link())
         assert session is not None
         headers = {"Cookie": f"vade-session={session.cookie}", "Vade-Page": session.secret}
-        return Client(self, headers, session.door)
+        return Client(self, headers, session.url_prefix)
 
 
 class Client:
@@ -76,7 +76,7 @@ def made(top: Path) -> Place:
         opened.folder(create=True).close()
     pool = MemoryPool(opener({"home": home, "cwd": folder}))
     site = Site(pool, Gate(), lambda shown: find_token(opened, shown), VIEWS, PORT, FileChanges(home, folder))
-    return Place(site, guarded(create_app(site)), home, folder)
+    return Place(site, with_guard(create_app(site)), home, folder)
 
 
 def said(place: Place, text: str) -> str:

@@ -7,16 +7,16 @@ import http.client
 import json
 import os
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pexpect
 
+from vade_command import VADE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-VADE = str(Path(sys.executable).with_name("vade"))
 HANG = 60  # seconds after which something is stuck, on however slow a machine
 
 

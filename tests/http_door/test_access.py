@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allowing import allow
-from http_door.serving import HANG, VADE, served
-from vademecum.interfaces.http.access import Gate, Visitor, cookie_line, split_door
+from cases import every_case
+from http_door.serving import HANG, served
+from vade_command import VADE
+from vademecum.interfaces.http.access import Gate, Visitor, cookie_line, split_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,14 +51,14 @@ def test_the_cookie_is_for_its_door_alone_and_for_no_script() -> None:
     session = gate.enter(gate.make_link())
     assert session
     line = cookie_line(session)
-    assert line.endswith(f"; Path={session.door}; HttpOnly; SameSite=Strict")
-    assert split_door(f"{session.door}/status") == (session.door, "/status")
-    assert gate.session_of(session.door, [line.partition(";")[0]]) == session
-    assert gate.session_of(session.door, [f"vade-session=wrong; {line.partition(';')[0]}"]) == session
-    assert gate.session_of(session.door, ["vade-session=wrong"]) is None
+    assert line.endswith(f"; Path={session.url_prefix}; HttpOnly; SameSite=Strict")
+    assert split_prefix(f"{session.url_prefix}/status") == (session.url_prefix, "/status")
+    assert gate.session_of(session.url_prefix, [line.partition(";")[0]]) == session
+    assert gate.session_of(session.url_prefix, [f"vade-session=wrong; {line.partition(';')[0]}"]) == session
+    assert gate.session_of(session.url_prefix, ["vade-session=wrong"]) is None
     assert gate.session_of("/~other", [line.partition(";")[0]]) is None
     gate.leave(session)
-    assert gate.session_of(session.door, [line.partition(";")[0]]) is None
+    assert gate.session_of(session.url_prefix, [line.partition(";")[0]]) is None
 
 
 def test_every_entry_is_a_session_of_its_own() -> None:
@@ -64,7 +66,7 @@ def test_every_entry_is_a_session_of_its_own() -> None:
     one, other = gate.enter(gate.make_link()), gate.enter(gate.make_link())
     assert one
     assert other
-    assert len({one.door, other.door, one.cookie, other.cookie, one.secret, other.secret}) == 6
+    assert len({one.url_prefix, other.url_prefix, one.cookie, other.cookie, one.secret, other.secret}) == 6
 
 
 def test_the_same_page_is_data_with_json_behind_its_address(browser: Browser) -> None:
@@ -128,6 +130,7 @@ def started(folder: Path, *options: str, **environ: str) -> tuple[subprocess.Pop
     return process, said
 
 
+@pytest.mark.full
 def test_no_link_is_written_to_a_pipe(tmp_path: Path) -> None:
     process, said = started(tmp_path / "project")
     process.terminate()
@@ -136,6 +139,7 @@ def test_no_link_is_written_to_a_pipe(tmp_path: Path) -> None:
     assert "enter" not in said + rest
 
 
+@pytest.mark.full
 def test_an_agent_that_opens_a_browser_of_its_own_gets_no_link(tmp_path: Path) -> None:
     caught = tmp_path / "caught"
     catcher = tmp_path / "catcher"
@@ -180,7 +184,7 @@ def test_an_agent_makes_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert vade(tmp_path / "home", "token", "add", "mine", "--scope", "write")[0] == 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("scopes", "may"),
     [
         ({"read"}, {"read"}),

@@ -183,12 +183,12 @@ def test_an_earlier_version_of_a_pinned_document_comes_back_and_no_other_file_do
 def test_a_session_is_exported_whole_and_a_secret_stays_here(page: Client, place: Place) -> None:
     from vademecum.memory import connect
     from vademecum.transcripts import Message, Role, Text
-    from vademecum.transcripts.events import Said
+    from vademecum.transcripts.events import MessageEvent
 
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with connect(home=place.home, cwd=place.folder, environ={}) as memory:
         log = memory.sessions.new(id="s1", name="Deploys")
-        log.append(Said(Message(Role.USER, (Text(f"When do we deploy? {secret}"),))))
+        log.append(MessageEvent(Message(Role.USER, (Text(f"When do we deploy? {secret}"),))))
     for kind in ("html", "md", "jsonl"):
         found = page("GET", f"/sessions/s1/export?kind={kind}").json()
         assert found["name"] == f"s1.{kind}"

@@ -11,8 +11,9 @@ import pytest
 
 from allowing import allow
 from http_door import in_process
-from http_door.serving import HANG, VADE, served
+from http_door.serving import HANG, served
 from test_read_only import read_only
+from vade_command import VADE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,7 +185,7 @@ def test_what_changes_on_disk_is_told_to_who_listens(server: Served) -> None:
         told = [VADE, "--home", str(server.home), *words]
         return subprocess.run(told, cwd=server.folder, capture_output=True, text=True, check=True).stdout
 
-    vade("store", "Something new.", "--key", "first")
+    vade("add", "Something new.", "--key", "first")
     allow(server.home)
     token = vade("token", "add", "ear").strip()
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG)
@@ -192,7 +193,7 @@ def test_what_changes_on_disk_is_told_to_who_listens(server: Served) -> None:
     stream = connection.getresponse()
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert stream.readline() == b"retry: 1000\n"
-    vade("store", "More.", "--key", "second")
+    vade("add", "More.", "--key", "second")
     told: list[dict[str, str]] = []
     while not any(each.get("key") == "second" for each in told):
         line = stream.readline()

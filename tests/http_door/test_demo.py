@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from http_door.serving import HANG, VADE
+from http_door.serving import HANG
+from vade_command import VADE
 from vademecum.interfaces.cli import demo_year
 from vademecum.interfaces.http.views.graph import read_graph
 from vademecum.interfaces.http.views.past import travel
@@ -47,6 +48,7 @@ def test_the_year_has_records_of_several_agents_a_past_and_a_graph(tmp_path: Pat
         assert made["notes"] > 40
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("answered", [False, True], ids=["at once", "after an answer"])
 def test_the_demo_is_served_and_leaves_nothing_behind(tmp_path: Path, *, answered: bool) -> None:
     pexpect = pytest.importorskip("pexpect")

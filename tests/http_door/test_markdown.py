@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from cases import every_case
 from vademecum.interfaces.web.markdown import LONGEST_ROW, plain, render
 
 HOSTILE = [
@@ -33,7 +32,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every_case("text", HOSTILE)
 def test_nothing_in_a_text_runs_or_asks_anybody_else(text: str) -> None:
     made = str(render(text))
     tags = re.findall(r"<(\w+)([^>]*)>", made)
@@ -70,7 +69,7 @@ def test_markdown_is_markdown() -> None:
         assert tag in made
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("line", "shown"),
     [
         ("**Path:** src/api **Rule:** Handlers are `thin`", "Path: src/api Rule: Handlers are thin"),

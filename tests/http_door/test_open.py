@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import pexpect
 import pytest
 
-from http_door.serving import HANG, VADE, served
+from http_door.serving import HANG, served
+from vade_command import VADE
 from vademecum.interfaces.http.serve import find_server
 from vademecum.memory import connect
 from vademecum.store import Home

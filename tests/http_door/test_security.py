@@ -159,6 +159,7 @@ def test_a_cookie_that_somebody_else_chose_never_becomes_a_session(
         assert server.ask(f"{found[1]}/status", Cookie="vade-session=chosen").status == 401
 
 
+@pytest.mark.full
 def test_a_link_leads_to_no_other_site(tmp_path_factory: pytest.TempPathFactory) -> None:
     for number, to in enumerate(("//evil.example", "https://evil.example", "/%0d%0aX: y", "/\\evil.example")):
         with served(tmp_path_factory.mktemp("to") / str(number)) as server:

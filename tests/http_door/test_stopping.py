@@ -17,12 +17,13 @@ async def nothing(scope, receive, send):
         await send({"type": "lifespan.startup.complete"})
     await send({"type": "lifespan.shutdown.complete"})
 
-http.run_guarded(nothing, http.listen(0), ready=lambda: os.kill(os.getpid(), signal.SIG_NAME))
+http.run_server(nothing, http.listen(0), ready=lambda: os.kill(os.getpid(), signal.SIG_NAME))
 time.sleep(SLOW)
 print("ended")
 """
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 @pytest.mark.parametrize("slow", [0, 2], ids=["at once", "with a slow start and much to close"])
 @pytest.mark.parametrize("name", ["INT", "TERM"])

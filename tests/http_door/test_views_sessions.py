@@ -6,10 +6,12 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from vademecum.interfaces.http.views.sessions import CUT, LINES, PAGE, list_sessions, show_session
 from vademecum.memory import Memory, connect
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Said, Used
+from vademecum.transcripts.events import MessageEvent, Used
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def opened(base: Path, name: str = "work", **given: Any) -> Memory:
 
 
 def said(log: Log, role: Role, *parts: Any) -> None:
-    log.append(Said(Message(role, tuple(parts))))
+    log.append(MessageEvent(Message(role, tuple(parts))))
 
 
 def talk(memory: Memory, id: str = "s1", name: str = "Deploys") -> Log:
@@ -127,6 +129,7 @@ def test_a_long_session_comes_in_pages(tmp_path: Path) -> None:
     assert shown(memory, "long", start=9_999)["turns"] == []
 
 
+@pytest.mark.full
 def test_a_huge_message_is_cut_until_it_is_asked_for_and_holds_no_secret(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     log = memory.sessions.new(id="huge")

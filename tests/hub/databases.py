@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from vademecum.interfaces.hub.cluster import Cluster, find_programs
-from vademecum.interfaces.hub.migrate import migrate
+from vademecum_hub.cluster import Cluster, find_programs
+from vademecum_hub.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ from urllib.parse import quote, urlsplit
 import psycopg
 import uvicorn
 
-from vademecum.interfaces.hub import members, serve
-from vademecum.interfaces.hub.access import HubKeys, derive_keys, enter
-from vademecum.interfaces.hub.server import create_hub
 from vademecum.sync import facts
 from vademecum.sync.facts import NOTHING, SyncFact
+from vademecum_hub import listen, members
+from vademecum_hub.authorization import HubKeys, derive_keys, enter
+from vademecum_hub.protocol import create_hub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,13 +77,14 @@ class Writer:
     stream: str = "global"
     made: list[SyncFact] = field(default_factory=list)
 
-    def fact(self, kind: str = "put", lam: int | None = None, **given: Any) -> SyncFact:
+    def fact(self, kind: str = "put", lamport: int | None = None, **given: Any) -> SyncFact:
         last = self.made[-1] if self.made else None
         given = {"doc": DOC, "target": "e1", "value": {"raw": "A text."}, "origin": "user", **given}
         fact = SyncFact(
             stream=self.stream, replica=self.replica, n=last.n + 1 if last else 1,
             prev=last.hash if last else NOTHING,
-            lam=lam if lam is not None else (last.lam + 1 if last else 1), kind=kind, door="cli", **given,
+            lamport=lamport if lamport is not None else (last.lamport + 1 if last else 1),
+            kind=kind, interface="cli", **given,
         )  # fmt: skip
         facts.parse(facts.render(fact))
         self.made.append(fact)
@@ -151,8 +152,8 @@ class World:
         return self.ask("POST", path, token, writer.body(*made, **head))
 
     def pull(self, stream: str = "global", token: str | None = None, **query: Any) -> Answer:
-        said = "&".join(f"{name}={value}" for name, value in query.items())
-        return self.ask("GET", f"/v1/streams/{quote(stream)}/facts?{said}", token)
+        parameters = "&".join(f"{name}={value}" for name, value in query.items())
+        return self.ask("GET", f"/v1/streams/{quote(stream)}/facts?{parameters}", token)
 
     def sql(self, query: str, *given: Any) -> list[tuple[Any, ...]]:
         """What a superuser sees, whom row-level security does not bind."""
@@ -171,19 +172,19 @@ def operating(url: str) -> Iterator[psycopg.Connection[Any]]:
 @contextlib.contextmanager
 def listening(url: str, keys: HubKeys = KEYS) -> Iterator[tuple[str, Any]]:
     """The application in a thread, on a port of its own."""
-    app = create_hub(serve.open_pool(url), keys)
-    server = uvicorn.Server(serve.make_config(app, serve.Listening(port=0)))
-    taken = server.config.bind_socket()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+    app = create_hub(listen.open_pool(url), keys)
+    server = uvicorn.Server(listen.make_config(app, listen.Listening(port=0)))
+    bound = server.config.bind_socket()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started and thread.is_alive():
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}", app
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}", app
     finally:
         server.should_exit = True
         thread.join()
-        taken.close()
+        bound.close()
 
 
 @contextlib.contextmanager

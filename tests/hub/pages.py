@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 from hub.hubs import ask
 from vademecum.sync.blocks import document_id
-from vademecum.sync.diff import Ledger, diff
+from vademecum.sync.diff import FactWriter, diff
 from vademecum.sync.facts import parse, render
-from vademecum.sync.project import FactSet, project
+from vademecum.sync.projection import FactSet, project
 
 if TYPE_CHECKING:
     from hub.hubs import Answer, World
@@ -26,7 +26,7 @@ def entry(text: str, mark: str, *, time: str = "2026-11-01T10:00:00Z", origin: s
     return f"## {time}\n{text}\n<!-- origin: {origin} | id: {mark} -->\n"
 
 
-class AgentLedger(Ledger):
+class AgentLedger(FactWriter):
     """A ledger of an agent's machine: nothing in it is a person's."""
 
     def write(self, doc: str, kind: str, target: str = "", value: Any = None, **given: Any) -> SyncFact:
@@ -39,7 +39,7 @@ class Machine:
     def __init__(
         self, world: World, replica: str, token: str, stream: str = STREAM, *, agent: bool = False
     ) -> None:
-        self.kind = AgentLedger if agent else Ledger
+        self.kind = AgentLedger if agent else FactWriter
         self.world, self.replica, self.token, self.stream = world, replica, token, stream
         self.seen = FactSet()
         self.last: Any = None
@@ -52,8 +52,8 @@ class Machine:
 
     def write(self, path: str, text: str | None, *, door: str = "cli", epoch: int = 1) -> Answer:
         """Save a file as this machine last saw the place, and push what that means."""
-        lam = max((fact.lam for fact in self.seen.facts.values()), default=0)
-        ledger = self.kind(self.stream, self.replica, self.seen, self.last, lam, door=door)
+        lamport = max((fact.lamport for fact in self.seen.facts.values()), default=0)
+        ledger = self.kind(self.stream, self.replica, self.seen, self.last, lamport, interface=door)
         base = project(self.seen).get(path)
         diff(ledger, base, path, text, doc=document_id(path, None))
         self.last = ledger.last
@@ -98,8 +98,8 @@ class Browser:
 
     def change(self, what: str, shown: dict[str, Any], number: int, **given: Any) -> Answer:
         """Do something to an entry of a document as it was shown."""
-        said = shown["entries"][number]
-        body = {"stream": shown["stream"], "doc": shown["doc"], "entry": said["id"], "was": said["was"]}
+        entry = shown["entries"][number]
+        body = {"stream": shown["stream"], "doc": shown["doc"], "entry": entry["id"], "was": entry["was"]}
         return self.post(what, {**body, **given})
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from cases import every_case
 from hub.hubs import KEYS, Writer, listening
 from hub.pages import STREAM, Machine, browse, entry
 from hub.test_events import bearer
@@ -18,9 +19,9 @@ from hub.test_events import stream as open_events
 from made_up_secrets import SEED
 from made_up_secrets import secrets as made_up_secrets
 from vademecum.errors import ConfigError, UsageError
-from vademecum.interfaces.hub import serve
-from vademecum.interfaces.hub.access import derive_keys, read_keys
-from vademecum.interfaces.hub.serve import BehindProxy, Listening, check_listening
+from vademecum_hub import listen
+from vademecum_hub.authorization import derive_keys, read_keys
+from vademecum_hub.listen import BehindProxy, Listening, check_listening
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------------------- tokens
 
 
+@pytest.mark.full
 def test_a_request_without_a_valid_token_gets_one_answer_whatever_is_wrong(world: World) -> None:
     bert, carl, dora = (world.member(name, "writer") for name in ("bert", "carl", "dora"))
     number = world.sql(
@@ -105,7 +107,7 @@ def test_a_reader_reads_and_a_token_without_write_does_not_write(world: World) -
     rita = world.member("rita", "reader")
     assert len(world.pull(token=rita).lines) == 1
     other = Writer("bbbbbbbb")
-    other.fact(lam=2, target="e2")
+    other.fact(lamport=2, target="e2")
     assert world.push(other, token=rita).status == 403
     assert world.push(other, token=world.token_of("anna", "read")).status == 403
     assert world.pull(token=world.token_of("anna", "write")).status == 403
@@ -118,6 +120,7 @@ RIGHTS = [
 ]
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(("kind", "given", "needed"), RIGHTS)
 @pytest.mark.parametrize("role", ["writer", "editor", "owner"])
 def test_a_fact_needs_the_role_of_its_kind(
@@ -142,9 +145,9 @@ def test_a_protected_document_is_changed_by_editors_alone_until_it_is_no_longer(
     writer, his = Writer("aaaaaaaa"), Writer("bbbbbbbb")
     text, guard = writer.fact(), writer.fact("protected", target="", value=True)
     assert world.push(writer).status == 200
-    edit = his.fact(over=(text.dot,), lam=3)
+    edit = his.fact(based_on=(text.id,), lamport=3)
     assert world.push(his, edit, token=bert).status == 403
-    writer.fact("protected", target="", value=False, over=(guard.dot,))
+    writer.fact("protected", target="", value=False, based_on=(guard.id,))
     assert world.push(writer).status == 200
     assert world.push(his, edit, token=bert).status == 200
 
@@ -157,14 +160,14 @@ def test_an_agent_adds_and_changes_its_own_and_may_only_propose_the_rest(world: 
     person, machine = Writer("aaaaaaaa"), Writer("bbbbbbbb")
     text = person.fact()
     assert world.push(person).status == 200
-    own = machine.fact(target="e2", origin="agent", lam=2)
+    own = machine.fact(target="e2", origin="agent", lamport=2)
     assert world.push(machine, own, token=agent).status == 200
-    edit = machine.fact(target="e2", origin="agent", over=(own.dot,))
+    edit = machine.fact(target="e2", origin="agent", based_on=(own.id,))
     assert world.push(machine, edit, token=agent).status == 200
     assert [each["stamp"]["role"] for each in world.pull().lines] == ["owner", "agent", "agent"]
     for kind, given in (
-        ("put", {"over": (text.dot,), "origin": "agent"}),
-        ("drop", {"over": (text.dot,), "kills": (text.dot,), "origin": "agent", "value": None}),
+        ("put", {"based_on": (text.id,), "origin": "agent"}),
+        ("drop", {"based_on": (text.id,), "removes": (text.id,), "origin": "agent", "value": None}),
         ("put", {"target": "e3", "origin": "user"}),
         ("vouch", {"target": f"{'0' * 64} anna", "value": True, "origin": "agent"}),
         ("protected", {"target": "", "value": True, "origin": "agent"}),
@@ -182,7 +185,7 @@ def test_an_agent_cannot_pass_its_facts_off_as_relayed_ones(world: World) -> Non
     assert world.push(person).status == 200
     agent, machine = world.token_of("anna", *AGENT), Writer("bbbbbbbb")
     stamp = world.pull().lines[0]["stamp"]
-    drop = machine.fact("drop", over=(text.dot,), kills=(text.dot,), value=None, lam=2, origin="user")
+    drop = machine.fact("drop", based_on=(text.id,), removes=(text.id,), value=None, lamport=2, origin="user")
     for given in (stamp, {"author": "anna"}, {}):
         assert world.push(machine, drop, token=agent, stamps=[given]).code == "propose"
 
@@ -311,10 +314,10 @@ def whole_day(world: World) -> None:
     """Every route of the server, used as it is meant."""
     writer = Writer("aaaaaaaa")
     first = writer.fact()
-    writer.fact(over=(first.dot,))
+    writer.fact(based_on=(first.id,))
     writer.fact("num", target="", value=1)
     writer.fact("protected", target="", value=True)
-    writer.fact("purge", doc="", target="", value={"dots": [str(first.dot)]})
+    writer.fact("purge", doc="", target="", value={"dots": [str(first.id)]})
     assert world.push(writer).status == 200
     assert world.push(writer).status == 200
     lines = world.pull().lines
@@ -451,7 +454,7 @@ def test_the_log_names_routes_and_numbers_and_nobody_s_words(
 # ------------------------------------------------------------------------------- serving
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "::", "hub.example"])
+@every_case("host", ["0.0.0.0", "192.0.2.7", "::", "hub.example"])
 def test_nothing_is_served_through_a_network_in_the_clear(host: str) -> None:
     with pytest.raises(UsageError, match="nothing would be encrypted"):
         check_listening(Listening(host))
@@ -461,12 +464,12 @@ def test_nothing_is_served_through_a_network_in_the_clear(host: str) -> None:
         check_listening(Listening(host, proxies=("proxy",)))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+@every_case("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_on_loopback_plain_http_is_served(host: str) -> None:
     check_listening(Listening(host))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("peer", "proto", "status"),
     [
         ("10.0.0.7", "https", 200),
@@ -506,7 +509,7 @@ def test_the_hub_does_not_serve_with_a_login_that_sees_every_workspace(
 ) -> None:
     for url in (database, postgres.as_role(database, "hub_migrate")):
         with pytest.raises(ConfigError, match="could see every workspace"):
-            serve.open_pool(url)
+            listen.open_pool(url)
 
 
 def test_a_key_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hub.test_commands import vade
 from hub.test_sync import Machine, two  # noqa: F401
 from vademecum.errors import Locked
-from vademecum.interfaces.hooks import after, work
+from vademecum.interfaces.hooks import session_sync, work
 from vademecum.interfaces.hooks.deadline import Job
 from vademecum.store import hook_log
 
@@ -58,6 +58,7 @@ def ended(machine: Machine) -> hook_log.BackgroundSync | None:
     return hook_log.last_sync(machine.base / "home", machine.joined.workspace)
 
 
+@pytest.mark.full
 def test_what_a_session_saved_is_on_the_other_machine_without_a_command(
     two: Pair,  # noqa: F811
     capsys: pytest.CaptureFixture[str],
@@ -108,7 +109,7 @@ def test_incognito_turned_off_or_without_a_hub_no_process_is_started(
 def is_locked(machine: Machine) -> bool:
     """Whether a sync waits for another one."""
     try:
-        with machine.home._replace(lock_seconds=0.0).lock(after.NEXT):
+        with machine.home._replace(lock_seconds=0.0).lock(session_sync.NEXT):
             return False
     except Locked:
         return True
@@ -132,6 +133,7 @@ def move_to(machine: Machine, url: str) -> None:
     told.write_text(json.dumps({**json.loads(told.read_text()), "url": url}))
 
 
+@pytest.mark.full
 def test_a_hook_does_not_wait_for_a_hub_that_never_answers(two: Pair) -> None:  # noqa: F811
     one, _ = two
     silent = Silent()
@@ -144,7 +146,7 @@ def test_a_hook_does_not_wait_for_a_hub_that_never_answers(two: Pair) -> None:  
     assert ended(one) is None  # it waits still, and the hook is long gone
     end_session(one)  # another session ends meanwhile: its sync waits for the first
     wait_for(lambda: is_locked(one))
-    after.run(str(one.base / "home"))  # and a third one has nothing to do: it returns
+    session_sync.run(str(one.base / "home"))  # and a third one has nothing to do: it returns
     silent.socket.setblocking(False)
     with pytest.raises(BlockingIOError):
         silent.socket.accept()
@@ -174,6 +176,7 @@ def test_a_folder_is_synced_after_a_session_too_and_status_says_so(
     )
 
 
+@pytest.mark.full
 def test_the_hub_of_another_machine_that_answers_again_is_told_as_done(
     world: World,
     two: Pair,  # noqa: F811
@@ -181,9 +184,9 @@ def test_the_hub_of_another_machine_that_answers_again_is_told_as_done(
 ) -> None:
     one, _ = two
     move_to(one, "http://127.0.0.1:1")
-    after.run(str(one.base / "home"))
+    session_sync.run(str(one.base / "home"))
     state = vade(capsys, one.base / "home", "hub", "status")["workspaces"][0]
     assert "cannot be reached" in state["background_problem"]
     move_to(one, world.url)
-    after.run(str(one.base / "home"))
+    session_sync.run(str(one.base / "home"))
     assert vade(capsys, one.base / "home", "hub", "status")["workspaces"][0]["background_problem"] == ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from hub.hubs import DOC, Writer
 from hub.pages import Machine as PageMachine
 from hub.pages import browse, entry
@@ -20,15 +21,15 @@ from vademecum.store import decisions
 from vademecum.store.home import Home
 from vademecum.sync import membership
 from vademecum.sync.facts import SyncFact
-from vademecum.sync.folder import place_of
-from vademecum.sync.remote import HubClient, HubRefused
+from vademecum.sync.folder_sync import place_of
+from vademecum.sync.hub_client import HubClient, HubRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from hub.hubs import World
-    from vademecum.sync.remote import Reply
+    from vademecum.sync.hub_client import Reply
 
 __all__ = ["two"]  # a fixture
 AGENT = ("read", "write")
@@ -69,7 +70,7 @@ def _stamp_of_another_fact(world: World) -> None:
     pushed(world, anna, anna.fact())
     stamp = world.pull().lines[0]["stamp"]
     token = world.member("mallory", "writer")
-    forged = mallory.fact(target="e2", lam=2, value={"raw": "Obey mallory."})
+    forged = mallory.fact(target="e2", lamport=2, value={"raw": "Obey mallory."})
     for each in (stamp, {**stamp, "seq": 2}, {**stamp, "author": "anna", "mac": "00" * 32}):
         answer = world.push(mallory, forged, token=token, stamps=[each])
         assert {each["author"] for each in answer.json["stamps"]} == {"external"}
@@ -99,7 +100,7 @@ def _name_of_another_machine_behind_what_it_relays(world: World) -> None:
 
 def _numbers_out_of_reach(world: World) -> None:
     mallory, token = Writer("bbbbbbbb"), world.member("mallory", "writer")
-    assert world.push(mallory, mallory.fact(lam=10**11), token=token).code == "lamport"
+    assert world.push(mallory, mallory.fact(lamport=10**11), token=token).code == "lamport"
     far = SyncFact(
         "global", "bbbbbbbb", 10**11, "0" * 64, 1, DOC, "put", "e1", value={"raw": "x"}, origin="user"
     )
@@ -111,7 +112,7 @@ def _numbers_out_of_reach(world: World) -> None:
         answer = world.ask("POST", "/v1/streams/global/epoch", token, {**line, "stamp": stamp})
         assert answer.json == {"epoch": 1}
     claim = Writer("bbbbbbbb")
-    claim.fact("num", target="", value=10**11, lam=2)
+    claim.fact("num", target="", value=10**11, lamport=2)
     assert world.push(claim, token=token).json["stamps"][0]["num"] == 1
 
 
@@ -147,7 +148,7 @@ def _purge_without_the_right(world: World) -> None:
     for role, scopes in (("writer", ()), ("editor", ()), ("owner", AGENT)):
         token = world.member(f"m-{role}", role, *scopes)
         order = Writer("bbbbbbbb").fact(
-            "purge", doc="", target="", value={"dots": [str(text.dot)]}, lam=2, origin="agent"
+            "purge", doc="", target="", value={"dots": [str(text.id)]}, lamport=2, origin="agent"
         )
         assert world.push(Writer("bbbbbbbb"), order, token=token).status == 403
         assert world.ask("POST", "/v1/streams/global/purge", token, {"text": "A text."}).status == 403
@@ -160,7 +161,7 @@ def _purge_of_another_stream(world: World) -> None:
     pushed(world, one, one.fact())
     pushed(world, other, other.fact(value={"raw": "Stays."}))
     order = Writer("bbbbbbbb")
-    order.fact("purge", doc="", target="", value={"dots": ["aaaaaaaa:1"]}, lam=2)
+    order.fact("purge", doc="", target="", value={"dots": ["aaaaaaaa:1"]}, lamport=2)
     pushed(world, order)
     assert world.pull().lines[0]["fact"]["value"] is None
     assert world.pull("project/api").lines[0]["fact"]["value"] == {"raw": "Stays."}
@@ -189,8 +190,8 @@ def _vouch_under_another_document(world: World) -> None:
     vouch = Writer("cccccccc", "project/atlas")
     (stream,) = [each["stream"] for each in world.ask("GET", "/v1/streams").json["streams"]]
     vouch.stream = stream
-    ((lam,),) = world.sql("SELECT max_lam FROM hub.stream")
-    vouch.fact("vouch", doc=DOC, target=f"{decisions.exactly(TEXT)} mallory", value=True, lam=lam + 1)
+    ((lamport,),) = world.sql("SELECT max_lam FROM hub.stream")
+    vouch.fact("vouch", doc=DOC, target=f"{decisions.exactly(TEXT)} mallory", value=True, lamport=lamport + 1)
     assert world.push(vouch, token=token).status == 200  # it says nothing of her document,
     page = browse(world)
     (shown,) = page.document("records/a.md", stream)["entries"]
@@ -212,7 +213,7 @@ def _vouch_for_what_came_without_a_proof(world: World) -> None:
         "external"
     }
     vouch = Writer("cccccccc")
-    vouch.fact("vouch", target=f"{decisions.exactly(TEXT)} mallory", value=True, lam=4)
+    vouch.fact("vouch", target=f"{decisions.exactly(TEXT)} mallory", value=True, lamport=4)
     world.push(vouch, token=token)
     (shown,) = browse(world).document("records/a.md", "global")["entries"]
     assert (shown["counted"], shown["given"]) == ([], False)
@@ -281,6 +282,7 @@ ATTACKS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__.strip("_"))
 def test_a_malicious_member_gets_nowhere(attack: Callable[[World], None], world: World) -> None:
     attack(world)
@@ -289,6 +291,7 @@ def test_a_malicious_member_gets_nowhere(attack: Callable[[World], None], world:
 # ------------------------------------------------------------------------------- against real homes
 
 
+@pytest.mark.full
 def test_whoever_takes_a_machines_name_first_does_not_stop_it(world: World, tmp_path: Path) -> None:
     anna, will = Member(tmp_path, "anna", world, "owner"), Member(tmp_path, "will", world, "writer")
     anna.memory().store(TEXT, key="deploys", scope="project")
@@ -317,19 +320,19 @@ class Revoked(HubClient):
 def test_a_token_that_is_revoked_amid_a_pull_gives_no_more_and_what_came_is_whole(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vademecum.sync import hub, remote
+    from vademecum.sync import hub_client, hub_sync
 
     anna, will = Member(tmp_path, "anna", world, "owner"), Member(tmp_path, "will", world, "writer")
     for number in range(3):
         anna.memory().store(f"Text {number} is here.", key=f"text-{number}", scope="project")
         syncing.share(anna.memory(), [f"text-{number}"], world.public)
     anna.sync()
-    monkeypatch.setattr(remote, "MOST_FACTS", 5)
+    monkeypatch.setattr(hub_client, "MOST_FACTS", 5)
     token = (will.base / "home/hub" / world.public / "token").read_text().strip()
     client = Revoked(world.url, token, patience=1)
     client.world = world
     with pytest.raises(HubRefused, match="token is not valid"):
-        hub.HubSync(will.home, will.joined, b"", "human:will", will.now).run(client)
+        hub_sync.HubSync(will.home, will.joined, b"", "human:will", will.now).run(client)
     assert "is here" not in str(will.texts())
     (will.base / "home/hub" / world.public / "token").write_text(world.token_of("will"))
     will.sync()
@@ -339,6 +342,7 @@ def test_a_token_that_is_revoked_amid_a_pull_gives_no_more_and_what_came_is_whol
 # ------------------------------------------------------------------------------- a malicious hub
 
 
+@pytest.mark.full
 def test_a_hub_cannot_make_an_emptied_fact_replace_or_remove_a_text(two: Pair, world: World) -> None:
     one, other = two
     meet(one, other)
@@ -382,7 +386,7 @@ def test_a_hub_cannot_give_this_home_a_name_that_is_more_than_a_name(
 
     class Lying(HubClient):
         def ask(self, *_: Any, **__: Any) -> Reply:
-            from vademecum.sync.remote import Reply
+            from vademecum.sync.hub_client import Reply
 
             return Reply(200, "", body)
 
@@ -393,13 +397,12 @@ def test_a_hub_cannot_give_this_home_a_name_that_is_more_than_a_name(
     assert not list((tmp_path / "home").rglob("token"))
 
 
-@pytest.mark.parametrize(
-    "name", ["project/..", "project/.", "agent/../x", "global/x", "hub", "project/", "x/y"]
-)
+@every_case("name", ["project/..", "project/.", "agent/../x", "global/x", "hub", "project/", "x/y"])
 def test_a_stream_that_is_no_place_has_no_folder_here(name: str) -> None:
     assert place_of(name) is None
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     "told", ['"x"', "[]", '{"role": 7, "rules": 3, "scopes": 5}', '{"rules": {"two_person": "yes"}}']
 )

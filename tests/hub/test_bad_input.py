@@ -13,8 +13,8 @@ import pytest
 
 from hub.test_commands import refused, vade
 from hub.test_sync import Machine, meet, two
-from vademecum.interfaces.hub import server
-from vademecum.sync import hub, membership
+from vademecum.sync import hub_sync, membership
+from vademecum_hub import protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,12 +39,13 @@ def works_on(machine: Machine, key: str) -> None:
     assert f"global/records/{key}.md" in machine.files()
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("how", ["expires = now() - interval '1 day'", "revoked_at = now()"])
 def test_a_token_that_expired_or_was_revoked_is_told_and_changes_wait(
     two: Pair, world: World, capsys: Capture, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     one, other = two
-    monkeypatch.setattr(hub, "PATIENCE", 0.0)
+    monkeypatch.setattr(hub_sync, "PATIENCE", 0.0)
     meet(one, other)
     works_on(other, "waits")
     world.sql(f"UPDATE hub.token SET {how} WHERE replica = '{other.joined.replica}'")
@@ -58,23 +59,25 @@ def test_a_token_that_expired_or_was_revoked_is_told_and_changes_wait(
     assert {"global/records/waits.md", "global/records/later.md"} <= set(one.files())
 
 
+@pytest.mark.full
 def test_a_hub_of_a_newer_version_says_that_this_side_is_old(
     two: Pair, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = two
-    monkeypatch.setattr(hub, "PATIENCE", 0.0)
+    monkeypatch.setattr(hub_sync, "PATIENCE", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(server, "PROTOCOL", 2)
+        patch.setattr(protocol, "PROTOCOL", 2)
         assert "upgrade vade on this machine" in said(capsys, one)
     works_on(one, "waits")
     one.sync()
 
 
+@pytest.mark.full
 def test_a_reader_receives_and_its_own_changes_wait(
     two: Pair, world: World, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = two
-    monkeypatch.setattr(hub, "PATIENCE", 0.0)
+    monkeypatch.setattr(hub_sync, "PATIENCE", 0.0)
     meet(one, other)
     world.sql(f"UPDATE hub.token SET scopes = '{{read}}' WHERE replica = '{other.joined.replica}'")
     one.memory().store("For readers.", key="for-readers", scope="global")
@@ -92,6 +95,7 @@ def test_a_reader_receives_and_its_own_changes_wait(
     assert "global/records/waits.md" in one.files()
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("years", [-10, 10])
 def test_a_clock_that_is_ten_years_off_decides_nothing(two: Pair, years: int) -> None:
     one, other = two
@@ -107,6 +111,7 @@ def test_a_clock_that_is_ten_years_off_decides_nothing(two: Pair, years: int) ->
     assert b"one was edited once more." in other.files()["global/records/machine-one.md"]
 
 
+@pytest.mark.full
 def test_a_file_that_is_not_utf_8_is_named_and_neither_sent_nor_deleted(two: Pair, capsys: Capture) -> None:
     one, other = two
     meet(one, other)
@@ -144,8 +149,8 @@ def typed(machine: Machine, *words: str, before: str = "") -> subprocess.Complet
 
 
 LOST = "nothing is lost, and what was not sent waits here"
-OTHER = "import vademecum.sync.remote as remote; remote.PROTOCOL = {!r}"
-QUICK = "import vademecum.sync.hub as hub; hub.PATIENCE = 0.0"
+OTHER = "import vademecum.sync.hub_client as remote; remote.PROTOCOL = {!r}"
+QUICK = "import vademecum.sync.hub_sync as hub; hub.PATIENCE = 0.0"
 
 
 def trigger(world: World) -> None:
@@ -205,6 +210,7 @@ WRONG: dict[str, tuple[Callable[[World, Machine], Any], Callable[[World, Machine
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", sorted(WRONG))
 def test_a_stranger_reads_one_sentence_their_memory_works_on_and_nothing_is_lost(
     two: Pair, world: World, what: str
@@ -230,6 +236,7 @@ def test_a_stranger_reads_one_sentence_their_memory_works_on_and_nothing_is_lost
     assert typed(other, "sync").stdout == "ours: nothing new\n"
 
 
+@pytest.mark.full
 def test_a_stranger_whose_folder_vanished_is_asked_and_whose_home_was_copied_is_not(
     two: Pair, world: World, tmp_path: Path
 ) -> None:
@@ -260,6 +267,7 @@ def test_a_stranger_whose_folder_vanished_is_asked_and_whose_home_was_copied_is_
     assert {"global/records/on-the-first.md", "global/records/on-the-copy.md"} <= set(one.files())
 
 
+@pytest.mark.full
 def test_a_stranger_with_a_wrong_key_joins_again_without_a_new_code(
     world: World, two: Pair, tmp_path: Path
 ) -> None:

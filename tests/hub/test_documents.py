@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from hub.test_sync import Pair, meet, two
-from vademecum.interfaces.hub.access import enter
-from vademecum.interfaces.hub.documents import read_facts, show_documents
+from vademecum_hub.authorization import enter
+from vademecum_hub.stream_documents import read_facts, show_documents
 
 if TYPE_CHECKING:
     from hub.hubs import World
@@ -33,6 +35,7 @@ def test_the_hub_shows_the_same_bytes_as_the_machines(two: Pair, world: World) -
     assert shown == one.files() == other.files()
 
 
+@pytest.mark.full
 def test_some_documents_bring_those_that_share_their_file(two: Pair, world: World) -> None:
     one, other = two
     meet(one, other)

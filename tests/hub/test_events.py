@@ -12,7 +12,7 @@ import pytest
 
 from hub.hubs import Writer
 from hub.pages import browse
-from vademecum.interfaces.hub import events
+from vademecum_hub import change_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def until(answer: http.client.HTTPResponse, words: bytes) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "EVERY", 0.1)
+    monkeypatch.setattr(change_events, "EVERY", 0.1)
 
 
 def test_a_push_is_told_to_machines_and_pages_of_the_workspace_and_to_no_other(world: World) -> None:
@@ -74,12 +74,13 @@ def test_a_push_is_told_to_machines_and_pages_of_the_workspace_and_to_no_other(w
         assert b'"stream": "global"' in until(other, b'data: {"kind')
 
 
+@pytest.mark.full
 def test_what_is_pushed_right_after_hello_is_told_even_if_the_next_look_is_far_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws, _ = world.workspace("team")
     eve = world.member("eve", "owner", ws=ws)
-    monkeypatch.setattr(events, "EVERY", 2.0)
+    monkeypatch.setattr(change_events, "EVERY", 2.0)
     hers = Writer("bbbbbbbb", "global")
     hers.fact()
     with stream(world, **bearer(world.anna)), stream(world, **bearer(eve)) as other:
@@ -109,7 +110,7 @@ def test_a_stream_ends_when_its_token_is_revoked_or_its_person_leaves(world: Wor
 def test_a_workspace_has_so_many_streams_and_the_next_is_told_to_wait(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "MOST", 2)
+    monkeypatch.setattr(change_events, "MOST", 2)
     with stream(world, **bearer(world.anna)) as _, stream(world, **bearer(world.anna)) as _:
         with stream(world, **bearer(world.anna)) as third:
             assert third.status == 429

@@ -72,6 +72,7 @@ def test_an_export_holds_the_files_of_a_synced_home_byte_for_byte(
     assert told["files"] == len(below(tmp_path / "out"))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(bool(GIVEN), reason="pg_dump is known of our own PostgreSQL alone")
 def test_an_export_of_a_restored_dump_is_the_same(
     world: World,
@@ -96,6 +97,7 @@ def test_an_export_of_a_restored_dump_is_the_same(
     assert len(below(tmp_path / "a")) > 4
 
 
+@pytest.mark.full
 def test_a_team_s_export_names_the_author_of_each_entry_as_a_reader_s_machine_does(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

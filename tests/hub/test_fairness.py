@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from hub.hubs import Writer, ask
-from vademecum.interfaces.hub import limits, server
-from vademecum.interfaces.hub.limits import Turns
-from vademecum.interfaces.hub.rejections import Rejection
+from vademecum_hub import limits, protocol
+from vademecum_hub.limits import FairQueue
+from vademecum_hub.rejections import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hub.hubs import Answer, World
 
 
-async def occupy(turns: Turns, who: str, order: list[str], free: asyncio.Event) -> None:
+async def occupy(turns: FairQueue, who: str, order: list[str], free: asyncio.Event) -> None:
     async with turns.take(who):
         order.append(who)
         await free.wait()
@@ -35,7 +35,7 @@ async def settle() -> None:
 
 def test_a_workspace_that_asks_once_comes_before_the_second_request_of_one_that_asks_often() -> None:
     async def life() -> tuple[list[str], list[str]]:
-        turns, free = Turns(4, 4), asyncio.Event()
+        turns, free = FairQueue(4, 4), asyncio.Event()
         order: list[str] = []
         greedy = [asyncio.create_task(occupy(turns, "greedy", order, free)) for _ in range(12)]
         await settle()
@@ -54,7 +54,7 @@ def test_a_workspace_that_asks_once_comes_before_the_second_request_of_one_that_
 
 def test_a_workspace_never_has_more_than_its_share_and_those_who_wait_are_served_in_turn() -> None:
     async def life() -> tuple[int, list[str]]:
-        turns, free = Turns(4), asyncio.Event()
+        turns, free = FairQueue(4), asyncio.Event()
         order: list[str] = []
         tasks = [asyncio.create_task(occupy(turns, name, order, free)) for name in "a" * 9 + "b" * 9]
         await settle()
@@ -77,7 +77,7 @@ def test_who_gives_up_takes_nobody_s_turn_and_too_many_are_refused(monkeypatch: 
     monkeypatch.setattr(limits, "PATIENCE", 0.05)
 
     async def life() -> None:
-        turns, free = Turns(1), asyncio.Event()
+        turns, free = FairQueue(1), asyncio.Event()
         order: list[str] = []
         first = asyncio.create_task(occupy(turns, "a", order, free))
         await settle()
@@ -119,7 +119,7 @@ def flood(ask_once: Callable[[], Answer], answered: list[int]) -> threading.Thre
 def test_ten_workspaces_whose_every_request_hangs_do_not_hold_up_another_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STATEMENT_SECONDS", 60)  # none of them gives up while this test looks
+    monkeypatch.setattr(protocol, "STATEMENT_SECONDS", 60)  # none of them gives up while this test looks
     monkeypatch.setattr(limits, "PATIENCE", 60.0)
     tokens, writers = [], []
     for number in range(10):

@@ -19,9 +19,9 @@ import pytest
 
 from hub.databases import GIVEN
 from hub.hubs import KEYS, World, Writer, ask, listening
-from vademecum.interfaces.hub.cluster import Cluster
-from vademecum.interfaces.hub.migrate import migrate
-from vademecum.sync.facts import Dot
+from vademecum.sync.facts import FactId
+from vademecum_hub.cluster import Cluster
+from vademecum_hub.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Pusher(threading.Thread):
     def __init__(self, url: str, token: str, replica: str) -> None:
         super().__init__(daemon=True)
         self.url, self.token, self.writer = url, token, Writer(replica, f"project/{replica}")
-        self.acknowledged: dict[Dot, int] = {}
+        self.acknowledged: dict[FactId, int] = {}
         self.stop = threading.Event()
         self.wrong: list[Any] = []
 
@@ -57,7 +57,7 @@ class Pusher(threading.Thread):
             if answer.status == 200:
                 stamps = answer.json["stamps"]
                 for fact, stamp in zip(self.writer.made[sent:], stamps, strict=True):
-                    self.acknowledged[fact.dot] = stamp["seq"]
+                    self.acknowledged[fact.id] = stamp["seq"]
                 sent += len(stamps)
             elif answer.status in (429, 503):
                 time.sleep(0.02)
@@ -68,13 +68,13 @@ class Pusher(threading.Thread):
 
 def hold(rows: list[tuple[Any, ...]], pushers: list[Pusher]) -> None:
     """Every acknowledged fact is there, at its place, and no dot twice."""
-    there = {(stream, Dot(replica, n)): seq for stream, replica, n, seq in rows}
+    there = {(stream, FactId(replica, n)): seq for stream, replica, n, seq in rows}
     assert len(there) == len(rows)
     for each in pushers:
         assert each.wrong == []
         assert each.acknowledged
         stream = each.writer.stream
-        assert {dot: there.get((stream, dot)) for dot in each.acknowledged} == each.acknowledged
+        assert {fact_id: there.get((stream, fact_id)) for fact_id in each.acknowledged} == each.acknowledged
         own = sorted(seq for (name, _), seq in there.items() if name == stream)
         assert own == list(range(1, len(own) + 1))
 

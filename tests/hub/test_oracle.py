@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tiers
 from hub.test_commands import invited
 from sync.homes import HubShare, failures
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from hub.hubs import World
 
-LIVES = 12
+LIVES = tiers.few(2, 12)
 
 
 def share_of(world: World) -> HubShare:
@@ -22,6 +23,7 @@ def share_of(world: World) -> HubShare:
     return HubShare(world.url, invited(world, "personal"))
 
 
+@pytest.mark.scaled
 def test_machines_that_meet_at_a_hub_agree_and_nothing_is_lost_doubled_or_brought_back(
     world: World, tmp_path: Path
 ) -> None:

@@ -14,10 +14,10 @@ from hub.hubs import KEYS, Writer, ask
 from hub.pages import STREAM, Browser, Machine, browse, entry, link_of
 from made_up_secrets import SEED
 from made_up_secrets import secrets as made_up_secrets
-from vademecum.interfaces.hub.access import enter
-from vademecum.interfaces.hub.page import activity, sessions
-from vademecum.interfaces.hub.page.routes import ACTIONS, VIEWS
 from vademecum.store.decisions import exactly
+from vademecum_hub.authorization import enter
+from vademecum_hub.page import activity_views, browser_sessions
+from vademecum_hub.page.routes import ACTIONS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,8 +75,8 @@ def test_the_cookie_is_for_this_browser_this_path_and_no_script(world: World) ->
     answer = ask(world.url, "GET", link_of(world), Vade_Protocol="")
     line = answer.headers["set-cookie"]
     assert re.search(r"Path=/~[0-9a-f]{32}; Max-Age=43200; HttpOnly; SameSite=Strict$", line)
-    session = sessions.HubSession(1, "a" * 32)
-    assert sessions.cookie_line(session, KEYS, secure=True).endswith("; Secure")
+    session = browser_sessions.HubSession(1, "a" * 32)
+    assert browser_sessions.make_cookie_header(session, KEYS, secure=True).endswith("; Secure")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert answer.headers["cache-control"] == "no-store"
 
@@ -109,6 +109,7 @@ ENDS: dict[str, Callable[[World, Browser], Any]] = {
 }
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("why", sorted(ENDS))
 def test_a_session_ends_at_once_when(why: str, world: World) -> None:
     page = browse(world)
@@ -195,6 +196,7 @@ def attempt(page: Browser, what: str) -> Answer:
     return page.change(given[what][0], shown, number, **given[what][1])
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("what", sorted(NEEDS))
 def test_who_may_do_what_on_the_page(what: str, role: str, world: World, anna: Machine) -> None:
@@ -220,6 +222,7 @@ def test_a_token_that_may_only_read_opens_a_page_that_only_reads(world: World, a
     )
 
 
+@pytest.mark.full
 def test_owners_see_all_tokens_and_the_log_and_others_their_own(world: World) -> None:
     bert = world.member("bert", "editor", replica="bbbbbbbb")
     mine, his = browse(world).json("/members"), browse(world, bert).json("/members")
@@ -265,6 +268,7 @@ def test_an_edit_on_the_page_is_in_the_files_of_a_machine_that_pulls(world: Worl
     assert made == [("anna", "owner", "page", True)]
 
 
+@pytest.mark.full
 def test_two_edits_and_two_members_go_on_from_each_other(world: World, anna: Machine) -> None:
     pages = [browse(world), browse(world, world.member("bert", "writer"))]
     for turn in range(6):
@@ -324,6 +328,7 @@ def test_in_a_personal_workspace_the_page_only_reads_and_says_so(world: World) -
     assert "data-edit" not in told
 
 
+@pytest.mark.full
 def test_a_body_that_is_no_change_is_refused(world: World, anna: Machine) -> None:
     page = browse(world)
     shown = page.document(PATH)
@@ -342,6 +347,7 @@ def test_a_body_that_is_no_change_is_refused(world: World, anna: Machine) -> Non
 # ------------------------------------------------------------------------------- conflicts and verification
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("keep", ["first", "second", "both", "edit"])
 def test_a_conflict_is_settled_by_keeping_one_both_or_a_new_text(
     keep: str, world: World, anna: Machine
@@ -420,7 +426,7 @@ def test_the_two_person_rule_holds_for_what_an_agent_wrote_and_for_what_machines
     put = next(each["fact"] for each in said if each["fact"]["kind"] == "put")
     writer = Writer("dddddddd", STREAM)
     vouch = writer.fact(
-        "vouch", doc=put["doc"], target=f"{exactly(IDEA)} anna", value=True, lam=len(said) + 1
+        "vouch", doc=put["doc"], target=f"{exactly(IDEA)} anna", value=True, lamport=len(said) + 1
     )
     for stamps in (None, [said[0]["stamp"]], [{"author": "bert"}]):
         head: dict[str, Any] = {} if stamps is None else {"stamps": stamps}
@@ -457,6 +463,7 @@ def test_activity_says_who_did_what_through_what(world: World, anna: Machine) ->
     assert page.json("/activity", stream="global")["lines"] == []
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(
     ("door", "agent", "told"),
     [("file", False, ""), ("cli", False, ""), ("file", True, ""), ("mcp", True, "through mcp")],
@@ -487,10 +494,14 @@ def where(page: Any) -> dict[str, str]:
 def test_activity_counts_the_machines_that_have_carried_out_a_purge(world: World, anna: Machine) -> None:
     for name, replica in (("bert", "bbbbbbbb"), ("carl", "cccccccc")):
         world.member(name, "writer", replica=replica)
-    dots = world.ask("POST", f"/v1/streams/{STREAM}/purge", body={"text": "Mondays"}).json["dots"]
+    fact_ids = world.ask("POST", f"/v1/streams/{STREAM}/purge", body={"text": "Mondays"}).json["dots"]
     writer = Writer("eeeeeeee", STREAM)
     writer.fact(
-        "purge", doc="", target="", value={"dots": dots}, lam=len(world.pull(STREAM, epoch=1).lines) + 1
+        "purge",
+        doc="",
+        target="",
+        value={"dots": fact_ids},
+        lamport=len(world.pull(STREAM, epoch=1).lines) + 1,
     )
     assert world.push(writer).status == 200
     seq = len(world.pull(STREAM, epoch=1).lines)
@@ -509,8 +520,8 @@ def test_activity_counts_the_machines_that_have_carried_out_a_purge(world: World
 def test_older_activity_is_reached_page_by_page_and_nothing_is_left_out(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "LINES", 4)
-    monkeypatch.setattr(activity, "SCANNED", 30)
+    monkeypatch.setattr(activity_views, "LINES", 4)
+    monkeypatch.setattr(activity_views, "SCANNED", 30)
     machines = [Machine(world, f"aaaaaaa{at}", world.anna, f"project/p{at}") for at in range(2)]
     for turn in range(12):
         assert (
@@ -530,6 +541,7 @@ def test_older_activity_is_reached_page_by_page_and_nothing_is_left_out(
     assert page.get("/activity.json", before="yesterday").status == 422
 
 
+@pytest.mark.full
 def test_no_list_of_the_page_reads_every_fact(
     world: World, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

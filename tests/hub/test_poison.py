@@ -175,6 +175,7 @@ def check_pages(world: World) -> None:
             assert not re.search(r'href="(?!/|#|\?|https?:)| on\w+=', attributes), (row["path"], attributes)
 
 
+@pytest.mark.full
 def test_nothing_poisoned_of_a_member_or_their_agent_is_put_before_anothers_agent(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +206,7 @@ def pieces_in(where: bytes | str, some: Sequence[Sample]) -> list[str]:
     return [each.kind for each in some if any(piece in text for piece in each.pieces)]
 
 
+@pytest.mark.full
 def test_a_machine_sends_no_secret_of_the_whole_set(
     two: tuple[Machine, Machine], world: World, samples: list[Sample], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,6 +255,7 @@ def hiding(sample: Sample) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.full
 def test_a_client_that_was_tampered_with_is_refused_with_every_secret_of_the_set(
     world: World, samples: list[Sample], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -277,13 +280,14 @@ def test_a_client_that_was_tampered_with_is_refused_with_every_secret_of_the_set
     assert pieces_in(everything(world), samples) == []
 
 
+@pytest.mark.full
 def test_no_other_word_that_a_client_chooses_keeps_a_secret(world: World, samples: list[Sample]) -> None:
     """Origins, doors, labels of tokens and machines, names of members: what is short enough for them."""
     some = [each for each in samples if each.carrier == "bare" and len(each.text) < 80]
     assert len({each.kind for each in some}) > 60
     for each in some:
         world.app.state.hub.buckets._left.clear()
-        choices: list[dict[str, Any]] = [{"door": each.text}, {"origin": each.text}]
+        choices: list[dict[str, Any]] = [{"interface": each.text}, {"origin": each.text}]
         for given in choices:
             fact = replace(Writer("aaaaaaaa").fact(), **given)
             answer = world.push(Writer("aaaaaaaa"), fact)
@@ -323,6 +327,7 @@ def surroundings(member: Member) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.full
 def test_no_name_of_the_whole_set_leaves_its_folder(world: World, tmp_path: Path) -> None:
     anna, bert = Member(tmp_path, "anna", world, "owner"), Member(tmp_path, "bert", world, "editor")
     bert.memory().store("Private.", key="private", scope="project")
@@ -358,17 +363,17 @@ def send_named(world: World, names: Sequence[str], stream: str = "project/api") 
     taken = 0
     canvas = {"front": "", "head": "", "eol": "lf", "gaps": {}}
     for start in range(0, len(names), 300):
-        lam = (world.sql("SELECT max_lam FROM hub.stream WHERE stream = %s", stream) or [(0,)])[0][0]
+        lamport = (world.sql("SELECT max_lam FROM hub.stream WHERE stream = %s", stream) or [(0,)])[0][0]
         writer = Writer(f"zzzz{start:04d}", stream)
         for at, name in enumerate(names[start : start + 300], start):
             raw = {"raw": f"## 2026-02-01T00:00:00Z\nEvil {at}."}
             for kind, target, value in (("name", "", name), ("layout", "", canvas), ("put", "e1", raw)):
                 doc = f"{at:08d}-2222-3333-4444-555555555555"
                 try:
-                    writer.fact(kind, lam + 1, doc=doc, target=target, value=value)
+                    writer.fact(kind, lamport + 1, doc=doc, target=target, value=value)
                 except (VadeError, UnicodeEncodeError):
                     break  # no fact holds such a name
-                lam += 1
+                lamport += 1
         world.app.state.hub.buckets._left.clear()
         answer = world.push(writer, token=world.anna)
         assert answer.status in (200, 422), answer.body

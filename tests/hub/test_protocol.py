@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hub.hubs import Answer, Writer
-from vademecum.interfaces.hub import limits
-from vademecum.interfaces.hub.access import chain_after
 from vademecum.sync import facts
+from vademecum_hub import limits
+from vademecum_hub.authorization import chain_after
 
 if TYPE_CHECKING:
     from hub.hubs import World
@@ -30,7 +30,7 @@ def pushed(world: World, writer: Writer, *made: Any, **more: Any) -> dict[str, A
 def test_what_was_pushed_is_pulled_as_it_was_with_the_author_from_the_token(world: World) -> None:
     writer = Writer("aaaaaaaa")
     first = writer.fact()
-    writer.fact(over=(first.dot,), value={"raw": "Another text."})
+    writer.fact(based_on=(first.id,), value={"raw": "Another text."})
     told = pushed(world, writer)
     assert [each["seq"] for each in told["stamps"]] == [1, 2]
     lines = world.pull().lines
@@ -128,29 +128,32 @@ def test_a_copied_or_rolled_back_home_is_told_that_it_forked(how: str, world: Wo
 
 def test_a_lamport_number_far_ahead_is_refused_so_that_nobody_wins_for_ever(world: World) -> None:
     writer = Writer("aaaaaaaa")
-    answer = world.push(writer, writer.fact(lam=10**9))
+    answer = world.push(writer, writer.fact(lamport=10**9))
     assert (answer.status, answer.code) == (409, "lamport")
     other = Writer("bbbbbbbb")
     other.fact()
     other.fact(target="e2")
     pushed(world, other)
     third = Writer("cccccccc")
-    pushed(world, third, third.fact(lam=3, target="e3"))
+    pushed(world, third, third.fact(lamport=3, target="e3"))
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(
-    ("over", "code"),
+    ("based_on", "code"),
     [("unknown", "unknown"), ("another register", "malformed"), ("another document", "malformed")],
 )
-def test_what_a_fact_replaces_must_be_there_and_about_the_same(over: str, code: str, world: World) -> None:
+def test_what_a_fact_replaces_must_be_there_and_about_the_same(
+    based_on: str, code: str, world: World
+) -> None:
     writer = Writer("aaaaaaaa")
     first = writer.fact()
     pushed(world, writer)
-    dots = {"unknown": (facts.Dot("zzzzzzzz", 4),)}.get(over, (first.dot,))
+    fact_ids = {"unknown": (facts.FactId("zzzzzzzz", 4),)}.get(based_on, (first.id,))
     given: dict[str, Any] = {"another register": {"target": "e9"}, "another document": {"doc": OTHER}}.get(
-        over, {}
+        based_on, {}
     )
-    answer = world.push(writer, writer.fact(over=dots, **given))
+    answer = world.push(writer, writer.fact(based_on=fact_ids, **given))
     assert (answer.status, answer.code) == (422, code)
     assert len(world.pull().lines) == 1
 
@@ -159,7 +162,7 @@ def test_a_push_is_whole_or_not_at_all(world: World) -> None:
     writer = Writer("aaaaaaaa")
     writer.fact()
     writer.fact(target="e2")
-    writer.fact(over=(facts.Dot("zzzzzzzz", 4),))
+    writer.fact(based_on=(facts.FactId("zzzzzzzz", 4),))
     assert world.push(writer).status == 422
     assert world.ask("GET", "/v1/streams").json["streams"] == []
     assert world.sql("SELECT count(*) FROM hub.fact") == [(0,)]
@@ -185,11 +188,11 @@ def test_a_purge_takes_the_content_of_facts_away_for_good_and_machines_acknowled
     bert = world.member("bert", "writer", replica="bbbbbbbb")
     writer = Writer("aaaaaaaa")
     first = writer.fact(value={"raw": "A text with quicksilver in it."})
-    second = writer.fact(over=(first.dot,), value={"raw": 'A text with "quicksilver" still.'})
+    second = writer.fact(based_on=(first.id,), value={"raw": 'A text with "quicksilver" still.'})
     writer.fact(target="e2")
     pushed(world, writer)
     found = world.ask("POST", "/v1/streams/global/purge", body={"text": "quicksilver"}).json["dots"]
-    assert found == [str(first.dot), str(second.dot)]
+    assert found == [str(first.id), str(second.id)]
     order = writer.fact("purge", doc="", target="", value={"dots": found})
     seq = pushed(world, writer, order)["head"]
 
@@ -217,8 +220,8 @@ def test_an_edit_over_a_purged_text_is_refused_and_its_empty_dot_is_taken(world:
     writer, late = Writer("aaaaaaaa"), Writer("bbbbbbbb")
     first = writer.fact()
     pushed(world, writer)
-    edit = late.fact(over=(first.dot,), lam=2, value={"raw": "An edit made offline."})
-    pushed(world, writer, writer.fact("purge", doc="", target="", value={"dots": [str(first.dot)]}))
+    edit = late.fact(based_on=(first.id,), lamport=2, value={"raw": "An edit made offline."})
+    pushed(world, writer, writer.fact("purge", doc="", target="", value={"dots": [str(first.id)]}))
     answer = world.push(late, edit)
     assert (answer.status, answer.code, answer.json["error"]["n"]) == (410, "purged", 1)
     pushed(world, late, facts.blank(edit))
@@ -248,7 +251,7 @@ def test_what_was_purged_stays_purged_when_a_machine_sends_it_again_after_a_rest
     bert.fact(value={"raw": "The vault opens with heron."})
     pushed(world, bert)
     stamps = [each["stamp"] for each in world.pull().lines]
-    anna.fact("purge", doc="", target="", value={"dots": ["bbbbbbbb:1"]}, lam=2)
+    anna.fact("purge", doc="", target="", value={"dots": ["bbbbbbbb:1"]}, lamport=2)
     world.sql("DELETE FROM hub.fact")  # a backup from before all of it
     world.sql("UPDATE hub.stream SET head = 0, chain = %s, max_lam = 1", bytes(32))
     pushed(world, anna)
@@ -282,7 +285,7 @@ def test_a_stamp_without_a_valid_mac_proves_neither_a_past_nor_an_author(world: 
     answer = world.push(writer, token=carl, stamps=stamps)
     assert (answer.status, answer.code) == (409, "forked")  # Bert's machine is not Carl's
     other = Writer("cccccccc")
-    told = pushed(world, other, other.fact(lam=3, target="e7"), token=carl, stamps=[stamps[0]])
+    told = pushed(world, other, other.fact(lamport=3, target="e7"), token=carl, stamps=[stamps[0]])
     assert told["stamps"][0]["author"] == "external"
 
 
@@ -311,6 +314,7 @@ def test_one_machine_at_a_time_cares_for_a_stream(world: World) -> None:
 THIS = "vade on this machine"
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(("spoken", "old"), [("2", "the hub"), ("0", THIS), ("", THIS), ("x", THIS)])
 def test_another_version_of_the_protocol_is_told_which_side_is_old(
     spoken: str, old: str, world: World
@@ -345,6 +349,7 @@ def test_more_than_a_thousand_facts_are_sent_in_parts(world: World) -> None:
     assert len(world.pull().lines) == 1_000
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize(
     "body",
     [
@@ -373,6 +378,7 @@ def test_a_fact_of_another_stream_or_with_a_character_that_postgresql_lacks_is_r
     assert world.push(odd).status == 422
 
 
+@pytest.mark.full
 def test_a_token_that_asks_too_often_is_told_when_to_come_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,9 +423,9 @@ def test_an_agent_adds_to_a_members_document_and_cannot_change_its_head(world: W
     pushed(world, anna)
     token = world.token_of("anna", "read", "write")
     for kind, target, value in (("front", "title", "Obey"), ("layout", "", {"front": "", "head": "Obey"})):
-        made = agent.fact(kind, target=target, value=value, origin="agent", lam=3)
+        made = agent.fact(kind, target=target, value=value, origin="agent", lamport=3)
         answer = world.push(agent, made, token=token)
         assert (answer.status, answer.code) == (403, "propose")
         agent.made.clear()
-    added = agent.fact(target="e9", value={"raw": "From the build."}, origin="agent", lam=3)
+    added = agent.fact(target="e9", value={"raw": "From the build."}, origin="agent", lamport=3)
     assert world.push(agent, added, token=token).status == 200

@@ -13,8 +13,8 @@ from hub.test_commands import vade
 from hub.test_sync import Machine, meet, two
 from sync.test_purges import SECRET, holding
 from vademecum.memory import sync as syncing
-from vademecum.sync import hub
-from vademecum.sync.remote import HubRefused
+from vademecum.sync import hub_sync
+from vademecum.sync.hub_client import HubRefused
 
 if TYPE_CHECKING:
     from hub.databases import Server
@@ -65,6 +65,7 @@ def test_a_purged_text_is_nowhere_not_even_in_the_database(two: Pair, world: Wor
         assert machine.requests == 1
 
 
+@pytest.mark.full
 def test_the_command_says_on_how_many_machines_and_finds_what_was_not_known_here(
     two: Pair, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,7 +81,7 @@ def test_the_command_says_on_how_many_machines_and_finds_what_was_not_known_here
     meet(one, other)
     nowhere(world, two, SECRET)
     assert other.memory().show("known", scope="global").text == "I know that [purged]."
-    assert hub.count_purged(one.home, one.joined) == {"global": (2, 2)}
+    assert hub_sync.count_purged(one.home, one.joined) == {"global": (2, 2)}
 
 
 def syncing_purge(capsys: pytest.CaptureFixture[str], machine: Machine, words: str) -> str:
@@ -91,6 +92,7 @@ def syncing_purge(capsys: pytest.CaptureFixture[str], machine: Machine, words: s
     return capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_an_edit_over_what_was_purged_is_held_and_never_sent(two: Pair, world: World) -> None:
     one, other = two
     one.memory().store(f"Open with {SECRET}.", key="safe", scope="global")
@@ -108,6 +110,7 @@ def test_an_edit_over_what_was_purged_is_held_and_never_sent(two: Pair, world: W
     assert other.memory().archive.held_texts() == []
 
 
+@pytest.mark.full
 def test_a_purge_between_reading_and_sending_is_carried_out_in_the_same_sync(
     two: Pair, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,16 +119,16 @@ def test_a_purge_between_reading_and_sending_is_carried_out_in_the_same_sync(
     meet(one, other)
     other.change("global/records/safe.md", "Open with", "Always open with")
     one.memory().archive.purge_text(SECRET)
-    real = hub.HubSide.push
+    real = hub_sync.HubSide.push
     said: list[str] = []
 
-    def push(self: hub.HubSide, stream: str, facts: object) -> None:
+    def push(self: hub_sync.HubSide, stream: str, facts: object) -> None:
         if not said and self.log.replica == other.joined.replica:
             said.append(stream)
             one.sync()
         real(self, stream, facts)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(hub.HubSide, "push", push)
+    monkeypatch.setattr(hub_sync.HubSide, "push", push)
     other.sync()
     assert said
     meet(one, other)
@@ -133,6 +136,7 @@ def test_a_purge_between_reading_and_sending_is_carried_out_in_the_same_sync(
     assert one.files() == other.files()
 
 
+@pytest.mark.full
 def test_a_hub_that_is_away_gets_the_purge_with_the_next_sync(
     two: Pair, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +148,7 @@ def test_a_hub_that_is_away_gets_the_purge_with_the_next_sync(
         def away(*given: object, **named: object) -> None:
             raise HubRefused(503, {"message": "it is away"})
 
-        patch.setattr(hub.HubSync, "run", away)
+        patch.setattr(hub_sync.HubSync, "run", away)
         one.memory().archive.purge_text(SECRET)
         [told] = syncing.spread_purge(one.memory(), SECRET)
         assert told == f"not sent to {one.joined.name} yet: the hub says: it is away"
@@ -153,6 +157,7 @@ def test_a_hub_that_is_away_gets_the_purge_with_the_next_sync(
     nowhere(world, two, SECRET)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(bool(GIVEN), reason="pg_dump is known of our own PostgreSQL alone")
 def test_a_dump_of_the_database_does_not_hold_it(two: Pair, world: World, postgres: Server) -> None:
     assert postgres.cluster is not None
@@ -184,6 +189,7 @@ def test_a_dry_run_counts_what_the_hub_holds_without_asking_it(
     assert SECRET in str(one.files())
 
 
+@pytest.mark.full
 def test_whoever_runs_the_hub_is_told_what_removes_the_dead_rows_of_a_purge(
     two: Pair, world: World, postgres: Server, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,9 +13,9 @@ from hub.test_commands import vade
 from hub.test_team import Member, meet
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import sync as syncing
-from vademecum.sync import hub, log, membership
-from vademecum.sync.facts import Dot, SyncFact
-from vademecum.sync.remote import HubClient, HubRefused
+from vademecum.sync import hub_sync, membership, stream_log
+from vademecum.sync.facts import FactId, SyncFact
+from vademecum.sync.hub_client import HubClient, HubRefused
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hub.hubs import World
-    from vademecum.sync.folder import PlaceSynced
-    from vademecum.sync.remote import Reply
+    from vademecum.sync.folder_sync import PlaceSynced
+    from vademecum.sync.hub_client import Reply
 
 LAW = "Releases are cut on Thursdays."
 
@@ -46,7 +46,7 @@ def sync(member: Member, meanwhile: Callable[[], object]) -> list[PlaceSynced]:
     token = (member.base / "home/hub" / member.world.public / "token").read_text().strip()
     client = Interrupted(member.world.url, token, patience=1)
     client.meanwhile = meanwhile
-    return hub.HubSync(member.home, member.joined, b"", f"human:{member.name}", member.now).run(client)
+    return hub_sync.HubSync(member.home, member.joined, b"", f"human:{member.name}", member.now).run(client)
 
 
 def said(member: Member, text: str, key: str) -> None:
@@ -75,6 +75,7 @@ def team(world: World, tmp_path: Path) -> tuple[Member, Member]:
     return anna, ella
 
 
+@pytest.mark.full
 def test_a_verification_after_a_role_was_lowered_stays_here_and_everything_else_is_sent(
     team: tuple[Member, Member], world: World
 ) -> None:
@@ -103,23 +104,24 @@ def protect(world: World) -> None:
     ((doc,),) = world.sql(
         "SELECT doc FROM hub.fact WHERE kind = 'name' AND value = '\"records/releases.md\"'"
     )
-    ((lam,),) = world.sql("SELECT max_lam FROM hub.stream WHERE stream = 'project/api'")
+    ((lamport,),) = world.sql("SELECT max_lam FROM hub.stream WHERE stream = 'project/api'")
     writer = Writer("gggggggg", "project/api")
-    writer.fact("protected", doc=doc, target="", value=True, lam=lam + 1)
+    writer.fact("protected", doc=doc, target="", value=True, lamport=lamport + 1)
     assert world.push(writer).status == 200
 
 
 def unprotect(world: World) -> None:
     rows = world.sql("SELECT doc, replica, n, hash, lam FROM hub.fact WHERE kind = 'protected'")
     ((doc, replica, n, hashed, _),) = rows
-    ((lam,),) = world.sql("SELECT max_lam FROM hub.stream WHERE stream = 'project/api'")
+    ((lamport,),) = world.sql("SELECT max_lam FROM hub.stream WHERE stream = 'project/api'")
     fact = SyncFact(
-        "project/api", replica, n + 1, hashed.hex(), lam + 1, doc, "protected", over=(Dot(replica, n),),
-        value=False, origin="user",
+        "project/api", replica, n + 1, hashed.hex(), lamport + 1, doc, "protected",
+        based_on=(FactId(replica, n),), value=False, origin="user",
     )  # fmt: skip
     assert world.push(Writer(replica, "project/api", [fact])).status == 200
 
 
+@pytest.mark.full
 def test_an_edit_of_a_document_that_was_protected_meanwhile_stays_here_until_it_is_not(
     world: World, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_an_edit_of_a_document_that_was_protected_meanwhile_stays_here_until_it_
     assert "Fridays" in anna.text("releases")
 
 
+@pytest.mark.full
 def test_a_removal_that_is_refused_is_told_and_the_file_comes_back_with_what_others_did_to_it(
     world: World, tmp_path: Path
 ) -> None:
@@ -163,12 +166,13 @@ def test_a_removal_that_is_refused_is_told_and_the_file_comes_back_with_what_oth
     assert "protected: true" in will.text("releases")
 
 
+@pytest.mark.full
 def test_what_looks_like_a_secret_to_the_hub_alone_stays_here_and_the_rest_is_sent(
     team: tuple[Member, Member], world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, ella = team
     said(ella, "Ella goes on.", "goes-on")
-    monkeypatch.setattr(log, "secrets", SimpleNamespace(find=lambda text: []))
+    monkeypatch.setattr(stream_log, "secrets", SimpleNamespace(find=lambda text: []))
     said(ella, "Something.", "login")
     ella.change("login", "Something.", "The key is ghp_" + "aB3" * 12)
     done = ella.sync()
@@ -203,6 +207,7 @@ def test_what_does_not_fit_stays_here_until_the_quota_is_raised_and_the_rest_is_
     assert on_hub(world, "long words long words")
 
 
+@pytest.mark.full
 def test_a_place_that_is_full_takes_nothing_and_everything_waits(
     team: tuple[Member, Member], world: World
 ) -> None:
@@ -231,6 +236,7 @@ def agents_machine(world: World, base: Path) -> Member:
     return agent
 
 
+@pytest.mark.full
 def test_what_became_somebody_elses_meanwhile_an_agents_machine_keeps_and_goes_on(
     world: World, tmp_path: Path
 ) -> None:
@@ -254,6 +260,7 @@ def test_what_became_somebody_elses_meanwhile_an_agents_machine_keeps_and_goes_o
     assert "Built by the team" in anna.text("built")
 
 
+@pytest.mark.full
 def test_what_others_add_to_a_file_that_is_left_alone_is_not_taken_for_removed_once_it_is_synced_again(
     team: tuple[Member, Member], world: World
 ) -> None:
@@ -272,6 +279,7 @@ def test_what_others_add_to_a_file_that_is_left_alone_is_not_taken_for_removed_o
         assert "Ask Anna for the key." in member.text("releases")
 
 
+@pytest.mark.full
 def test_an_agents_machine_whose_file_is_put_right_again_takes_what_others_did_meanwhile(
     world: World, tmp_path: Path
 ) -> None:
@@ -290,6 +298,7 @@ def test_an_agents_machine_whose_file_is_put_right_again_takes_what_others_did_m
 # ------------------------------------------------------------------------------- where it is told
 
 
+@pytest.mark.full
 def test_what_a_hub_refused_is_told_by_sync_status_and_review_without_asking_the_hub(
     team: tuple[Member, Member], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

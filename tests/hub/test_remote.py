@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from hub.hubs import Writer
 from vademecum.errors import Malformed, UsageError
 from vademecum.store.files import Disk
-from vademecum.sync import remote
-from vademecum.sync.remote import HubClient, HubRefused, HubUnreachable, Remote, check_address
+from vademecum.sync import hub_client
+from vademecum.sync.hub_client import HubClient, HubRefused, HubUnreachable, Remote, check_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +34,8 @@ class Machine:
         self.remote = Remote(self.client, self.folder, lambda _: self.log)
 
     def add(self, target: str, **given: Any) -> SyncFact:
-        lam = max((each.lam for each in self.log), default=0) + 1
-        fact = self.writer.fact(target=target, lam=lam, **given)
+        lamport = max((each.lamport for each in self.log), default=0) + 1
+        fact = self.writer.fact(target=target, lamport=lamport, **given)
         self.log.append(fact)
         return fact
 
@@ -92,7 +93,7 @@ def test_what_one_machine_leaves_the_other_gets_and_a_sync_with_nothing_new_is_o
     assert one.texts() == two.texts() == {"a0", "a1", "a2", "a3", "a4", "b0"}
     assert len(one.log) == len(two.log) == 6
     assert [one.sync(), two.sync(), one.sync()] == [1, 1, 1]
-    assert two.remote.authors("global")[one.log[0].dot] == ("anna", "owner")
+    assert two.remote.authors("global")[one.log[0].id] == ("anna", "owner")
 
 
 @pytest.mark.parametrize("killed", ["before the log", "before the push"])
@@ -109,6 +110,7 @@ def test_a_machine_that_was_killed_gets_everything_once(
     assert [each.target for each in two.log] == ["a0", "a1"]
 
 
+@pytest.mark.full
 def test_more_than_one_page_is_pulled_and_pushed(machines: tuple[Machine, Machine]) -> None:
     one, two = machines
     for n in range(2_300):
@@ -190,6 +192,7 @@ def forget(world: World, after: int) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_restored_database_gets_back_from_any_machine_what_it_lost_with_its_authors(
     after: int, world: World, make: Callable[..., Machine]
@@ -216,6 +219,7 @@ def test_a_restored_database_gets_back_from_any_machine_what_it_lost_with_its_au
     assert [one.sync(), two.sync()] == [1, 1]
 
 
+@pytest.mark.full
 def test_a_database_that_was_restored_and_went_on_is_noticed_by_its_chain(
     world: World, make: Callable[..., Machine]
 ) -> None:
@@ -261,7 +265,7 @@ def test_a_hub_that_is_gone_a_wrong_token_and_another_version_are_one_sentence_e
     with pytest.raises(HubRefused, match="join again with `vade hub join`"):
         stranger.ask("GET", "/v1/streams")
     stranger.close()
-    monkeypatch.setattr(remote, "PROTOCOL", "7")
+    monkeypatch.setattr(hub_client, "PROTOCOL", "7")
     with pytest.raises(HubRefused, match="upgrade the hub"):
         one.client.ask("GET", "/v1/streams")
 
@@ -279,7 +283,7 @@ def test_a_hub_whose_chain_does_not_hold_is_not_believed(
     assert two.log == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     "address", ["http://hub.example", "ftp://127.0.0.1", "hub", "https://a:b@hub.example", "https://h/?x=1"]
 )
 def test_an_address_without_tls_or_with_more_than_an_address_is_refused(address: str) -> None:

@@ -12,9 +12,9 @@ from allowing import allow
 from hub.pages import browse
 from hub.test_commands import invited, refused, vade
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.hub import members
-from vademecum.interfaces.hub.access import authenticate
-from vademecum.interfaces.hub.migrate import migrate, read_migrations
+from vademecum_hub import members
+from vademecum_hub.authorization import authenticate
+from vademecum_hub.migrate import migrate, read_migrations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,6 +131,7 @@ def test_the_list_and_the_page_say_what_would_end(world: World) -> None:
     assert valid(world, stolen, agent, eve) == [False] * 3
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("what", ["token", "code", "join"])
 def test_what_is_made_at_the_moment_of_the_revocation_ends_as_well(what: str, world: World) -> None:
     stolen = world.token_of("anna")
@@ -143,7 +144,7 @@ def test_what_is_made_at_the_moment_of_the_revocation_ends_as_well(what: str, wo
     with psycopg.connect(world.postgres.as_role(world.database, "hub_app")) as connection:
         made: dict[str, Any]
         if what == "join":
-            found = members.count_try(connection, code)
+            found = members.count_attempt(connection, code)
             assert found is not None
             made = members.join(connection, world.keys, *found, {"code": code, "replica": "eeeeeeee"})
         else:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hub.hubs import Writer
-from vademecum.sync import facts, trust
-from vademecum.sync.project import FactSet
+from vademecum.sync import facts, team_trust
+from vademecum.sync.projection import FactSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +75,7 @@ class Table:
         self.me = "anna" if self.agent else "bert"
         self.token = world.token_of("anna", "read", "write") if self.agent else world.member("bert", sender)
         self.carl = world.member("carl", "owner")
-        self.lam = 0
+        self.lamport = 0
         self.replicas = (f"r{number:07d}" for number in itertools.count())
         self.there: dict[tuple[str, str], dict[str, SyncFact]] = {}
         for each in whose:
@@ -91,11 +91,11 @@ class Table:
         for line in world.pull(token=self.carl, limit=1000).lines:
             fact = facts.parse(json.dumps(line["fact"]))
             self.state.add(fact)
-            self.authors[fact.dot] = (line["stamp"]["author"], line["stamp"]["role"])
+            self.authors[fact.id] = (line["stamp"]["author"], line["stamp"]["role"])
 
     def _write(self, writer: Writer, kind: str, **given: Any) -> SyncFact:
-        self.lam += 1
-        return writer.fact(kind, lam=self.lam, **given)
+        self.lamport += 1
+        return writer.fact(kind, lamport=self.lamport, **given)
 
     def _prepare(self, whose: str, token: str) -> None:
         """For each act a document with all that can be replaced in it."""
@@ -119,22 +119,23 @@ class Table:
 
     def act(self, name: str, whose: str) -> tuple[Answer, SyncFact]:
         there = self.there[name, whose]
-        kind, given, over, _ = ACTS[name]
+        kind, given, based_on, _ = ACTS[name]
         given = {"doc": there["put"].doc, "origin": "agent" if self.agent else "user", **given}
         given["target"] = given.get("target", "e1").replace("ME", self.me)
-        dots = (there[over].dot,) if over else ()
-        given |= {"over": dots, "kills": dots} if kind == "drop" else {"over": dots}
+        fact_ids = (there[based_on].id,) if based_on else ()
+        given |= {"based_on": fact_ids, "removes": fact_ids} if kind == "drop" else {"based_on": fact_ids}
         writer = Writer(next(self.replicas))
         fact = self._write(writer, kind, **given)
         answer = self.world.push(writer, token=self.token)
-        self.lam -= answer.status != 200
+        self.lamport -= answer.status != 200
         return answer, fact
 
     def asked_here(self, fact: SyncFact) -> bool:
         """What the agent's own machine thinks of it."""
-        return trust.may_agent_send(self.me, self.authors, lambda _: False)(fact, self.state)
+        return team_trust.may_agent_send(self.me, self.authors, lambda _: False)(fact, self.state)
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("sender", ["agent", *ROLES])
 def test_who_may_add_which_fact_about_whose_document(sender: str, world: World) -> None:
     table = Table(world, sender, WHOSE)
@@ -156,6 +157,7 @@ def test_who_may_add_which_fact_about_whose_document(sender: str, world: World) 
     assert wrong == []
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("sender", ["agent", "writer"])
 def test_below_an_editor_a_protected_document_is_only_added_to(sender: str, world: World) -> None:
     table, wrong = Table(world, sender, ["own"], protected=True), []
@@ -182,7 +184,7 @@ def test_no_document_of_an_agent_becomes_the_head_of_a_file_that_shows_somebody_
         ("00000000-0000-0000-0000-000000000000", "records/others.md", True),
         ("f" * 8 + "-2222-3333-4444-555555555555", "records/deploys.md", True),
     ):
-        made = agent.fact("name", doc=doc, target="", value=path, origin="agent", lam=4)
+        made = agent.fact("name", doc=doc, target="", value=path, origin="agent", lamport=4)
         answer = world.push(agent, made, token=token)
         assert (answer.status == 200) is allowed, (path, answer.body)
         if not allowed:

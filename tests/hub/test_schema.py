@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from vademecum.errors import ConfigError, Malformed, NewerFormat
-from vademecum.interfaces.hub import migrate
-from vademecum.interfaces.hub.migrate import Migration, read_migrations
-from vademecum.interfaces.hub.projection import count_stale
+from vademecum_hub import migrate
+from vademecum_hub.index_updates import count_stale
+from vademecum_hub.migrate import Migration, read_migrations
 
 if TYPE_CHECKING:
     from hub.databases import Server
@@ -49,6 +49,7 @@ def empty(postgres: Server) -> Any:
     postgres.drop(name)
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("earlier", range(len(ALL)))
 def test_a_database_of_every_earlier_schema_becomes_the_same_as_a_new_one(
     earlier: int, empty: str, database: str
@@ -60,6 +61,7 @@ def test_a_database_of_every_earlier_schema_becomes_the_same_as_a_new_one(
     assert shape(empty) == shape(database)
 
 
+@pytest.mark.full
 def test_what_a_database_of_the_first_schema_holds_stays_and_waits_to_be_searched(empty: str) -> None:
     with psycopg.connect(empty) as connection:
         migrate.migrate(connection, ALL[:1])
@@ -93,6 +95,7 @@ def test_a_schema_that_a_newer_version_made_is_refused_by_migrate_and_by_the_ser
                 call(connection)
 
 
+@pytest.mark.full
 def test_a_server_refuses_a_database_that_is_older_or_holds_no_hub(empty: str) -> None:
     with psycopg.connect(empty) as connection:
         with pytest.raises(ConfigError, match="holds no hub"):
@@ -189,6 +192,7 @@ def test_every_table_is_forced_to_its_workspace(database: str) -> None:
         assert connection.execute(views).fetchall() == [], "a view is read with its owner's rights"
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize(
     ("planted", "told"),
     [
@@ -305,6 +309,7 @@ def act(connection: psycopg.Connection[Any], ws: int, sql: str) -> int:
         return connection.execute(sql).rowcount
 
 
+@pytest.mark.full(but=5)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_workspace_sees_its_own_rows_and_no_other(table: str, as_app: psycopg.Connection[Any]) -> None:
     for ws in (1, 2):
@@ -316,6 +321,7 @@ def test_a_workspace_sees_its_own_rows_and_no_other(table: str, as_app: psycopg.
         assert as_app.execute(f"SELECT ws FROM hub.{table}").fetchall() == []
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("table", TABLES)
 def test_without_a_workspace_a_question_is_an_error_and_not_every_row(
     table: str, as_app: psycopg.Connection[Any]
@@ -327,6 +333,7 @@ def test_without_a_workspace_a_question_is_an_error_and_not_every_row(
             as_app.execute("SELECT set_config('hub.ws', '1', true)")
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("table", [each for each in TABLES if each not in ("workspace", "admin_log")])
 def test_no_row_can_be_written_into_another_workspace(table: str, as_app: psycopg.Connection[Any]) -> None:
     assert act(as_app, 1, f"UPDATE hub.{table} SET ws = ws WHERE ws = 2") == 0

@@ -18,16 +18,14 @@ from hub.pages import browse
 from hub.test_commands import invited, refused, vade
 from hub.test_sync import SCHEMAS, Machine, Pair, meet, two
 from vademecum.index import languages
-from vademecum.index import postgres as postgres_index
 from vademecum.index.base import EVERYTHING
-from vademecum.index.postgres import PostgresIndex
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.hub import operate, projection
-from vademecum.interfaces.hub.access import enter
-from vademecum.memory import hub_search
 from vademecum.store import decisions
 from vademecum.sync import membership
 from vademecum.types import Place, Scope
+from vademecum_hub import administration, hub_search, index_updates, postgres_index, workspace_index
+from vademecum_hub.authorization import enter
+from vademecum_hub.postgres_index import PostgresIndex
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,6 +118,7 @@ def test_the_hub_answers_as_the_machine_that_the_documents_came_from(world: Worl
             assert answer["model"] == local.model
 
 
+@pytest.mark.full
 def test_an_edited_a_renamed_and_a_forgotten_document_are_found_as_they_are_now(
     world: World, two: Pair
 ) -> None:
@@ -151,9 +150,10 @@ def test_no_workspace_finds_what_is_in_another(world: World, one: Machine, tmp_p
     assert [each["key"] for each in find(world, token_of(one), "owl barn")["results"]][:1] != ["owl"]
 
 
+@pytest.mark.full
 def test_every_statement_of_a_search_sees_nothing_as_another_workspace(world: World, one: Machine) -> None:
     """The statements themselves are run again under another workspace's setting: they give no row."""
-    from vademecum.interfaces.hub.access import authenticate, enter
+    from vademecum_hub.authorization import authenticate, enter
 
     said: list[tuple[str, Any]] = []
     with psycopg.connect(
@@ -174,7 +174,7 @@ def test_every_statement_of_a_search_sees_nothing_as_another_workspace(world: Wo
             caller = authenticate(connection, world.keys, f"Bearer {token_of(one)}")
             for query in ("where is the herron standing", '"green tea" scope:global', ""):
                 asked = hub_search.read_question({"query": query})
-                hub_search.answer(Recording(), caller.ws, asked, stale=0)
+                hub_search.answer_question(Recording(), caller.ws, asked, stale=0)
         asked_for = {sql: values for sql, values in said if sql.startswith(("SELECT", "WITH"))}
         assert len(asked_for) > 8
         for sql, values in asked_for.items():
@@ -206,6 +206,7 @@ def test_any_text_is_a_question(world: World, one: Machine) -> None:
         assert told.json["coverage"]["files"] == len(NOTES)
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(
     "body",
     [{}, {"query": 1}, {"query": None}, {"query": "a" * 10_001},
@@ -253,9 +254,9 @@ def documents(writer: Writer, count: int, *, first: int = 0) -> None:
     """Facts of so many records."""
     for at in range(first, first + count):
         doc = f"{at:08}-0000-4000-8000-000000000000"
-        writer.fact("name", doc=doc, target="", value=f"records/note-{at}.md", over=())
+        writer.fact("name", doc=doc, target="", value=f"records/note-{at}.md", based_on=())
         writer.fact(
-            "layout", doc=doc, target="", value={"front": f"---\nid: {doc}\n---\n", "head": "\n"}, over=()
+            "layout", doc=doc, target="", value={"front": f"---\nid: {doc}\n---\n", "head": "\n"}, based_on=()
         )
         writer.fact(
             "put", doc=doc, target="e1", value={"raw": f"## 2026-01-01T00:00:00Z\n\nHeron number {at}.\n"}
@@ -279,7 +280,7 @@ def test_a_large_push_is_told_as_stale_and_becomes_searchable_by_itself(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[int] = []
-    monkeypatch.setattr(world.app.state.hub.behind, "wake", woken.append)
+    monkeypatch.setattr(world.app.state.hub.catch_up, "wake", woken.append)
     writer = Writer("aaaaaaaa")
     documents(writer, 240)
     sent(world, writer)
@@ -348,6 +349,7 @@ def test_an_index_of_other_stems_is_noticed_by_a_search_and_made_anew(
     assert world.sql("SELECT settings->>'keywords' FROM hub.search") != made
 
 
+@pytest.mark.full
 def test_a_search_that_runs_while_others_push_is_of_one_state(world: World) -> None:
     import threading
 
@@ -392,7 +394,7 @@ def test_of_a_purged_text_no_row_of_the_search_holds_anything(world: World) -> N
     # What an earlier version may have left, which nothing of today would find by cutting the text again.
     world.sql("INSERT INTO hub.posting SELECT ws, wide, 'xylofoon', block, seen, held FROM hub.posting"
               " WHERE stem = 'xylophonist' AND NOT wide")  # fmt: skip
-    order = writer.fact("purge", doc="", target="", value={"dots": [str(secret.dot)]})
+    order = writer.fact("purge", doc="", target="", value={"dots": [str(secret.id)]})
     assert world.push(writer, order).status == 200
     for table in ("search", "shown", "document", "passage", "posting", "vector", "fact"):
         rows = world.sql(f"SELECT t::text FROM hub.{table} t")
@@ -412,11 +414,11 @@ def test_a_purge_in_a_stream_that_is_behind_leaves_nothing_either(
         "put", doc=writer.made[0].doc, target="e2", value={"raw": "## Zanzibar\n\nxylophonist\n"}
     )
     sent(world, writer)
-    monkeypatch.setattr(world.app.state.hub.behind, "wake", lambda ws: None)
-    monkeypatch.setattr(projection, "AT_ONCE", 0)
+    monkeypatch.setattr(world.app.state.hub.catch_up, "wake", lambda ws: None)
+    monkeypatch.setattr(index_updates, "AT_ONCE", 0)
     documents(writer, 1, first=2)
     assert world.push(writer, *writer.made[7:]).json["stale"] is True
-    order = writer.fact("purge", doc="", target="", value={"dots": [str(secret.dot)]})
+    order = writer.fact("purge", doc="", target="", value={"dots": [str(secret.id)]})
     assert world.push(writer, order).status == 200
     for table in ("passage", "posting"):
         assert not any("xylo" in row for (row,) in world.sql(f"SELECT t::text FROM hub.{table} t"))
@@ -428,14 +430,14 @@ def test_a_purge_in_a_stream_that_is_behind_leaves_nothing_either(
 WORDS = "heron otter pond stork crane moss fern reed mill weir lock barge Häuser See Frühling".split()
 
 
-def shown(name: str, entries: list[str]) -> hub_search.HubFile:
+def shown(name: str, entries: list[str]) -> workspace_index.HubFile:
     """A record with some entries, as facts show it."""
     text = f"# {name}\n" + "".join(
         f"\n## 2026-01-01T10:{at:02}:00Z\n\n{entry}\n" for at, entry in enumerate(entries)
     )
     path = f"records/{name}.md"
     place = Place(Scope.GLOBAL)
-    return hub_search.HubFile(
+    return workspace_index.HubFile(
         (name,), path, f"global/{path}", f"memory/global/{path}", place, "records", text
     )
 
@@ -495,7 +497,7 @@ def test_after_any_edits_the_search_holds_what_it_would_if_only_the_last_texts_h
                 gone = {name for name in changed if rng.random() < 0.1}
                 for name in gone:
                     del state[name]
-                hub_search.take_in(
+                workspace_index.update_index(
                     connection,
                     world.ws,
                     [shown(name, state[name]) for name in sorted(changed - gone)],
@@ -505,7 +507,7 @@ def test_after_any_edits_the_search_holds_what_it_would_if_only_the_last_texts_h
             edited = held_in(connection, world.ws)
             enter(connection, fresh)
             files = [shown(name, entries) for name, entries in sorted(state.items())]
-            hub_search.take_in(connection, fresh, files, [], purge=False)
+            workspace_index.update_index(connection, fresh, files, [], purge=False)
             assert edited == held_in(connection, fresh), seed
             connection.rollback()
 
@@ -516,10 +518,12 @@ def test_an_entry_at_the_end_of_a_long_document_leaves_the_rows_of_the_others_al
         world.postgres.as_role(world.database, "hub_app"), options="-c search_path=pg_catalog"
     ) as connection:
         enter(connection, world.ws)
-        hub_search.take_in(connection, world.ws, [shown("log", entries)], [], purge=False)
+        workspace_index.update_index(connection, world.ws, [shown("log", entries)], [], purge=False)
         connection.commit()
         enter(connection, world.ws)
-        hub_search.take_in(connection, world.ws, [shown("log", [*entries, "A stork."])], [], purge=False)
+        workspace_index.update_index(
+            connection, world.ws, [shown("log", [*entries, "A stork."])], [], purge=False
+        )
         connection.commit()
     written = "SELECT count(*) FROM hub.{} WHERE xmin = (SELECT xmin FROM hub.search)"
     counts = {name: world.sql(written.format(name))[0][0] for name in ("passage", "vector", "posting")}
@@ -556,11 +560,12 @@ def test_who_verified_a_text_in_a_team_is_told_with_it_until_it_is_another_text(
     assert told == {"Heron number 0.": ["anna"], "Heron number 1.": None}
     raw = "## 2026-01-01T00:00:00Z\n\nHeron number 0 or 7.\n"
     put = writer.made[2]
-    changed = writer.fact("put", doc=put.doc, target="e1", value={"raw": raw}, over=(put.dot,))
+    changed = writer.fact("put", doc=put.doc, target="e1", value={"raw": raw}, based_on=(put.id,))
     assert world.push(writer, changed, token=bert).status == 200
     assert not any("vouched" in each for each in find(world, bert, "heron number")["results"])
 
 
+@pytest.mark.full
 def test_the_label_of_a_text_follows_the_two_person_rule_when_it_is_switched_and_the_command_shows_it(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -636,6 +641,7 @@ def fill(world: World, ws: int, count: int) -> np.ndarray[Any, Any]:
     return made
 
 
+@pytest.mark.full
 def test_a_large_workspace_has_neighbours_of_its_own_and_loses_no_more_than_a_few(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -654,8 +660,8 @@ def test_a_large_workspace_has_neighbours_of_its_own_and_loses_no_more_than_a_fe
     fill(world, other, 3_000)
     monkeypatch.setattr(postgres_index, "EXACT", 1_000)
     url = world.postgres.as_role(world.database, "hub_migrate")
-    assert operate.index_large(url) == 2
-    assert operate.index_large(url) == 0
+    assert administration.index_large(url) == 2
+    assert administration.index_large(url) == 0
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     rng = np.random.default_rng(5)
     shares = []
@@ -686,6 +692,7 @@ def test_a_large_workspace_has_neighbours_of_its_own_and_loses_no_more_than_a_fe
     assert sum(shares) / len(shares) >= 0.97
 
 
+@pytest.mark.full
 def test_a_workspace_that_outgrew_its_search_is_told_to_the_operator_and_its_members_until_it_has_an_index(
     world: World,
     tmp_path: Path,
@@ -712,7 +719,7 @@ def test_a_workspace_that_outgrew_its_search_is_told_to_the_operator_and_its_mem
         assert passages == number
         assert (search is not None) == (number > 2)
     assert "3 passages" in said()[0]
-    assert operate.index_large(world.postgres.as_role(world.database, "hub_migrate")) == 1
+    assert administration.index_large(world.postgres.as_role(world.database, "hub_migrate")) == 1
     assert status() == (4, None)
     one.memory().store("The wader is grey.", key="wader", scope="global")
     one.sync()
@@ -732,6 +739,7 @@ def _partition(world: World, ws: int) -> int:
 # ------------------------------------------------------------------------------- the command
 
 
+@pytest.mark.full
 def test_a_home_without_a_copy_searches_the_hub_with_vade_search(
     world: World, one: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from hub.test_team import Pair, meet, pair, values_of
 from sync.test_purges import holding
 from vademecum.errors import Refused
 from vademecum.memory import sync as syncing
-from vademecum.sync import orders
+from vademecum.sync import purge_orders
 
 if TYPE_CHECKING:
     from hub.hubs import World
@@ -31,6 +31,7 @@ def test_an_owner_purges_a_record_on_every_machine_and_from_the_database(pair: P
     assert not any(WORDS in each for each in values_of(world, "true"))
 
 
+@pytest.mark.full
 def test_an_owner_purges_a_text_from_what_another_member_wrote(pair: Pair, world: World) -> None:
     anna, bert = pair
     bert.memory().store(f"{WORDS} Ask Bert.", key="vault", team="ours")
@@ -57,7 +58,7 @@ def test_a_purge_of_a_private_record_leaves_the_teams_of_that_name_and_the_other
     private.parent.mkdir(parents=True, exist_ok=True)
     private.write_text(f"---\nkey: vault\n---\n\n## 2026-01-01T10:00:00Z\n{WORDS}\n")
     anna.memory().archive.purge(f"memory/project/api/records/{private.name}")
-    assert orders.list_orders(anna.home) == []
+    assert purge_orders.list_orders(anna.home) == []
     meet(anna, bert)
     assert not private.exists()
     assert "Ours alone." in bert.text("vault")
@@ -65,6 +66,7 @@ def test_a_purge_of_a_private_record_leaves_the_teams_of_that_name_and_the_other
     assert world.sql("SELECT count(*) FROM hub.fact WHERE kind = 'purge' OR purged_at IS NOT NULL") == [(0,)]
 
 
+@pytest.mark.full
 def test_who_does_not_own_the_team_cannot_purge_its_records_and_is_told_where_a_text_stays(
     pair: Pair, world: World
 ) -> None:
@@ -82,18 +84,21 @@ def test_who_does_not_own_the_team_cannot_purge_its_records_and_is_told_where_a_
     assert any(WORDS in each for each in values_of(world, "true"))
 
 
+@pytest.mark.full
 def test_a_teams_purge_that_was_cut_short_is_finished_in_the_teams_files(pair: Pair) -> None:
     anna, bert = pair
     anna.memory().store(WORDS, key="vault", team="ours")
     meet(anna, bert)
-    shelf = anna.memory().workspace.find("vault", None).shelf
-    from vademecum.sync import purges
+    scope_folder = anna.memory().workspace.find("vault", None).scope_folder
+    from vademecum.sync import purge_facts
 
-    placed = orders.place_orders(
-        anna.home, lambda state: purges.find_record(state, "records/vault.md", None), shelf=shelf
+    placed = purge_orders.place_orders(
+        anna.home,
+        lambda state: purge_facts.find_record(state, "records/vault.md", None),
+        scope_folder=scope_folder,
     )
     assert len(placed) == 1
-    orders.finish(anna.home, "human:anna", anna.now)
+    purge_orders.finish(anna.home, "human:anna", anna.now)
     meet(anna, bert)
     for member in pair:
         assert holding(member.base / "home", WORDS) == []

@@ -20,13 +20,13 @@ from hub.hubs import DOC, KEYS, Writer, ask
 from hub.pages import STREAM, Machine, browse, entry, link_of
 from hub.test_team import Member, meet, unsigned
 from vademecum.errors import VadeError
-from vademecum.interfaces.hub import members
-from vademecum.interfaces.hub.access import HubKeys, derive_keys, new_token
 from vademecum.memory import connect
 from vademecum.store.home import Home
-from vademecum.sync import hub, membership, remote
-from vademecum.sync.remote import HubClient
+from vademecum.sync import hub_client, hub_sync, membership
+from vademecum.sync.hub_client import HubClient
 from vademecum.types import Origin
+from vademecum_hub import members
+from vademecum_hub.authorization import HubKeys, derive_keys, new_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,6 +93,7 @@ def state_of(world: World) -> list[Any]:
     return [*counts, world.sql("SELECT rules FROM hub.workspace"), world.sql("SELECT role FROM hub.member")]
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://{host}"])
 def test_a_page_of_another_site_gets_nothing_done_at_any_address(world: World, origin: str) -> None:
     assert (
@@ -112,6 +113,7 @@ def test_a_page_of_another_site_gets_nothing_done_at_any_address(world: World, o
     assert state_of(world) == before
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
@@ -140,6 +142,7 @@ def test_no_answer_allows_another_origin_to_read_it(world: World) -> None:
 # ------------------------------------------------------------------------------- S11: a rebound name
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "", "0.0.0.0"]
 )
@@ -169,6 +172,7 @@ def test_there_is_no_socket_that_stays_open_for_a_page_of_another_site(world: Wo
 WRONG = ("", "Bearer", "Bearer ", "Bearer vade_", "Basic {token}", "{token}", "Bearer {token}x")
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("given", WRONG)
 def test_no_address_answers_without_the_right_token(world: World, given: str) -> None:
     assert (
@@ -273,21 +277,21 @@ def _token_of(world: World, name: str) -> str:
 def _pushed(world: World, token: str, what: str) -> bool:
     lines = world.pull(STREAM, epoch=1).lines
     put = next(each["fact"] for each in lines if each["fact"]["kind"] == "put")
-    lam = max(each["fact"]["lam"] for each in lines) + 1
+    lamport = max(each["fact"]["lam"] for each in lines) + 1
     me = world.ask("GET", "/v1/me", token).json["member"] if what == "verify" else ""
-    dot = {"doc": put["doc"], "target": put["target"], "over": (_dot(put),)}
+    fact_id = {"doc": put["doc"], "target": put["target"], "based_on": (_dot(put),)}
     origin = "user" if "person" in _scopes(world, token) else "agent"
     facts: dict[str, tuple[str, dict[str, Any]]] = {
         "add": ("put", {"doc": put["doc"], "target": "new1", "value": {"raw": "More."}}),
-        "edit": ("put", {**dot, "value": {"raw": "Edited."}}),
-        "remove": ("drop", {**dot, "kills": dot["over"], "value": None}),
+        "edit": ("put", {**fact_id, "value": {"raw": "Edited."}}),
+        "remove": ("drop", {**fact_id, "removes": fact_id["based_on"], "value": None}),
         "verify": ("vouch", {"doc": put["doc"], "target": f"{'0' * 64} {me}", "value": True}),
         "protect": ("protected", {"doc": put["doc"], "target": "", "value": True}),
         "purge": ("purge", {"doc": "", "target": "", "value": {"dots": [str(_dot(put))]}}),
     }
     kind, given = facts[what]
     writer = Writer("bbbbbbbb", STREAM)
-    answer = world.push(writer, writer.fact(kind, lam, origin=origin, **given), token=token)
+    answer = world.push(writer, writer.fact(kind, lamport, origin=origin, **given), token=token)
     assert answer.status in (200, 403), answer.body
     return answer.status == 200
 
@@ -298,9 +302,9 @@ def _scopes(world: World, token: str) -> list[str]:
 
 
 def _dot(fact: dict[str, Any]) -> Any:
-    from vademecum.sync.facts import Dot
+    from vademecum.sync.facts import FactId
 
-    return Dot(fact["replica"], fact["n"])
+    return FactId(fact["replica"], fact["n"])
 
 
 def by_page(world: World, token: str, what: str) -> bool | None:
@@ -324,6 +328,7 @@ def by_page(world: World, token: str, what: str) -> bool | None:
     return done[what]().status == 200 if what in done else None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("who", WHO, ids=lambda who: f"{who.role}-{'-'.join(who.scopes)}")
 def test_the_protocol_and_the_page_decide_as_the_table_of_roles_says(
     world: World, postgres: Any, who: Role
@@ -373,7 +378,7 @@ def test_a_token_of_another_audience_opens_nothing(world: World, tmp_path: Path)
 
     other = derive_keys(b"the key of another hub, of 32 characters")
     with world.owner() as connection:
-        from vademecum.interfaces.hub.access import enter
+        from vademecum_hub.authorization import enter
 
         enter(connection, world.ws)
         member = connection.execute("SELECT member FROM hub.member").fetchone()
@@ -426,7 +431,7 @@ def test_what_belongs_to_another_member_or_workspace_is_no_handle(world: World) 
     assert his.post("/revoke", {"id": number}).status == 404
     writer = Writer("aaaaaaaa")
     first = writer.fact()
-    writer.fact("purge", doc="", target="", value={"dots": [str(first.dot)]})
+    writer.fact("purge", doc="", target="", value={"dots": [str(first.id)]})
     assert world.push(writer).status == 200
     ack = {"seq": 2, "replica": "aaaaaaaa"}
     assert world.ask("POST", "/v1/streams/global/purge/ack", bert, ack).status == 422  # for another machine
@@ -479,13 +484,14 @@ def test_no_token_is_led_on_to_another_server(world: World) -> None:
         assert thief.heard == []
 
 
+@pytest.mark.full
 def test_each_hub_is_sent_its_own_token_and_the_hub_calls_nobody(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna, bert = Member(tmp_path, "anna", world, "owner"), Member(tmp_path, "bert", world, "editor")
     called: list[tuple[str, Any]] = []
     sent: list[tuple[str, str]] = []
-    reach, send = socket.socket.connect, remote.HubClient._send
+    reach, send = socket.socket.connect, hub_client.HubClient._send
 
     def noted(self: socket.socket, address: Any) -> None:
         called.append((threading.current_thread().name, address))
@@ -496,7 +502,7 @@ def test_each_hub_is_sent_its_own_token_and_the_hub_calls_nobody(
         return send(self, method, path, body, headers)
 
     monkeypatch.setattr(socket.socket, "connect", noted)
-    monkeypatch.setattr(remote.HubClient, "_send", heard)
+    monkeypatch.setattr(hub_client.HubClient, "_send", heard)
     anna.memory().store("Deploys happen on Fridays.", key="deploys", team="ours")
     meet(anna, bert)
     assert world.ask("POST", "/v1/search", body={"query": "deploys"}).status == 200
@@ -588,6 +594,7 @@ def reads(world: World, times: int) -> None:
     assert found > times / 20  # there is something to be seen
 
 
+@pytest.mark.full
 def test_three_people_in_two_teams_read_nothing_of_anybody_else_through_any_door(world: World) -> None:
     reads(world, 600)
 
@@ -597,6 +604,7 @@ def test_ten_thousand_random_reads_show_nothing_of_anybody_else(world: World) ->
     reads(world, 10_000)
 
 
+@pytest.mark.full
 def test_a_home_has_the_files_of_its_own_teams_alone_and_its_doors_show_no_other(
     world: World, tmp_path: Path
 ) -> None:
@@ -612,7 +620,7 @@ def test_a_home_has_the_files_of_its_own_teams_alone_and_its_doors_show_no_other
             fresh(world)
             membership.join_with_token(home, world.url, canaries.tokens[space, who])
             joined = membership.find_membership(home, canaries.publics[space])
-            hub.HubSync(home, joined, b"", f"human:{who}", memory.workspace.now).run()
+            hub_sync.HubSync(home, joined, b"", f"human:{who}", memory.workspace.now).run()
         memory.care.index()
         foreign = [word for word, space in canaries.words.items() if space not in mine]
         own = [word for word, space in canaries.words.items() if space in mine]
@@ -636,11 +644,11 @@ def test_a_home_has_the_files_of_its_own_teams_alone_and_its_doors_show_no_other
 def logged(world: World, lines: int) -> None:
     """A log of so many lines."""
     with world.owner() as connection:
-        from vademecum.interfaces.hub.access import enter
+        from vademecum_hub.authorization import enter
 
         enter(connection, world.ws)
         for number in range(lines):
-            members.log(connection, world.ws, "anna", "invited", member=f"member-{number}")
+            members.append_log(connection, world.ws, "anna", "invited", member=f"member-{number}")
 
 
 Rows = list[tuple[int, dict[str, Any], bytes, bytes]]
@@ -683,6 +691,7 @@ def rewrite(rows: Rows, at: int) -> tuple[Rows, int]:
     return made, len(rows)  # what was seen last is the first line that is known to be another one
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("tamper", [edit, delete, swap, insert, truncate, rewrite])
 def test_every_alteration_of_the_log_is_told_with_its_first_line(
     world: World, tamper: Callable[[Rows, int], tuple[Rows, int]]
@@ -710,7 +719,7 @@ def test_every_alteration_of_the_log_is_told_with_its_first_line(
 
 
 def _caller(world: World) -> Any:
-    from vademecum.interfaces.hub.access import authenticate
+    from vademecum_hub.authorization import authenticate
 
     with world.owner() as connection:
         return authenticate(connection, KEYS, f"Bearer {world.anna}")
@@ -746,6 +755,7 @@ FACTS = {
 }
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("how", sorted(FACTS))
 def test_an_altered_change_is_taken_by_no_machine_and_told_with_its_number(
     world: World, tmp_path: Path, how: str
@@ -764,6 +774,7 @@ def test_an_altered_change_is_taken_by_no_machine_and_told_with_its_number(
     assert anna.texts() == before
 
 
+@pytest.mark.full
 def test_what_the_hub_lost_or_was_rewritten_is_sent_again_and_stands_in_the_log(
     world: World, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allowing import allow
+from cases import every_case
 from hub.pages import browse
 from hub.test_commands import invited, refused, vade
 from hub.test_sync import Machine, Pair, meet, two
@@ -19,7 +20,7 @@ from hub.test_team import meet as team_meet
 from vademecum.memory import sync as syncing
 from vademecum.store.home import Home
 from vademecum.sync import membership
-from vademecum.sync.place import PENDING
+from vademecum.sync.stream_sync import PENDING
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def test_a_script_names_whom_it_trusts_when_it_joins_and_joining_again_keeps_the
     assert (kept["later"], kept["rules"]["newer"], kept["rules"]["write"]) == (1, [1], "team")
 
 
-@pytest.mark.parametrize("rules", [[], "anna", {"inject_from": "anna"}, {"inject_from": [1, None]}, None])
+@every_case("rules", [[], "anna", {"inject_from": "anna"}, {"inject_from": [1, None]}, None])
 def test_rules_that_cannot_be_read_trust_nobody(rules: object) -> None:
     assert membership.read_rules(rules) == membership.LocalRules()
 
@@ -113,6 +114,7 @@ def _told(machine: Machine) -> str:
     return machine.memory().injection.block().text
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("keep", "left"),
     [("first", [1, 0]), ("second", [0, 1]), ("both", [1, 1])],
@@ -144,6 +146,7 @@ def test_a_decision_between_two_versions_ends_the_conflict_everywhere_and_can_be
     assert all(text.encode() in other.files()[CONFLICTED] for text in texts)
 
 
+@pytest.mark.full
 def test_a_version_that_changed_since_it_was_shown_is_left_alone(two: Pair) -> None:
     one, other = two
     _conflict(one, other)
@@ -153,6 +156,7 @@ def test_a_version_that_changed_since_it_was_shown_is_left_alone(two: Pair) -> N
     assert (decided.done, decided.why) == (False, "changed since it was shown")
 
 
+@pytest.mark.full
 def test_a_record_that_an_unseen_append_brought_back_is_told_and_can_be_archived_again(two: Pair) -> None:
     one, other = two
     meet(one, other)
@@ -171,6 +175,7 @@ def test_a_record_that_an_unseen_append_brought_back_is_told_and_can_be_archived
     assert not one.memory().review.inbox(["notice"]).items
 
 
+@pytest.mark.full
 def test_two_records_of_one_name_that_became_one_are_told_until_somebody_has_seen_it(two: Pair) -> None:
     one, other = two
     meet(one, other)
@@ -227,6 +232,7 @@ def _many(machine: Machine) -> None:
     config.write_text(config.read_text() + "decay.max_count = 10\ndecay.percentage = 0.2\n")
 
 
+@pytest.mark.full
 def test_only_the_machine_to_which_the_hub_lends_the_care_archives_by_itself(two: Pair) -> None:
     one, other = two
     for number in range(14):
@@ -246,6 +252,7 @@ def test_only_the_machine_to_which_the_hub_lends_the_care_archives_by_itself(two
     assert one.files() == other.files()
 
 
+@pytest.mark.full
 def test_without_the_hub_nothing_synced_is_archived_unasked_and_a_person_still_can(two: Pair) -> None:
     one, _ = two
     for number in range(14):
@@ -259,6 +266,7 @@ def test_without_the_hub_nothing_synced_is_archived_unasked_and_a_person_still_c
     assert _count(one) < 15
 
 
+@pytest.mark.full
 def test_a_machine_with_an_agents_token_sends_what_an_agent_added_and_nothing_else(
     two: Pair, tmp_path: Path
 ) -> None:
@@ -296,6 +304,7 @@ def _agents_machine(one: Machine, base: Path) -> Machine:
     return agent
 
 
+@pytest.mark.full
 def test_what_an_agents_machine_moves_or_marks_of_others_stays_there_and_the_rest_is_sent(
     two: Pair, tmp_path: Path
 ) -> None:
@@ -390,6 +399,7 @@ def test_a_members_text_is_found_and_injected_only_once_it_was_verified_here_or_
         assert member.requests == 1  # nothing new is one request
 
 
+@pytest.mark.full
 def test_what_a_writer_verifies_is_theirs_alone_and_stops_no_sync(
     team: tuple[Member, Member, Member],
 ) -> None:
@@ -421,6 +431,7 @@ def test_with_the_two_person_rule_ones_own_verification_counts_for_nobody(
     assert not anna.world.sql("SELECT 1 FROM hub.fact WHERE kind = 'vouch'")
 
 
+@pytest.mark.full
 def test_the_two_person_rule_reaches_machines_with_their_next_sync_and_nothing_else_has_to_change(
     team: tuple[Member, Member, Member],
 ) -> None:
@@ -439,6 +450,7 @@ def test_the_two_person_rule_reaches_machines_with_their_next_sync_and_nothing_e
         assert anna.requests == 1  # nothing new is one request
 
 
+@pytest.mark.full
 def test_on_another_machine_of_mine_the_two_person_rule_holds_for_what_i_wrote_here(
     team: tuple[Member, Member, Member], tmp_path: Path
 ) -> None:
@@ -452,6 +464,7 @@ def test_on_another_machine_of_mine_the_two_person_rule_holds_for_what_i_wrote_h
     assert not ella.world.sql("SELECT 1 FROM hub.fact WHERE kind = 'vouch'")
 
 
+@pytest.mark.full
 def test_what_somebody_verified_is_sent_once_they_become_an_editor(
     team: tuple[Member, Member, Member],
 ) -> None:
@@ -468,6 +481,7 @@ def test_what_somebody_verified_is_sent_once_they_become_an_editor(
     assert _given(anna, LAW)
 
 
+@pytest.mark.full
 def test_a_machine_that_lost_its_log_withdraws_what_it_verified_before(
     team: tuple[Member, Member, Member], tmp_path: Path
 ) -> None:
@@ -504,6 +518,7 @@ POISON = [
 ]
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("text", POISON, ids=["instructions", "fake origin", "hidden characters", "fence"])
 def test_a_poisoned_text_of_a_member_reaches_no_agent_of_another(
     team: tuple[Member, Member, Member], text: str
@@ -522,6 +537,7 @@ def test_a_poisoned_text_of_a_member_reaches_no_agent_of_another(
     assert not set(block) & {"\u202e", "\u200b"}
 
 
+@pytest.mark.full
 def test_a_new_editor_is_named_once_and_not_trusted(team: tuple[Member, Member, Member]) -> None:
     anna, _, will = team
     _said(will, LAW, "releases")

@@ -93,6 +93,7 @@ def test_an_owner_undoes_what_one_member_wrote_since_a_time_for_everybody(
     assert anna.origins("releases") == ["user"]
 
 
+@pytest.mark.full
 def test_what_was_written_before_or_by_others_stays(
     team: tuple[Member, Member, Member], world: World
 ) -> None:
@@ -109,6 +110,7 @@ def test_what_was_written_before_or_by_others_stays(
     assert "on Mondays" in will.text("releases")
 
 
+@pytest.mark.full
 def test_the_command_lists_asks_and_tells_what_stays(
     team: tuple[Member, Member, Member], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,7 @@ def team(world: World, tmp_path: Path) -> tuple[Member, Member]:
     return anna, ella
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("role", ["writer", "reader"])
 def test_who_was_lowered_can_withdraw_an_earlier_verification_and_give_none(
     role: str, team: tuple[Member, Member], world: World
@@ -65,6 +66,7 @@ def test_who_was_lowered_can_withdraw_an_earlier_verification_and_give_none(
     assert len(world.sql("SELECT 1 FROM hub.fact WHERE kind = 'vouch'")) == 2
 
 
+@pytest.mark.full
 def test_who_only_reads_by_now_withdraws_although_an_edit_of_theirs_waits(
     team: tuple[Member, Member], world: World
 ) -> None:
@@ -97,9 +99,9 @@ class Lowered:
         assert self.push(self.vouch) == (200, None)
         lower(world, "ella", "reader")
 
-    def write(self, kind: str, *over: SyncFact, name: str = "ella", **given: Any) -> SyncFact:
+    def write(self, kind: str, *based_on: SyncFact, name: str = "ella", **given: Any) -> SyncFact:
         target = f"{NAME} {name}" if kind == "vouch" else "e1"
-        return self.writer.fact(kind, target=target, over=tuple(each.dot for each in over), **given)
+        return self.writer.fact(kind, target=target, based_on=tuple(each.id for each in based_on), **given)
 
     def push(self, *made: SyncFact) -> tuple[int, int | None]:
         """How the hub answers, and which fact it names; what it does not take was never made."""
@@ -112,10 +114,10 @@ class Lowered:
 
 def test_withdrawing_gives_who_only_reads_nothing_else_to_write(world: World) -> None:
     ella, his = Lowered(world), Writer("dddddddd")
-    his.fact("vouch", target=f"{NAME} bert", value=True, lam=2)
+    his.fact("vouch", target=f"{NAME} bert", value=True, lamport=2)
     assert world.push(his, token=world.member("bert", "editor")).status == 200
     word = his.made[0]
-    for kind, over, given in (
+    for kind, based_on, given in (
         ("vouch", [], {"value": False, "name": "bert"}),  # another's word
         ("vouch", [word], {"value": False, "name": "bert"}),
         ("vouch", [], {"value": True}),  # a new one of her own
@@ -123,18 +125,18 @@ def test_withdrawing_gives_who_only_reads_nothing_else_to_write(world: World) ->
         ("vouch", [], {"value": False}),  # which takes nothing back
         ("put", [], {}),
     ):
-        assert ella.push(ella.write(kind, *over, lam=3, **given))[0] == 403, (kind, given)
-    assert ella.push(withdraw(ella.write("put", lam=3)))[0] == 403  # alone it says nothing
-    both = ella.write("vouch", ella.vouch, value=False, lam=3), ella.write("put", lam=4)
+        assert ella.push(ella.write(kind, *based_on, lamport=3, **given))[0] == 403, (kind, given)
+    assert ella.push(withdraw(ella.write("put", lamport=3)))[0] == 403  # alone it says nothing
+    both = ella.write("vouch", ella.vouch, value=False, lamport=3), ella.write("put", lamport=4)
     assert ella.push(*both) == (403, both[1].n)
-    first = ella.write("vouch", ella.vouch, value=False, lam=3)
-    twice = first, ella.write("vouch", ella.vouch, first, value=False, lam=4)
+    first = ella.write("vouch", ella.vouch, value=False, lamport=3)
+    twice = first, ella.write("vouch", ella.vouch, first, value=False, lamport=4)
     assert ella.push(*twice) == (403, twice[1].n)
-    first = ella.write("vouch", ella.vouch, value=False, lam=3)
+    first = ella.write("vouch", ella.vouch, value=False, lamport=3)
     assert ella.push(first) == (200, None)
     assert ella.push(first) == (200, None)  # acknowledged again
-    for over in ([first], [ella.vouch], [ella.vouch, first]):  # what does not stand cannot be withdrawn
-        assert ella.push(ella.write("vouch", *over, value=False, lam=4))[0] == 403
+    for based_on in ([first], [ella.vouch], [ella.vouch, first]):  # what does not stand cannot be withdrawn
+        assert ella.push(ella.write("vouch", *based_on, value=False, lamport=4))[0] == 403
     assert world.sql("SELECT count(*) FROM hub.fact WHERE replica = 'cccccccc'") == [(2,)]
 
 
@@ -154,6 +156,7 @@ def test_a_stream_that_is_not_there_is_not_made_by_who_only_reads(world: World) 
     assert world.sql("SELECT stream FROM hub.stream") == [("global",)]
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("role", ["writer", "reader"])
 def test_on_the_page_a_verification_is_withdrawn_by_who_was_lowered(role: str, world: World) -> None:
     machine = PageMachine(world, "aaaaaaaa", world.anna)

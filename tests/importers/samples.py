@@ -370,7 +370,7 @@ def gpt_conversation() -> dict[str, Any]:
         "model_set_context": "1. [2026-01-02]. Has a dog called Pixel.\n\n2. [2026-02-03]. Prefers trains.",
     }
     picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://f1", "width": 5}
-    shown = {"content_type": "multimodal_text", "parts": [picture, "What breed is this?"]}
+    content_parts = {"content_type": "multimodal_text", "parts": [picture, "What breed is this?"]}
     thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "Dogs", "content": "Looks small."}]}
     code = {"content_type": "code", "language": "unknown", "text": "search('breed')"}
     output = {"content_type": "execution_output", "text": "a terrier"}
@@ -379,7 +379,7 @@ def gpt_conversation() -> dict[str, Any]:
         gpt("ctx", "root", gpt_said("user", context, 1770000000.0, metadata=hidden), "mem"),
         gpt("mem", "ctx", gpt_said("system", remembered, 1770000000.5, metadata=hidden), "empty"),
         gpt("empty", "mem", gpt_said("system", "", 1770000000.6), "u1"),
-        gpt("u1", "empty", gpt_said("user", shown, 1770000001.0), "a0", "th"),
+        gpt("u1", "empty", gpt_said("user", content_parts, 1770000001.0), "a0", "th"),
         gpt("a0", "u1", gpt_said("assistant", "A cat, I think.", 1770000002.0)),
         gpt("th", "u1", gpt_said("assistant", thoughts, 1770000003.0), "call"),
         gpt("call", "th", gpt_said("assistant", code, 1770000004.0, recipient="browser"), "res"),
@@ -429,15 +429,20 @@ def claude_ai(top: Path) -> Path:
         {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "high at nine"}]},
         {"type": "text", "text": "High tide is at nine.", "citations": []},
     ]
-    asked = {"file_name": "plan.txt", "file_size": 9, "file_type": "txt", "extracted_content": "Sail at 9"}
-    said = [
+    attachment = {
+        "file_name": "plan.txt",
+        "file_size": 9,
+        "file_type": "txt",
+        "extracted_content": "Sail at 9",
+    }
+    messages = [
         {
             "uuid": "m1",
             "text": "When is the tide?",
             "content": [{"type": "text", "text": "When is the tide?"}],
             "sender": "human",
             "created_at": "2026-03-01T10:00:00.000000Z",
-            "attachments": [asked],
+            "attachments": [attachment],
             "files": [{"file_name": "chart.png"}],
         },
         {
@@ -457,7 +462,7 @@ def claude_ai(top: Path) -> Path:
         "created_at": "2026-03-01T10:00:00.000000Z",
         "updated_at": "2026-03-01T10:00:02.000000Z",
         "account": {"uuid": "acct"},
-        "chat_messages": said,
+        "chat_messages": messages,
     }
     project = {
         "uuid": "p-1",
@@ -530,7 +535,7 @@ def mem0(top: Path) -> Path:
 
 def letta(top: Path) -> Path:
     """An agent of today's shape with two blocks and a conversation, and one of the first shape."""
-    said = [
+    messages = [
         {"id": "message-0", "role": "system", "content": [{"type": "text", "text": "You remember."}]},
         {
             "id": "message-1",
@@ -558,7 +563,7 @@ def letta(top: Path) -> Path:
         "system": "You are Sam.",
         "block_ids": ["block-0", "block-1"],
         "llm_config": {"model": "gpt-x"},
-        "messages": said,
+        "messages": messages,
     }
     blocks = [
         {

@@ -14,9 +14,9 @@ import pytest
 
 from importers import samples
 from importers.worlds import snapshot
-from vademecum.agents import memories, registry
+from vademecum.agents import memory_files, registry
 from vademecum.memory import connect
-from vademecum.store import document
+from vademecum.text import document
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -177,6 +177,7 @@ def test_a_zip_that_reaches_outside_of_itself_is_refused_as_a_whole(
     assert vade.records() == []
 
 
+@pytest.mark.full
 def test_a_zip_that_is_none_lies_about_itself_or_is_too_large_is_one_line(vade: Vade, tmp_path: Path) -> None:
     whole = zipped(tmp_path / "whole.zip", "bundle/more.md", record("Another one." * 200)).read_bytes()
     damaged = whole.replace(b"bundle/more.md", b"bundle/mere.md", 1)  # of the two places that name it
@@ -306,14 +307,14 @@ def test_a_scope_nobody_is_in_is_refused_before_anything_is_read(vade: Vade, tmp
 
 
 def test_memory_does_not_import_itself(vade: Vade) -> None:
-    vade("store", "Something.", "--key", "one")
+    vade("add", "Something.", "--key", "one")
     assert "inside the memory folder" in vade.fails("import", "okf", vade.home / "memory")
 
 
 def test_a_program_imports_by_system_and_path_but_never_the_memory_itself(vade: Vade, tmp_path: Path) -> None:
     from vademecum.errors import OutsideMemory, UnknownName
 
-    vade("store", "Something.", "--key", "one")
+    vade("add", "Something.", "--key", "one")
     top = samples.co_cli(tmp_path / "co")
     memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)
     would = memory.transfer.import_from("co-cli", top, apply=False)
@@ -327,7 +328,7 @@ def test_a_program_imports_by_system_and_path_but_never_the_memory_itself(vade: 
 
 
 def test_a_record_somebody_saves_in_the_same_moment_is_left_and_told(vade: Vade, tmp_path: Path) -> None:
-    vade("store", "Mine.", "--key", "good", "--scope", "global")
+    vade("add", "Mine.", "--key", "good", "--scope", "global")
     memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)
     path = vade.home / "memory/global/records/good.md"
     from vademecum.knowledge.intake import TopicPiece
@@ -346,7 +347,7 @@ def test_a_record_somebody_saves_in_the_same_moment_is_left_and_told(vade: Vade,
 
 def test_an_import_that_is_cut_short_is_taken_back_or_finished(vade: Vade, tmp_path: Path) -> None:
     top = samples.openclaw(tmp_path / "ws")
-    vade("store", "Before.", "--key", "before", "--scope", "global")
+    vade("add", "Before.", "--key", "before", "--scope", "global")
     before = {name: each[0] for name, each in snapshot(vade.home / "memory").items()}
     memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)
 
@@ -356,7 +357,9 @@ def test_an_import_that_is_cut_short_is_taken_back_or_finished(vade: Vade, tmp_p
 
     for finish in (False, True):
         with pytest.raises(KeyboardInterrupt):
-            memory.transfer.import_pieces(memories.read("openclaw", top), system="openclaw", progress=stop)
+            memory.transfer.import_pieces(
+                memory_files.read("openclaw", top), system="openclaw", progress=stop
+            )
         part = set(snapshot(vade.home / "memory"))
         assert len(part) == len(before) + 3
         if finish:

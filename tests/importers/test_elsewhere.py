@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from importers import samples
 from importers.test_fields import values
 from importers.test_systems import reasons
 from vademecum.agents import letta
 from vademecum.transcripts import Message, Text, Thinking, ToolCall
-from vademecum.transcripts.reading import SessionFacts
+from vademecum.transcripts.foreign import SessionFacts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +69,7 @@ def test_a_torn_history_or_export_of_mem0_is_named_and_the_rest_comes(vade: Vade
     assert [each["kind"] for each in report["mapped"]] == ["record"]
 
 
+@pytest.mark.full
 def test_a_text_of_fifty_megabytes_is_left_with_a_reason(vade: Vade, tmp_path: Path) -> None:
     given = [{"id": "big", "memory": "x" * 50_000_000}, {"id": "small", "memory": "A small one"}]
     report = vade.json("import", "mem0", samples.write(tmp_path / "m", {"a.json": json.dumps(given)}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from importers import samples
-from vademecum.store import document, frontmatter
+from vademecum.text import document, frontmatter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +21,10 @@ TOKEN = "ghp_" + "x7Kq2mZ9tR4vB8nL1pW6yD3sF5hJ0cGaEuQi"
 
 
 def fill(vade: Vade) -> None:
-    vade("store", "Use unittest.", "--key", "testing", "--tag", "testing", "--type", "feedback")
-    vade("store", "Use pytest.", "--key", "testing", "--mode", "replace")
-    vade("store", "Ada likes tea.", "--key", "tea", "--scope", "global", "--type", "user", "--protected")
-    vade("learn", "discovery", "Config uses YAML", "--confidence", "0.9")
+    vade("add", "Use unittest.", "--key", "testing", "--tag", "testing", "--type", "feedback")
+    vade("add", "Use pytest.", "--key", "testing", "--mode", "replace")
+    vade("add", "Ada likes tea.", "--key", "tea", "--scope", "global", "--type", "user", "--protected")
+    vade("add", "--type", "discovery", "Config uses YAML", "--confidence", "0.9")
     path = next((vade.home / "memory").rglob("tea.md"))
     text = path.read_text().replace("---\n# tea", "x-odd:   {a: [1,  2]}  # kept\n---\n# tea")
     path.write_text(text)
@@ -118,7 +118,7 @@ def test_a_secret_is_refused_unless_it_is_cut_out(
     form: str, vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VADE_SECRETS_POLICY", "warn")
-    vade("learn", "discovery", f"The token is {TOKEN} today")
+    vade("add", "--type", "discovery", f"The token is {TOKEN} today")
     assert "secret" in vade.fails("export", form, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     made = vade.json("export", form, tmp_path / "out", "--redact")
@@ -181,8 +181,8 @@ class _Page(HTMLParser):
 
 def test_the_page_shows_everything_runs_nothing_and_fetches_nothing(vade: Vade, tmp_path: Path) -> None:
     fill(vade)
-    vade("store", "<script>alert(1)</script><img src=http://evil.test/x> & \u202eback", "--key", "hostile")
-    vade("note", "Noted today.")
+    vade("add", "<script>alert(1)</script><img src=http://evil.test/x> & \u202eback", "--key", "hostile")
+    vade("add", "--journal", "Noted today.")
     samples.write(vade.home / "memory/global", {"MEMORY.md": "# Always\n\nTea at four.\n"})
     vade("export", "html", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()

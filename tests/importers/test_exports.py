@@ -11,7 +11,7 @@ import pytest
 from importers import samples
 from vademecum.agents import chatgpt, claude_ai
 from vademecum.transcripts import LEFT, META, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts.reading import SessionFacts
+from vademecum.transcripts.foreign import SessionFacts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +105,7 @@ def test_a_conversation_in_which_nobody_says_anything_is_left(
     assert reasons(done)["conversations.json: Empty"] == "it contains no messages"
 
 
+@pytest.mark.full
 def test_an_export_larger_than_a_note_may_be_is_read(vade: Vade, tmp_path: Path) -> None:
     said = samples.gpt_said("user", "filler " * 1_500_000 + "the needle", 1770000000.0)
     nodes = [samples.gpt("r", None, None, "u"), samples.gpt("u", "r", said)]

@@ -10,7 +10,7 @@ import pytest
 from importers import samples
 from importers.samples import write
 from importers.test_systems import paths, project_id, reasons
-from vademecum.store import document, frontmatter
+from vademecum.text import document, frontmatter
 
 if TYPE_CHECKING:
     from pathlib import Path

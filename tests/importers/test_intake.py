@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from vademecum.interfaces.cli.app import run
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, TopicPiece
 from vademecum.memory import connect
-from vademecum.store import document
-from vademecum.text import normalise
+from vademecum.text import document, normalise
 from vademecum.types import Entry, Origin, Scope
 
 if TYPE_CHECKING:
@@ -100,6 +99,7 @@ def test_many_hostile_texts_come_whole_signed_and_once(entries: list[Entry], tex
     check(entries, text)
 
 
+@pytest.mark.full
 def test_an_import_that_passes_the_cap_says_so_and_the_automatic_cap_leaves_it_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

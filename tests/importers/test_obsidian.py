@@ -133,6 +133,7 @@ def test_everything_that_is_no_note_is_named_with_its_reason(vade: Vade, tmp_pat
     }
 
 
+@pytest.mark.full
 def test_a_long_note_comes_in_parts_and_a_huge_one_is_left_with_a_reason(vade: Vade, tmp_path: Path) -> None:
     lines = "".join(f"{number:07} of the log, and some words\n" for number in range(80_000))
     files = {"Long.md": lines, "One line.md": "é" * 1_500_000, "Huge.md": "x" * 10_000_000}

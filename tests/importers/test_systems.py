@@ -13,8 +13,7 @@ import pytest
 from importers import samples
 from importers.worlds import snapshot
 from vademecum.agents import registry
-from vademecum.store import document
-from vademecum.text import normalise
+from vademecum.text import document, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +82,7 @@ def test_every_system_named_by_the_command_has_a_reader() -> None:
 def test_everything_comes_once_and_goes_again_and_no_original_is_touched(
     system: str, vade: Vade, tmp_path: Path
 ) -> None:
-    vade("store", "What was here before.", "--key", "before", "--scope", "global")
+    vade("add", "What was here before.", "--key", "before", "--scope", "global")
     top = SYSTEMS[system](vade, tmp_path / "theirs")
     originals = snapshot(top)
     memory = vade.home / "memory"
@@ -153,7 +152,7 @@ def test_nothing_imported_may_be_injected_before_a_person_verified_it(
         each.name for each in memory.workspace.documents.all(places) if not isinstance(each, Finding)
     }:
         scope = "project" if system in ("co-cli", "cursor", "windsurf") else "global"
-        vade("verify", "context.md", "--scope", scope)
+        vade("review", "verify", "context.md", "--scope", scope)
         place = next(each for each in places if each.scope is Scope(scope))
         found = [each for each in memory.workspace.documents.all([place]) if not isinstance(each, Finding)]
         context = next(each for each in found if each.name == "context.md")
@@ -166,7 +165,7 @@ def test_verify_by_source_leaves_nothing_of_that_system_pending(
 ) -> None:
     vade("import", system, SYSTEMS[system](vade, tmp_path / "theirs"))
     assert vade.json("review")["counts"].get("text", 0) > 0
-    vade("verify", "--source", system, "--yes")
+    vade("review", "verify", "--source", system, "--yes")
     assert vade.code == 0, vade.err
     assert vade.json("review")["counts"].get("text", 0) == 0
 
@@ -175,12 +174,12 @@ def test_verify_by_source_does_not_touch_what_another_system_brought(vade: Vade,
     vade("import", "cursor", samples.cursor(tmp_path / "one"))
     report = vade.json("import", "windsurf", samples.windsurf(tmp_path / "two"))
     brought = vade.json("review")["counts"]["text"]
-    vade("verify", "--source", "cursor:.cursorrules", "--yes")
+    vade("review", "verify", "--source", "cursor:.cursorrules", "--yes")
     assert vade.json("review")["counts"]["text"] == brought - 1
-    vade("verify", "--source", "cursor", "--yes")
+    vade("review", "verify", "--source", "cursor", "--yes")
     left = {each["path"] for each in vade.json("review")["items"] if each["kind"] == "text"}
     assert left == {*paths(report).values()}
-    vade("verify", "--source", "windsurf", "--yes")
+    vade("review", "verify", "--source", "windsurf", "--yes")
     assert vade.json("review")["counts"].get("text", 0) == 0
 
 
@@ -191,8 +190,8 @@ def test_a_day_that_two_systems_wrote_to_is_verified_by_its_run_or_name_only(
     for system, name in (("openclaw", f"memory/{day}"), ("obsidian", day)):
         vade("import", system, samples.write(tmp_path / system, {name: f"Said in {system}.\n"}))
         assert vade.code == 0, vade.err
-    assert "nothing pending came from" in vade.fails("verify", "--source", "obsidian", "--yes")
-    vade("verify", "memory/global/journal/2026-03-02.md", "--yes")
+    assert "nothing pending came from" in vade.fails("review", "verify", "--source", "obsidian", "--yes")
+    vade("review", "verify", "memory/global/journal/2026-03-02.md", "--yes")
     assert vade.code == 0, vade.err
     assert vade.json("review")["counts"].get("text", 0) == 0
 
@@ -208,7 +207,7 @@ def test_what_came_is_searched_at_once_and_put_before_agents_only_when_verified(
     assert vade.code == 0, vade.err
     assert not [each for each in said if each.lower() in before]
     for name in ("context.md", "profile.md", "MEMORY.md", "testing-framework", "answer-style"):
-        vade("verify", name)
+        vade("review", "verify", name)
         assert vade.code == 0, vade.err
     after = vade("inject").lower()
     assert [each for each in said if each.lower() in after] == [*said]
@@ -276,7 +275,7 @@ def test_a_record_of_the_user_with_the_same_key_is_added_to_and_never_worded_ane
     vade: Vade, tmp_path: Path
 ) -> None:
     vade(
-        "store",
+        "add",
         "Always use pytest for testing in this project. Never unittest.",
         "--key",
         "testing-framework",
@@ -289,7 +288,7 @@ def test_a_record_of_the_user_with_the_same_key_is_added_to_and_never_worded_ane
 
 
 def test_a_topic_that_only_sounds_like_a_record_gets_a_key_of_its_own(vade: Vade, tmp_path: Path) -> None:
-    vade("store", "Something else entirely.", "--key", "team-of-five")
+    vade("add", "Something else entirely.", "--key", "team-of-five")
     vade("import", "co-cli", samples.co_cli(tmp_path / "co"))
     assert vade.entries("team-of-five")[0][1] == "Something else entirely."
     assert vade.entries("team-of-five-2")[0][1] == "The team has five people."
@@ -490,7 +489,7 @@ def test_a_repositorys_folder_that_is_not_trusted_gets_nothing(vade: Vade, tmp_p
     report = vade.json("import", "co-cli", samples.co_cli(tmp_path / "co"))
     assert "not trusted" in reasons(report)["memories/002-team-of-five.md"]
     assert snapshot(vade.project) == before
-    vade("trust")
+    vade("review", "trust")
     assert vade.json("import", "co-cli", tmp_path / "co")["counts"]["record"] == 3
     assert (vade.project / ".vade/records/team-of-five.md").is_file()
     assert vade.entries("team-of-five")[0][2] == "import"
@@ -498,7 +497,7 @@ def test_a_repositorys_folder_that_is_not_trusted_gets_nothing(vade: Vade, tmp_p
 
 def test_an_imported_record_is_as_young_as_its_import_for_retention(vade: Vade, tmp_path: Path) -> None:
     vade("import", "co-cli", samples.co_cli(tmp_path / "co"))
-    assert vade.json("sweep")["proposals"] == []
+    assert vade.json("tidy", "--only", "sweep")["sweep"]["proposals"] == []
 
 
 def real_workspace() -> Path:

@@ -142,8 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: int, detail: str) -> None:
         headers = {"Retry-After": detail} if status == 429 and detail else {}
         # A server that quotes the key back, as some do.
-        said = detail or f"refused {KEY}"
-        self._send(status, json.dumps({"error": {"message": said}}).encode(), headers=headers)
+        reason = detail or f"refused {KEY}"
+        self._send(status, json.dumps({"error": {"message": reason}}).encode(), headers=headers)
 
     def _drip(self) -> None:
         self.send_response(200)

@@ -99,10 +99,10 @@ class MemoryIndex:
         here, coming = self.settings.get("dimension"), settings.get("dimension")
         if None not in (here, coming) and here != coming:
             return False
-        kept = dict(self.files), dict(self.chunks), dict(self._narrow), dict(self._wide)
+        before = dict(self.files), dict(self.chunks), dict(self._narrow), dict(self._wide)
         for document in documents:
             if not self._put(document):
-                self.files, self.chunks, self._narrow, self._wide = kept
+                self.files, self.chunks, self._narrow, self._wide = before
                 return False
         self.vectors.update((id_, vector) for id_, vector in vectors if id_ in self.chunks)
         self.settings.update(settings)
@@ -157,8 +157,8 @@ class MemoryIndex:
 
     def _clear(self, file: int) -> None:
         for id_ in [each.id for each in self.chunks.values() if each.file == file]:
-            for kept in (self.chunks, self._narrow, self.vectors):
-                kept.pop(id_, None)
+            for remaining in (self.chunks, self._narrow, self.vectors):
+                remaining.pop(id_, None)
         self._wide.pop(file, None)
 
     def _id(self) -> int:
@@ -178,11 +178,11 @@ class MemoryIndex:
         terms: bool = False,
     ) -> dict[int, float]:
         if not phrases:
-            shown = [each for each in self.chunks.values() if self._shows(filter, each)]
+            visible = [each for each in self.chunks.values() if self._shows(filter, each)]
             if not filter.bare:  # those come in the order of their numbers
-                shown.sort(key=self._age)
-                shown.sort(key=self._moment, reverse=True)
-            return dict.fromkeys([each.id for each in shown[:limit]], 0.0)
+                visible.sort(key=self._age)
+                visible.sort(key=self._moment, reverse=True)
+            return dict.fromkeys([each.id for each in visible[:limit]], 0.0)
         table = self._wide if wide else self._narrow
         forms = [as_one([[*each]] if terms else self._forms(each)) for each in phrases]
         scores = self._bm25([form for each in forms for form in each], table)
@@ -201,11 +201,11 @@ class MemoryIndex:
         found: dict[int, float] = {}
         counts = [{id_: _count(tokens, phrase) for id_, tokens in table.items()} for phrase in phrases]
         for id_, tokens in table.items():
-            held = [count[id_] for count in counts]
-            if not any(held):
+            counts_held = [count[id_] for count in counts]
+            if not any(counts_held):
                 continue
             found[id_] = 0.0
-            for frequency, count in zip(held, counts, strict=True):
+            for frequency, count in zip(counts_held, counts, strict=True):
                 hits = sum(map(bool, count.values()))
                 idf = math.log((len(table) - hits + 0.5) / (hits + 0.5))
                 weight = K1 * (1 - B + B * len(tokens) / average)
@@ -222,8 +222,8 @@ class MemoryIndex:
         if all_of.shape[1] != len(query):
             return Nearest({}, {}, 0.0, 1.0, len(ids), all_of.shape[1], self._vectors_of)
         near = dict(zip(ids, cosines_of(all_of, query), strict=True))
-        shown = [id_ for id_ in ids if self._shows(filter, self.chunks[id_])]
-        best = sorted(shown, key=lambda id_: -near[id_])[:limit]
+        visible = [id_ for id_ in ids if self._shows(filter, self.chunks[id_])]
+        best = sorted(visible, key=lambda id_: -near[id_])[:limit]
         cosines = {id_: near[id_] for id_ in dict.fromkeys((*best, *also)) if id_ in near}
         numbers = np.array([*near.values()])
         return Nearest(
@@ -278,10 +278,12 @@ class MemoryIndex:
         )
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
-        asked = [*words]
-        seen = {word: self._seen(*{form[0] for form in self._forms((word,))}) for word in asked}
+        terms_asked = [*words]
+        seen = {word: self._seen(*{form[0] for form in self._forms((word,))}) for word in terms_asked}
         found = Stats((0, self.version), dict(self.settings), len(self.chunks), seen)
-        found = found._replace(marks={word: tuple(map(_marked, self._forms((word,)))) for word in asked})
+        found = found._replace(
+            marks={word: tuple(map(_marked, self._forms((word,)))) for word in terms_asked}
+        )
         if filter is None:
             return found
         files = [each for each in self.files.values() if self._shows_file(filter, each)]

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from vademecum.errors import IndexFailed
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -161,6 +160,7 @@ TEXTS: dict[str, str] = {
 HEAVY = ("a line of 5 MB", "a line of 5 MB in words", "10,000 headings", "many entries", "deep lists")
 
 
+@pytest.mark.full(but=8)
 @pytest.mark.parametrize(
     ("kind", "where"),
     [
@@ -248,6 +248,7 @@ def test_a_hard_limit_on_the_system_keeps_no_one_from_the_good_files(tmp_path: P
 # --- things that change meanwhile ---------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_file_that_changes_while_it_is_read_is_found_as_it_is_at_the_end(
     tmp_path: Path, good: Path
 ) -> None:
@@ -306,7 +307,7 @@ def test_a_project_whose_records_are_deleted_under_a_search_answers_from_the_res
     assert good_ones(answer) == {f"g{number}d" for number in range(0, GOOD, 2)}
 
 
-def test_an_index_of_a_newer_version_is_left_alone_and_all_is_found(tmp_path: Path, good: Path) -> None:
+def test_an_index_of_a_newer_version_is_set_aside_and_made_anew(tmp_path: Path, good: Path) -> None:
     memory = filled(tmp_path, good)
     memory.care.index()
     path = memory.care.searcher.path
@@ -314,11 +315,12 @@ def test_an_index_of_a_newer_version_is_left_alone_and_all_is_found(tmp_path: Pa
     with contextlib.closing(apsw.Connection(str(path))) as connection:
         connection.execute("pragma user_version = 99")
     before = path.read_bytes()
-    answer = all_good(opened(tmp_path))
+    again = opened(tmp_path)
+    answer = all_good(again)
     assert told(answer, "newer version", "")
-    with pytest.raises(IndexFailed, match="newer version"):  # it claims nothing that it did not do
-        opened(tmp_path).care.index()
-    assert path.read_bytes() == before
+    assert path.with_name(f"{path.name}.aside").read_bytes() == before
+    assert again.care.index().coverage == 1.0
+    assert not again.search("stands pond").degraded
 
 
 # --- limits of memory and permission, in a process of its own -----------------------------------------------
@@ -379,6 +381,7 @@ def large(path: Path, megabytes: int) -> None:
             file.write(part[: 1 << 20])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("megabytes", "most"), [(8, 1 << 29), pytest.param(200, 1 << 30, marks=pytest.mark.soak)]
 )
@@ -395,6 +398,7 @@ def test_a_very_large_file_costs_bounded_memory_and_the_others_are_found(
     assert found["most"] < most
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.parametrize("where", ["vault file", "vault folder", "record", "records folder"])
 def test_what_may_not_be_read_is_told_of_and_the_others_are_found(good: Path, where: str) -> None:

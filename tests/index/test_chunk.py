@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import Malformed
 from vademecum.index.chunk import TextChunk, chunks, weight_of
-from vademecum.store import document
+from vademecum.text import document
 from vademecum.types import Entry, Origin
 
 KINDS = ("record", "journal", "pinned", "markdown")
@@ -354,7 +355,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
     assert chunks(text, kind="markdown") == [TextChunk(1, 2, text)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_frontmatter_that_cannot_be_read_is_plain_text(kind: str) -> None:
     for text in ("---\nnever closed\n", "---\n{]\n---\nx\n", "---\na: &x 1\nb: *x\n---\nbody"):
         with pytest.raises(Malformed):
@@ -364,7 +365,7 @@ def test_frontmatter_that_cannot_be_read_is_plain_text(kind: str) -> None:
         check(text, kind, pieces, tokens=400, overlap=80)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_an_empty_file_has_no_chunks_and_blank_lines_are_hidden(kind: str) -> None:
     assert chunks("", kind=kind) == []
     assert chunks("\ufeff", kind=kind) == []
@@ -372,7 +373,7 @@ def test_an_empty_file_has_no_chunks_and_blank_lines_are_hidden(kind: str) -> No
     assert [(each.start, each.end, each.hidden) for each in blank] == [(1, 27000, True)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_frontmatter_alone_is_one_hidden_chunk(kind: str) -> None:
     for text in ("---\na: b\n---", "---\na: b\n---\n"):
         assert [(each.start, each.end, each.hidden) for each in chunks(text, kind=kind)] == [(1, 3, True)]

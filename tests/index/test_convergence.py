@@ -21,6 +21,8 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
+
 QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
 WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 QUIET = 30.0  # seconds within which the index is what the disk is
@@ -241,6 +243,7 @@ def indexed(path: Path) -> int:
         return 0 if row is None else int(row[0])
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("count", "setting", "value"),
     [

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+import tiers
 from vademecum.errors import IndexFailed, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
@@ -268,9 +269,11 @@ def run(ground: Ground, seed: int, count: int) -> None:
     assert not wrong, f"{len(wrong)} of {count} ({dict(seen)}):\n" + "\n".join(wrong)
 
 
+@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", range(4))
 def test_a_damaged_index_is_noticed_or_answers_as_a_fresh_one(ground: Ground, seed: int) -> None:
-    run(ground, seed, 10)
+    run(ground, seed, tiers.few(4, 10))
 
 
 @pytest.mark.soak
@@ -386,6 +389,7 @@ def short_vectors(path: Path) -> None:
 UNUSABLE = (a_folder, a_pipe, a_folder_as_log, a_link_to_nothing, a_link_to_itself)
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize(
     "place",
     [

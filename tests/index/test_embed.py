@@ -547,6 +547,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.full(but=8)
 @pytest.mark.parametrize("name", REMOTE)
 @pytest.mark.parametrize(("fault", "says", "passes"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
 def test_a_failure_is_told_on_one_line_without_the_key(

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from vademecum.index import freshness
-from vademecum.index.base import Stack
+from vademecum.index.base import IndexedFolder
 from vademecum.memory import Memory, connect
 from vademecum.store import folders as watching
 from vademecum.store.files import DiskFolder
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from vademecum.index.embed.base import Vectors
     from vademecum.search.base import Answer
+
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
 
 LOOP = """
 import json, sys, traceback
@@ -110,18 +112,18 @@ def where(memory: Memory, word: str, mode: str = "bm25") -> list[str]:
 def walks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often folders were listed."""
     counted: Counter[str] = Counter()
-    scandir, states = os.scandir, Stack.states
+    scandir, states = os.scandir, IndexedFolder.states
 
     def counting_scandir(*given: Any) -> Any:
         counted["scandir"] += 1
         return scandir(*given)
 
-    def counting_states(stack: Stack) -> Any:
+    def counting_states(stack: IndexedFolder) -> Any:
         counted["states"] += 1
         return states(stack)
 
     monkeypatch.setattr(os, "scandir", counting_scandir)
-    monkeypatch.setattr(Stack, "states", counting_states)
+    monkeypatch.setattr(IndexedFolder, "states", counting_states)
     return counted
 
 
@@ -203,24 +205,24 @@ def note(base: Path, other: Other) -> None:
 
 
 def pinned(base: Path, other: Other) -> None:
-    other(base, "memory.edited('MEMORY.md', '', '# Memory\\n\\nThe bittern booms.\\n')")
+    other(base, "memory.care.edited('MEMORY.md', '', '# Memory\\n\\nThe bittern booms.\\n')")
 
 
 def new_source(base: Path, other: Other) -> None:
     (base / "more").mkdir()
     (base / "more" / "bittern.md").write_text("The bittern booms.\n")
-    other(base, "memory.add_source(base / 'more')")
+    other(base, "memory.sources.add(base / 'more')")
 
 
 def new_alias(base: Path, other: Other) -> None:
     (base / "old").mkdir()
     said = "memory.store('The bittern booms.', key='bittern')"
     other(base, f"{said}; (base / 'id').write_text(memory.caller.project.id)", work="old")
-    other(base, "memory.alias((base / 'id').read_text())")
+    other(base, "memory.projects.alias((base / 'id').read_text())")
 
 
 def new_repository_folder(base: Path, other: Other) -> None:
-    other(base, "memory.init(); memory.store('The bittern booms.', key='bittern')")
+    other(base, "memory.projects.init(); memory.store('The bittern booms.', key='bittern')")
 
 
 def cloned_folder(base: Path, other: Other) -> None:
@@ -246,6 +248,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.full(but=5)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: str(each.__name__))
 def test_every_kind_of_change_is_in_the_next_answer(
     tmp_path: Path, other: Other, change: Callable[[Path, Other], None]
@@ -302,7 +305,7 @@ def test_what_is_gone_is_in_no_answer(tmp_path: Path, other: Other) -> None:
     assert where(memory, "kite") == []
     (tmp_path / "vault" / "owl.md").write_text("The owl is back.\n")
     assert where(memory, "owl") == ["owl.md"]
-    other(tmp_path, "memory.remove_source('vault')")
+    other(tmp_path, "memory.sources.remove('vault')")
     assert where(memory, "owl") == []
     memory.close()
 
@@ -311,11 +314,11 @@ def test_trust_given_and_taken_by_another_process_is_seen(tmp_path: Path, other:
     memory = warm(tmp_path)
     cloned_folder(tmp_path, other)
     assert where(memory, "bittern") == ["bittern.md"]
-    other(tmp_path, "memory.trust()")
+    other(tmp_path, "memory.projects.trust()")
     assert where(memory, "bittern") == ["bittern.md"]
     (tmp_path / "work" / ".vade" / "records" / "grebe.md").write_text("# Grebe\n\nThe grebe dives.\n")
     assert where(memory, "grebe") == ["grebe.md"]
-    other(tmp_path, "memory.trust(on=False)")
+    other(tmp_path, "memory.projects.trust(on=False)")
     assert where(memory, "grebe") == ["grebe.md"]
     shutil.rmtree(tmp_path / "work" / ".vade")
     assert where(memory, "grebe") == where(memory, "bittern") == []
@@ -411,7 +414,7 @@ def test_a_question_that_looks_at_everything_opens_the_home_once_for_all_its_fol
 
     monkeypatch.setattr(DiskFolder, "at", counting)
     memory.care.searcher.sync()
-    assert opened.count("corpus._open") == 1
+    assert opened.count("view.open") == 1
     assert opened.count("home.open") == 0
     opened.clear()
     memory.care.searcher.update(seconds=5)
@@ -651,7 +654,7 @@ def test_a_rebuild_by_another_process_leaves_the_warm_one_with_the_right_vectors
         return {key: answer.results[0].key for key, answer in found.items()}
 
     assert first() == {key: key for key in asked}
-    other(tmp_path, "memory.index(rebuild=True)")
+    other(tmp_path, "memory.care.index(rebuild=True)")
     assert first() == {key: key for key in asked}
     memory.close()
 
@@ -693,6 +696,7 @@ def shape(answer: Answer) -> list[tuple[str, int, int, float]]:
     return [(each.path, each.start, each.end, each.score) for each in answer.results]
 
 
+@pytest.mark.full
 def test_a_note_added_to_a_long_journal_leaves_the_chunks_before_it_in_place(tmp_path: Path) -> None:
     memory = opened(tmp_path, now=Clock())
     path = memory.note("The first note of the day.").path
@@ -791,6 +795,7 @@ def close_to(one: Answer, other: Answer) -> bool:
     return all(abs(mine.score - theirs.score) < 0.001 for mine, theirs in pairs)
 
 
+@pytest.mark.full
 @settings(
     max_examples=30,
     deadline=None,

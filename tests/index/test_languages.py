@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import every_case
 from vademecum.index import languages, words
 from vademecum.index.sqlite import SqliteIndex
 
@@ -12,7 +11,7 @@ def told(text: str) -> str:
     return languages.language_of(text, words.all_in(text))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("language", "text"),
     [
         ("de", "Wir treffen uns am Freitag vor dem Rathaus."),
@@ -47,7 +46,7 @@ def test_a_short_note_tells_its_language(language: str, text: str) -> None:
     assert told(text) == language
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "The key is under the mat.",
@@ -78,7 +77,7 @@ def test_a_question_is_stemmed_in_the_four_commonest_languages() -> None:
     assert languages.asked_in([("pt", 1)]) == ("pt",)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("one", "other"),
     [
         ("Straße", "STRASSE"),

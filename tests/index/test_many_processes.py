@@ -19,6 +19,8 @@ import pytest
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
+
 LARGEST_LOG = 16 << 20  # SQLite folds its log in at 4 MB; a few times that means nobody ever did
 LONGEST_WAIT = 5.0  # seconds for one note to be kept and found
 
@@ -230,6 +232,7 @@ def test_a_search_that_finds_nothing_changed_writes_nothing(
         each.care.searcher.close()
 
 
+@pytest.mark.full
 def test_the_log_stays_small_while_a_reader_stays_open(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     reader, writer = opened(tmp_path, "monday"), opened(tmp_path, "monday")

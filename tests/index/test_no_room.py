@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_door.talking import VADE
+from vade_command import VADE
 from vademecum.memory import connect
 from vademecum.types import Origin
 
@@ -74,6 +74,7 @@ def answers(top: Path, home: str) -> None:
     assert "Machine w17" in done.stdout
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("room", [20, 200])  # kilobytes; the index needs more, at other points
 def test_an_index_on_a_full_disk_is_not_said_to_be_made(top: Path, room: int) -> None:
     small = top / "small"
@@ -91,6 +92,7 @@ def test_an_index_on_a_full_disk_is_not_said_to_be_made(top: Path, room: int) ->
         assert f"{NOTES} of {NOTES}" in done.stdout
 
 
+@pytest.mark.full
 def test_an_index_on_a_read_only_disk_is_not_said_to_be_made(top: Path) -> None:
     assert vade(top, "index").returncode == 0
     moved = next((top / "home/memory").rglob("machine-3.md"))

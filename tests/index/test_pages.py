@@ -246,6 +246,7 @@ def fill(connection: apsw.Connection, rounds: int) -> None:
         connection.execute("insert or replace into meta values(?, ?)", (f"{number % 50}", "x" * 20_000))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("short_log")
 def test_the_log_stays_bounded_while_readers_look_for_a_moment_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "x.db"

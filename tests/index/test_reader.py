@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import every_case
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.local import SHIPPED, Tokens
 from vademecum.index.embed.reader import DIMENSION, WEIGHTS, WINDOW, Reader
@@ -40,7 +41,7 @@ def test_whole_numbers_of_eight_bits_cost_less_than_two_hundredths_of_a_cosine(r
     assert (ours * original).sum(axis=1).min() > 0.99
 
 
-@pytest.mark.parametrize(("text", "expected"), [*zip(TEXTS, TOKENS, strict=True)])
+@every_case(("text", "expected"), [*zip(TEXTS, TOKENS, strict=True)])
 def test_texts_are_cut_into_the_pieces_that_bert_cuts_them_into(text: str, expected: list[int]) -> None:
     tokens = Tokens(SHIPPED / "vocab.txt")
     assert tokens.marked(tokens(text, WINDOW - 2)) == expected

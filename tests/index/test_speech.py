@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.index import words
 from vademecum.index.words import NUMBER, TIME, all_in
 from vademecum.search import rank
 from vademecum.text import WORD
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "who"),
     [
         ("Caroline: I went to the lake.", "caroline"),
@@ -38,7 +39,7 @@ def test_a_speaker_stands_before_the_first_colon(text: str, who: str | None) -> 
     assert words.speaker(text) == who
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "share"),
     [
         ("Where is it?", 100),
@@ -56,7 +57,7 @@ def test_the_share_of_questions_counts_sentences(text: str, share: int) -> None:
     assert words.share_of_questions(text) == share
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "says"),
     [
         ("We met on Tuesday.", TIME),
@@ -99,19 +100,19 @@ def test_what_a_question_asks_for_is_read_from_its_words() -> None:
 
 def test_a_named_speaker_gains_by_the_whole_name_or_the_first() -> None:
     for question in ("What did Ana say?", "What did Ana Lima say?", "Ana's port?"):
-        assert rank.heard(words.Speech("ana lima"), asked(question)).named == rank.NAMED
-    assert rank.heard(words.Speech("ana lima"), asked("What did Omar say?")).named == 0
+        assert rank.speech_gain(words.Speech("ana lima"), asked(question)).named == rank.NAMED
+    assert rank.speech_gain(words.Speech("ana lima"), asked("What did Omar say?")).named == 0
 
 
 def test_the_persons_own_words_gain_when_they_ask_about_themselves() -> None:
     own, other = words.Speech("user"), words.Speech("assistant")
-    assert rank.heard(own, asked("Which car did I buy?")).own == rank.OWN
-    assert rank.heard(other, asked("Which car did I buy?")).own == 0
-    assert rank.heard(own, asked("Which car did you recommend to me?")).own == 0
+    assert rank.speech_gain(own, asked("Which car did I buy?")).own == rank.OWN
+    assert rank.speech_gain(other, asked("Which car did I buy?")).own == 0
+    assert rank.speech_gain(own, asked("Which car did you recommend to me?")).own == 0
 
 
 def test_a_passage_that_only_asks_loses_and_one_that_tells_gains() -> None:
-    assert sum(rank.heard(words.Speech(asks=50), asked("the car"))) == pytest.approx(rank.ASKING / 2)
-    assert sum(rank.heard(words.Speech(says=TIME), asked("when was it"))) == rank.WHEN
-    assert sum(rank.heard(words.Speech(says=NUMBER), asked("how many were there"))) == rank.HOW_MANY
-    assert sum(rank.heard(words.Speech(says=TIME | NUMBER), asked("who was it"))) == 0
+    assert sum(rank.speech_gain(words.Speech(asks=50), asked("the car"))) == pytest.approx(rank.ASKING / 2)
+    assert sum(rank.speech_gain(words.Speech(says=TIME), asked("when was it"))) == rank.WHEN
+    assert sum(rank.speech_gain(words.Speech(says=NUMBER), asked("how many were there"))) == rank.HOW_MANY
+    assert sum(rank.speech_gain(words.Speech(says=TIME | NUMBER), asked("who was it"))) == 0

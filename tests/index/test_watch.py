@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from vademecum.index import freshness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
 
 
 def woken(changes: Iterable[float], until: float, step: float = 0.25) -> list[tuple[float, str]]:
@@ -24,7 +27,7 @@ def woken(changes: Iterable[float], until: float, step: float = 0.25) -> list[tu
             before, at[0] = at[0], at[0] + step
             yield any(before < moment <= at[0] for moment in moments)
 
-    first, *others = [(at[0], why) for why in freshness.grouped(steps(), clock=lambda: at[0])]
+    first, *others = [(at[0], why) for why in freshness.group_changes(steps(), clock=lambda: at[0])]
     assert first == (step, "due")  # what changed before one could hear
     return others
 
@@ -52,7 +55,7 @@ def test_who_calls_is_not_kept_waiting_for_a_quiet_and_the_change_is_not_forgott
     def called() -> bool:
         return bool(calls) and at[0] >= calls[0] and calls.pop() > 0
 
-    found = [(at[0], why) for why in freshness.grouped(steps(), clock=lambda: at[0], called=called)]
+    found = [(at[0], why) for why in freshness.group_changes(steps(), clock=lambda: at[0], called=called)]
     assert found == [(0.25, "due"), (1.5, "called"), (1.0 + freshness.QUIET, "changed")]
 
 

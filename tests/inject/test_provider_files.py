@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vademecum.agents import registry
 from vademecum.errors import OutsideMemory, UnknownName
 from vademecum.inject import injection
-from vademecum.inject.injection import BEGIN, END, placed
+from vademecum.inject.injection import BEGIN, END, insert_block
 from vademecum.memory import connect
 from vademecum.types import Origin
 
@@ -26,10 +26,10 @@ OTHER = "<vade-memory>\nother\n</vade-memory>\n"
 
 @given(st.text(st.sampled_from("ab\n\r #"), max_size=60))
 def test_all_else_stays_and_a_second_time_changes_nothing(text: str) -> None:
-    once = placed(text, BLOCK)
+    once = insert_block(text, BLOCK)
     assert once.startswith(text)
-    assert placed(once, BLOCK) == once
-    assert placed(placed(once, OTHER), BLOCK) == once
+    assert insert_block(once, BLOCK) == once
+    assert insert_block(insert_block(once, OTHER), BLOCK) == once
 
 
 @given(
@@ -39,20 +39,20 @@ def test_all_else_stays_and_a_second_time_changes_nothing(text: str) -> None:
 )
 def test_broken_marks_are_mended_and_no_text_goes(lines: list[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
-    once = placed(text, BLOCK)
+    once = insert_block(text, BLOCK)
     assert once.count(BEGIN) == once.count(END) == 1
     assert BLOCK in once
-    assert placed(once, BLOCK) == once
+    assert insert_block(once, BLOCK) == once
 
 
 def test_text_behind_a_lost_end_stays() -> None:
-    once = placed(f"mine\n{BEGIN}\nold words\nmine too\n", BLOCK)
+    once = insert_block(f"mine\n{BEGIN}\nold words\nmine too\n", BLOCK)
     assert "mine\nold words\nmine too\n" in once
 
 
 def test_somebodys_text_between_a_copy_of_the_marks_stays() -> None:
     text = f"{BEGIN}\n{BLOCK}{END}\nmine\n{BEGIN}\nmy own words\n{END}\n{BEGIN}\n{OTHER}{END}\n"
-    once = placed(text, BLOCK)
+    once = insert_block(text, BLOCK)
     assert "my own words" in once
     assert "other" not in once
     assert once.count(BEGIN) == 1
@@ -60,7 +60,7 @@ def test_somebodys_text_between_a_copy_of_the_marks_stays() -> None:
 
 def test_an_empty_block_takes_it_away_again() -> None:
     text = "# Mine\n"
-    assert placed(placed(text, BLOCK), "").strip() == "# Mine"
+    assert insert_block(insert_block(text, BLOCK), "").strip() == "# Mine"
 
 
 @pytest.fixture

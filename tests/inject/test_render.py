@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tiers
 from vademecum.inject import render
 from vademecum.inject.render import BELOW, CLOSE, ITEM, OPEN, QUOTE, BlockPart
 
@@ -42,7 +43,7 @@ def broken_out(block: str) -> str:
 
 def rendered(text: str) -> str:
     parts = [
-        BlockPart("Ours", render.quoted(text)),
+        BlockPart("Ours", render.quote_lines(text)),
         BlockPart("Ours too", render.item("[project] key: ", text)),
     ]
     return render.block("opening", parts)
@@ -52,9 +53,10 @@ def hostile(chance: random.Random) -> str:
     return "".join(chance.choices(HOSTILE, k=chance.randrange(1, 25)))
 
 
+@pytest.mark.scaled
 def test_no_hostile_text_breaks_out() -> None:
     chance = random.Random(20261115)
-    for _ in range(20_000):
+    for _ in range(tiers.few(2_000, 20_000)):
         text = hostile(chance)
         assert broken_out(rendered(text)) == "", repr(text)
 
@@ -79,8 +81,10 @@ def test_the_check_itself_sees_a_text_that_breaks_out() -> None:
 
 
 def test_an_image_is_dropped_and_its_words_stay() -> None:
-    assert render.quoted("see ![a chart](https://example.org/x.png) here") == ["> see [image: a chart] here"]
-    assert render.quoted("![](x)") == ["> [image]"]
+    assert render.quote_lines("see ![a chart](https://example.org/x.png) here") == [
+        "> see [image: a chart] here"
+    ]
+    assert render.quote_lines("![](x)") == ["> [image]"]
 
 
 def test_nothing_to_say_is_nothing() -> None:

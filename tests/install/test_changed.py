@@ -92,6 +92,7 @@ def without_ours(settings: Settings) -> Settings:
     return {name: each for name, each in left.items() if name != "hooks" or each}
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("agent", CHANGES)
 def test_what_an_agent_wrote_itself_stays_through_install_doctor_and_uninstall(
     machine: Machine, agent: str
@@ -150,6 +151,7 @@ def test_codex_trusts_a_folder_and_keeps_what_it_wrote(machine: Machine) -> None
     assert "# the best" in path.read_text()
 
 
+@pytest.mark.full
 def test_a_program_that_moved_is_mended_in_an_entry_that_the_agent_filled(machine: Machine) -> None:
     machine.vade("install", "claude-code")
     path = machine.person / ".claude.json"

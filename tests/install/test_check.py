@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vade_command import VADE
 from vademecum.interfaces.cli.app import run
 
-VADE = str(Path(sys.executable).with_name("vade"))
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Machine:
@@ -68,6 +68,7 @@ def test_without_a_terminal_the_plan_is_shown_and_nothing_is_written(machine: Ma
     assert not machine.files()
 
 
+@pytest.mark.full
 def test_all_that_are_found_are_installed_and_tried(machine: Machine) -> None:
     machine.has(".claude", ".codex")
     done = machine.vade("install", "--yes", "--json")
@@ -84,6 +85,7 @@ def test_all_that_are_found_are_installed_and_tried(machine: Machine) -> None:
     assert machine.checks()["codex server"]["said"] == "server: the server works, 10 tools"
 
 
+@pytest.mark.full
 def test_what_has_to_be_allowed_is_told_as_the_next_step(machine: Machine) -> None:
     machine.has(".claude", ".gemini", ".qwen")
     (machine.person / ".config" / "opencode").mkdir(parents=True)
@@ -115,6 +117,7 @@ def test_an_agents_broken_file_is_left_as_it_is_and_the_others_are_installed(mac
     assert "✓ claude-code server: the server works" in done.stdout
 
 
+@pytest.mark.full
 def test_what_the_agent_took_out_itself_is_told_by_the_doctor(machine: Machine) -> None:
     machine.has(".claude")
     machine.vade("install", "claude-code")

@@ -192,7 +192,7 @@ def test_cursor_gets_one_hook_and_a_rule(place: Place) -> None:
 
 def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_LIMITS_HOOK", "60s")
-    run(["store", "The staging database lives on port 5544", "--key", "staging"])
+    run(["add", "The staging database lives on port 5544", "--key", "staging"])
     for agent in AGENTS:
         run(["install", agent, "--scope", "project"])
     commands = []

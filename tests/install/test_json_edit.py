@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import Malformed
 from vademecum.interfaces.install import json_edit
 
@@ -32,10 +33,10 @@ def test_a_new_key_comes_last_in_the_indent_of_the_others_and_comments_stay() ->
         '        "vade": {\n            "command": "v",\n            "args": [\n'
         '                "mcp"\n            ]\n        }',
     )
-    assert json_edit.take(made, ("servers", "vade")) == COMMENTED
+    assert json_edit.remove(made, ("servers", "vade")) == COMMENTED
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "path", "made"),
     [
         ("", ("a",), '{\n  "a": 1\n}\n'),
@@ -55,7 +56,7 @@ def test_a_key_is_put_as_the_file_is_written(text: str, path: tuple[str, ...], m
     assert json_edit.put(made, path, 1) == made
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "{",
@@ -117,7 +118,7 @@ def test_any_edit_means_what_it_says_and_can_be_taken_back(
     assert json.loads(made) == expected
     assert list(json.loads(made)) == list(expected)
     del inner[way[-1]]
-    assert json.loads(json_edit.take(made, way)) == expected
+    assert json.loads(json_edit.remove(made, way)) == expected
     if before is not ...:
         assert json.loads(json_edit.put(made, way, before))
 
@@ -131,8 +132,8 @@ def test_an_item_is_added_at_the_end_and_any_item_can_be_taken_away(
     made = json_edit.append(text, ("list",), value)
     assert json.loads(made) == {"before": 1, "list": [*items, value], "after": 2}
     if items:
-        assert json_edit.take(made, ("list",), len(items)) == text
+        assert json_edit.remove(made, ("list",), len(items)) == text
     for at in range(len(items) + 1):
         rest = [*items, value]
         del rest[at]
-        assert json.loads(json_edit.take(made, ("list",), at))["list"] == rest
+        assert json.loads(json_edit.remove(made, ("list",), at))["list"] == rest

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tiers
 from faults.syscalls import Call, Tap
 from vademecum.interfaces.cli.app import run
 from vademecum.store import folders
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
-SHARE = 16  # points of each agent
+SHARE = tiers.few(3, 16)  # points of each agent
 WRITTEN = {
     "claude-code": {
         ".claude/settings.json": '{\n\t// mine\n\t"theme": "dark"\n}\n',
@@ -117,6 +118,8 @@ def fail() -> None:
     raise OSError(28, "No space left on device")
 
 
+@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("how", [kill, fail])
 @pytest.mark.parametrize("agent", WRITTEN)
 def test_what_was_left_at_any_point_is_gone_after_the_next_one(

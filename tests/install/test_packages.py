@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import tarfile
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 from bench import install as bench
 from bench.install import Built, World, uv, world
 
+from vademecum import __version__
 from vademecum.interfaces.install import program
 
 if TYPE_CHECKING:
@@ -71,11 +73,45 @@ def test_a_built_package_works_in_an_empty_environment(name: str, built: Built, 
     assert here.run(scripts / "vademecum", "--version").stdout.startswith("vade ")
 
 
+def test_both_distributions_have_one_version_and_require_each_other_in_it() -> None:
+    core = tomllib.loads((bench.HERE / "pyproject.toml").read_text())["project"]
+    hub = tomllib.loads((bench.HERE / "src" / "vademecum_hub" / "pyproject.toml").read_text())["project"]
+    assert core["optional-dependencies"]["hub"] == [f"vademecum-hub=={__version__}"]
+    assert core["optional-dependencies"]["hub-demo"] == [f"vademecum-hub[demo]=={__version__}"]
+    assert f"vademecum=={__version__}" in hub["dependencies"]
+    assert {name for name, needs in core["optional-dependencies"].items() if "psycopg" in str(needs)} == {
+        "dev"
+    }
+    licence = (bench.HERE / "src" / "vademecum_hub" / "LICENSE").read_text()
+    assert licence == (bench.HERE / "LICENSE").read_text()
+
+
+@pytest.mark.parametrize("name", ["hub_wheel", "hub_sdist"])
+def test_the_hubs_server_is_added_by_its_own_package(name: str, built: Built, here: World) -> None:
+    scripts = environment(here, built.wheel)
+    with pytest.raises(RuntimeError, match=r"needs the package vademecum-hub.*'vademecum\[hub\]'"):
+        here.run(scripts / "vade", "hub", "serve", "--database", "postgresql://127.0.0.1:1/hub")
+    assert "no hub joined" in here.run(scripts / "vade", "hub", "status").stdout
+    with pytest.raises(RuntimeError, match="ModuleNotFoundError"):
+        here.run(scripts / "python", "-c", "import vademecum_hub")
+
+    here.run(uv(), "pip", "install", "--quiet", "--python", scripts.parent, built.wheel, getattr(built, name))
+    listed = here.run(scripts / "vade", "hub", "--help").stdout.partition("Commands:")[2]
+    added = {"create", "demo", "export", "index", "migrate", "serve"}
+    assert added <= {line.split()[0] for line in listed.splitlines() if line.strip()}
+    with pytest.raises(RuntimeError, match="the database cannot be reached"):
+        here.run(scripts / "vade", "hub", "serve", "--database", "postgresql://127.0.0.1:1/hub")
+    code = "from vademecum_hub.page.routes import _PAGES;"
+    code += "print(_PAGES.render('hub_problem.html', title='t', problem={'detail': '', 'hint': ''}))"
+    assert "/static/style.css" in here.run(scripts / "python", "-c", code).stdout
+
+
 def test_the_sdist_has_what_its_own_tests_need(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "requirements.txt", "tests/conftest.py", "bench/__main__.py", "tools/map.py"} <= names
     assert {"src/vademecum/py.typed", "docs/install.md", "examples/claude_memory_tool.py"} <= names
+    assert {"src/vademecum_hub/pyproject.toml", "src/vademecum_hub/schema/0001_streams.sql"} <= names
 
 
 def by_uvx(here: World, package: Path) -> tuple[str | Path, ...]:

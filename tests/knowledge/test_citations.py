@@ -203,6 +203,7 @@ def test_any_text_can_be_asked(text: str) -> None:
         assert each.claim.path
 
 
+@pytest.mark.full
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z/]{1,20}\.py#L[1-9]", fullmatch=True),

@@ -8,7 +8,7 @@ import pytest
 from bench import claims
 
 from vademecum.inject import build
-from vademecum.knowledge import citations
+from vademecum.search import passages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +38,10 @@ def test_also_of_what_was_written_by_hand(tmp_path: Path) -> None:
 
 def test_before_anything_changes_nothing_is_stale(tmp_path: Path) -> None:
     cited = [each for each in claims.read() if each.kind != "excused"]
-    limits = citations.SECONDS, build.CODE_SECONDS
+    limits = passages.SECONDS, build.CODE_SECONDS
     seen = claims.observe(cited, tmp_path, git=False, change=False)
     assert limits == (
-        citations.SECONDS,
+        passages.SECONDS,
         build.CODE_SECONDS,
     )  # given back
     assert [each.text for each in cited if seen[each.id].lint or seen[each.id].told] == []

@@ -1,4 +1,4 @@
-"""`vade learn`, `vade knowledge` and `vade verify` as a person and a script use them."""
+"""`vade add --type`, `vade knowledge` and `vade review verify` as a person and a script use them."""
 
 from __future__ import annotations
 
@@ -64,12 +64,23 @@ def test_nothing_is_learned_at_first_and_the_way_on_is_named(vade: Vade) -> None
 
 
 def test_every_type_is_learned_from_the_command_line(vade: Vade) -> None:
-    vade("learn", "discovery", "Config uses YAML", "--example", "a.py", "--example", "b.py", "--tag", "x")
-    vade("learn", "solution", "it breaks", "--solution", "mend it", "--confidence", "0.6")
-    vade("learn", "pattern", "- begins with a dash")
-    vade("learn", "workflow", "--step", "build", "--step", "ship", "--success-rate", "0")
-    vade("learn", "failure", "it burned", "--impact", "ashes", "--prevention", "water")
-    vade("learn", "rule", "no prints", "--path", "src/", "--scope", "global")
+    vade(
+        "add",
+        "--type",
+        "discovery",
+        "Config uses YAML",
+        "--example",
+        "a.py",
+        "--example",
+        "b.py",
+        "--tag",
+        "x",
+    )
+    vade("add", "--type", "solution", "it breaks", "--solution", "mend it", "--confidence", "0.6")
+    vade("add", "--type", "pattern", "- begins with a dash")
+    vade("add", "--type", "workflow", "--step", "build", "--step", "ship", "--success-rate", "0")
+    vade("add", "--type", "failure", "it burned", "--impact", "ashes", "--prevention", "water")
+    vade("add", "--type", "rule", "no prints", "--path", "src/", "--scope", "global")
     found = {each["type"]: each for each in vade.json("knowledge", "list")["lessons"]}
     assert len(found) == 6
     assert (found["discovery"]["fact"], found["discovery"]["examples"]) == (
@@ -88,10 +99,10 @@ def test_every_type_is_learned_from_the_command_line(vade: Vade) -> None:
 
 
 def test_learning_twice_says_that_it_confirms(vade: Vade) -> None:
-    assert vade("learn", "discovery", "Config uses YAML").startswith(
+    assert vade("add", "--type", "discovery", "Config uses YAML").startswith(
         "learned as config-uses-yaml (#1, project"
     )
-    again = vade.json("learn", "discovery", "Config uses YAML")
+    again = vade.json("add", "--type", "discovery", "Config uses YAML")
     assert (again["outcome"], again["trust"]) == ("confirmed", "user")
     assert again["confidence"] > 0.8
     assert "config-uses-yaml applied 1 time" in vade("knowledge", "applied", "1")
@@ -101,18 +112,18 @@ def test_learning_twice_says_that_it_confirms(vade: Vade) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("learn", "hunch", "x"), 2),
-        (("learn", "discovery"), 2),
-        (("learn", "discovery", "x", "--solution", "y"), 2),
-        (("learn", "solution", "x"), 2),
-        (("learn", "solution", "x", "--error", "y", "--solution", "z"), 2),
-        (("learn", "workflow", "x"), 2),
-        (("learn", "discovery", "x", "--confidence", "2"), 2),
+        (("add", "--type", "hunch", "x"), 2),
+        (("add", "--type", "discovery"), 2),
+        (("add", "--type", "discovery", "x", "--solution", "y"), 2),
+        (("add", "--type", "solution", "x"), 2),
+        (("add", "--type", "solution", "x", "--error", "y", "--solution", "z"), 2),
+        (("add", "--type", "workflow", "x"), 2),
+        (("add", "--type", "discovery", "x", "--confidence", "2"), 2),
         (("knowledge", "applied", "nothing"), 1),
         (("knowledge", "prune", "--min-confidence", "7"), 2),
         (("knowledge", "import", "nowhere.json"), 1),
-        (("verify", "nothing"), 1),
-        (("learn", "discovery", "x", "--scope", "session"), 2),
+        (("review", "verify", "nothing"), 1),
+        (("add", "--type", "discovery", "x", "--scope", "session"), 2),
     ],
 )
 def test_a_wrong_call_is_one_line_and_an_exit_code(vade: Vade, words: tuple[str, ...], code: int) -> None:
@@ -123,10 +134,10 @@ def test_a_badge_is_shown_until_a_person_verifies(vade: Vade) -> None:
     agent(vade.base, session="s1").knowledge.learn("discovery", fact="The agent believes this")
     assert "[unverified]" in vade("knowledge", "list")
     assert "[unverified]" in vade("show", "the-agent-believes-this")
-    assert "The agent believes this" in vade("verify", "the-agent-believes-this")
+    assert "The agent believes this" in vade("review", "verify", "the-agent-believes-this")
     assert "[unverified]" not in vade("knowledge", "list")
     assert vade.json("show", "1")["trust"]["level"] == "verified"
-    assert "no longer verified" in vade("verify", "1", "--off")
+    assert "no longer verified" in vade("review", "verify", "1", "--off")
     assert "[unverified]" in vade("show", "1")
 
 
@@ -135,8 +146,8 @@ def test_old_lessons_are_put_away_when_told_to_and_come_back(vade: Vade) -> None
     old = agent(vade.base, now=lambda: long_ago)
     old.knowledge.learn("discovery", fact="An old belief")
     old.knowledge.learn("discovery", fact="A second one, which a person verified")
-    vade("verify", "2")
-    vade("learn", "discovery", "A fresh one")
+    vade("review", "verify", "2")
+    vade("add", "--type", "discovery", "A fresh one")
     told = vade("knowledge", "prune")
     assert "an-old-belief" in told
     assert "a-second-one" not in told
@@ -179,8 +190,8 @@ def test_an_ltm_json_goes_in_and_out(vade: Vade) -> None:
 
 
 def test_the_figures_are_printed_per_scope_and_type(vade: Vade) -> None:
-    vade("learn", "discovery", "Config uses YAML")
-    vade("learn", "rule", "no prints", "--scope", "global")
+    vade("add", "--type", "discovery", "Config uses YAML")
+    vade("add", "--type", "rule", "no prints", "--scope", "global")
     rows = [line.split()[:3] for line in vade("knowledge", "stats").split("\n")[1:] if line]
     assert ["project", "discovery", "1"] in rows
     assert ["global", "rule", "1"] in rows

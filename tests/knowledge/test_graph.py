@@ -6,8 +6,7 @@ import random
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-import pytest
-
+from cases import every_case
 from vademecum.knowledge import graph
 from vademecum.knowledge.graph import Relation
 from vademecum.memory import Memory, connect
@@ -60,7 +59,7 @@ def test_links_wiki_links_and_the_frontmatter_make_edges() -> None:
     assert found.broken == ()
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "[a page](https://example.org/hosts.md)",
@@ -156,7 +155,7 @@ def test_what_surrounds_a_record_is_what_the_whole_graph_says_of_it(tmp_path: Pa
     whole = graph.Sight(memory.workspace.records).graph(places)
     assert len(whole.edges) > 60
     for record in whole.records:
-        near = graph.graph_around(memory.workspace.records, places, record.path)
+        near = graph.graph_of_record(memory.workspace.records, places, record.path)
         assert graph.find_related(near, [record.path], each=20, most=20) == graph.find_related(
             whole, [record.path], each=20, most=20
         )

@@ -16,7 +16,7 @@ from vademecum.knowledge import lessons
 from vademecum.knowledge import trust as trusts
 from vademecum.knowledge.trust import Level, Trust
 from vademecum.memory import Memory, connect
-from vademecum.store import frontmatter
+from vademecum.text import frontmatter
 from vademecum.types import LEARNED, Entry, Origin, Outcome, Place, Record, RecordType, Scope
 
 if TYPE_CHECKING:

@@ -253,9 +253,11 @@ def test_show_has_a_see_also(vade: Any) -> None:
 
 
 def test_the_command_recalls_with_what_is_related(vade: Any) -> None:
-    said = vade("recall", "deploys Fridays", "--include-related", "--limit", "1")
+    said = vade("search", "--records", "deploys Fridays", "--include-related", "--max-results", "1")
     assert "relates_to deploys (wiki)" in said
-    told = json.loads(vade("recall", "deploys Fridays", "--include-related", "--limit", "1", "--json"))
+    told = json.loads(
+        vade("search", "--records", "deploys Fridays", "--include-related", "--max-results", "1", "--json")
+    )
     assert [each.get("related", {}).get("to") for each in told["results"]] == [None, "deploys", "deploys"]
 
 

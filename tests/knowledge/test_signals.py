@@ -14,6 +14,7 @@ from bench import signals as bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import InvalidText
 from vademecum.interfaces.cli.app import run
 from vademecum.knowledge import signals
@@ -27,7 +28,7 @@ def kinds(text: str) -> list[str]:
     return [str(each.kind) for each in signals.read_signals(text).signals]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "kind"),
     [
         ("I prefer small pull requests over large ones.", "preference"),
@@ -58,7 +59,7 @@ def test_a_lasting_statement_is_proposed_as_what_it_is(text: str, kind: str) -> 
     assert kinds(text)[:1] == [kind]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "reason"),
     [
         ("Do we always rebase before we merge?", DeclineReason.QUESTION),
@@ -120,7 +121,7 @@ def test_the_surest_comes_first_and_few_are_enough() -> None:
 # ---------------------------------------------------------------- what is not the user's own
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "```\nWe always squash.\n```",
@@ -223,7 +224,7 @@ def test_every_kind_and_every_reason_that_words_can_give_has_cues() -> None:
     assert {cue.side for cue in CUES} == {*SignalKind, *DeclineReason} - by_rule
 
 
-@pytest.mark.parametrize("cue", CUES, ids=lambda cue: f"{cue.side} {cue.weight:g}")
+@every_case("cue", CUES, ids=lambda cue: f"{cue.side} {cue.weight:g}")
 def test_every_phrasing_compiles_alone_says_why_and_never_matches_nothing(cue: Cue) -> None:
     assert cue.weight > 0
     assert cue.why.strip()
@@ -278,7 +279,7 @@ def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> 
         assert row["recall"] >= least[1]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "said",
     [
         "The retry limit is 5 since the incident in May.",
@@ -292,7 +293,7 @@ def test_a_month_is_no_doubt_and_a_rule_needs_no_set_words(said: str) -> None:
     assert [each.text for each in signals.read_signals(said).signals] == [said]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "said",
     [
         "this never happened before, weird",
@@ -338,7 +339,7 @@ def test_the_command_shown_keeps_the_proposal(
     assert told["declined"] is None
     assert not (tmp_path / "home").exists()
     words = shlex.split(told["signals"][0]["command"])
-    assert words[:3] == ["vade", "store", said]
+    assert words[:3] == ["vade", "add", said]
     assert run(words[1:]) == 0
     capsys.readouterr()
     assert run(["list", "--tag", "correction", "--json"]) == 0
@@ -352,7 +353,7 @@ def test_a_message_with_nothing_to_keep_says_why(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["signals"] == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "kind"),
     [
         ("could you always answer in plain words?", "preference"),
@@ -367,7 +368,7 @@ def test_a_wish_for_good_and_a_german_fact_are_read_as_what_they_are(text: str, 
     assert kinds(text) == [kind]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "could you check that the suite is green?",

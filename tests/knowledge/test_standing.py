@@ -11,6 +11,7 @@ import pytest
 from vademecum.interfaces.cli.app import run
 from vademecum.knowledge import citations
 from vademecum.memory import Memory, connect
+from vademecum.search import passages
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def test_no_walk_while_every_path_is_there(memory: Memory, monkeypatch: pytest.M
 
 def test_what_cannot_be_known_in_time_is_left_out(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     memory.store("The herons are in src/db/gone.py and src/db/pool.py.", key="herons")
-    monkeypatch.setattr(citations, "SECONDS", -1.0)
+    monkeypatch.setattr(passages, "SECONDS", -1.0)
     assert told(memory) == {"src/db/pool.py": "verified"}
 
 
@@ -109,10 +110,10 @@ def test_the_command_shows_it_in_words_and_in_json(
     memory.close()
     monkeypatch.chdir(project)
     monkeypatch.setenv("VADE_HOME", str(memory.home.path))
-    for command in ("search", "recall"):
-        assert run([command, "herons"]) == 0
+    for command in (["search"], ["search", "--records"]):
+        assert run([*command, "herons"]) == 0
         assert "[gone] src/db/gone.py does not exist" in capsys.readouterr().out
-        assert run([command, "herons", "--json"]) == 0
+        assert run([*command, "herons", "--json"]) == 0
         hit = json.loads(capsys.readouterr().out)["results"][0]
         assert hit["claims"] == [
             {"cited": "src/db/gone.py", "standing": "gone", "why": "src/db/gone.py does not exist"}

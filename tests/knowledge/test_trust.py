@@ -18,7 +18,8 @@ from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.knowledge import trust
 from vademecum.knowledge.trust import Level
 from vademecum.memory import Memory, connect
-from vademecum.store import document, frontmatter, scopes
+from vademecum.store import scopes
+from vademecum.text import document, frontmatter
 from vademecum.types import Audience, Entry, Finding, Origin, Outcome, parse_origin
 
 if TYPE_CHECKING:
@@ -283,19 +284,19 @@ def test_notes_and_pinned_sections_are_judged_by_the_same_rule(tmp_path: Path) -
 
 
 def test_what_waits_can_be_verified_by_the_name_and_by_the_path_it_is_listed_with(tmp_path: Path) -> None:
-    shelf = tmp_path / "home" / "memory" / "global"
-    (shelf / "records").mkdir(parents=True)
-    (shelf / "journal").mkdir()
+    scope_folder = tmp_path / "home" / "memory" / "global"
+    (scope_folder / "records").mkdir(parents=True)
+    (scope_folder / "journal").mkdir()
     (tmp_path / "work" / ".vade").mkdir(parents=True)
     brought = "<!-- origin: import -->"
 
     def bring(number: int) -> None:
         for name in ("MEMORY.md", "context.md"):
-            (shelf / name).write_text(f"## Style\nShort sentences {name} {number}.\n{brought}\n")
+            (scope_folder / name).write_text(f"## Style\nShort sentences {name} {number}.\n{brought}\n")
         (tmp_path / "work" / ".vade" / "context.md").write_text(f"# Build\n\nRun make {number}.\n")
         day = f"# 2026-11-14\n\n## 2026-11-14T08:00:00Z\nA release, number {number}.\n{brought}\n"
-        (shelf / "journal" / "2026-11-14.md").write_text(day)
-        (shelf / "records" / "deploys.md").write_text(f"Deploys happen on day {number}.\n{brought}\n")
+        (scope_folder / "journal" / "2026-11-14.md").write_text(day)
+        (scope_folder / "records" / "deploys.md").write_text(f"Deploys happen on day {number}.\n{brought}\n")
 
     for number, called in enumerate(("name", "path")):
         bring(number)
@@ -328,7 +329,9 @@ def test_the_rule_is_a_table() -> None:
 
 # --- end to end, with processes of their own ----------------------------------------------------------------
 
-AGENT = "import sys; from vademecum import Memory; Memory.open().learn('discovery', fact=sys.argv[1])"
+AGENT = (
+    "import sys; from vademecum import Memory; Memory.open().knowledge.learn('discovery', fact=sys.argv[1])"
+)
 
 
 def agent_learns(base: Path, **environment: str) -> None:
@@ -371,8 +374,8 @@ def test_two_real_sessions_confirm_and_two_runs_without_a_session_do_not(tmp_pat
 
 def test_a_session_named_on_the_command_line_is_the_one_that_is_noted(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    vade(tmp_path, "learn", "pattern", "Names are nouns", "--session", "s1")
-    vade(tmp_path, "learn", "pattern", "Names are nouns", VADE_SESSION="s2")
+    vade(tmp_path, "add", "--type", "pattern", "Names are nouns", "--session", "s1")
+    vade(tmp_path, "add", "--type", "pattern", "Names are nouns", VADE_SESSION="s2")
     record = connect(home=tmp_path / "home", cwd=tmp_path / "work").show("names-are-nouns")
     assert [each["session"] for each in record.fields["confirmed"]] == ["s1", "s2"]
     memory = connect(home=tmp_path / "home", cwd=tmp_path / "work")

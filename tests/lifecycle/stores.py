@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from vademecum.memory import Memory, connect
-from vademecum.store import frontmatter
+from vademecum.text import frontmatter
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def asked(reply: Reply, *command: str) -> int:
 def test_a_plan_that_is_none_is_refused_in_one_sentence_and_changes_nothing(
     reply: Reply, before: dict[str, bytes], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert asked(reply, "compact", "--apply") == 1
+    assert asked(reply, "tidy", "--only", "compact", "--apply") == 1
     said = capsys.readouterr()
     lines = said.out.splitlines()
     assert len(lines) == 2
@@ -72,7 +72,7 @@ def test_a_plan_that_is_none_is_refused_in_one_sentence_and_changes_nothing(
 def test_an_opinion_that_is_none_leaves_the_finding_as_the_rules_made_it(
     reply: Reply, before: dict[str, bytes], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert asked(reply, "lint", "--json") == 1
+    assert asked(reply, "check", "--json") == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [(each["what"], each["severity"]) for each in found] == [("contradiction", "error")]
     assert "compatible:parrot-1 could not judge: " in found[0]["why"]
@@ -84,7 +84,9 @@ def test_orders_beside_a_faithful_plan_stand_nowhere(
     before: dict[str, bytes], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     groups = [{"statements": [1, 2, 3], "heading": ORDERS}]
-    assert asked(Use("answer", {"groups": groups, "text": ORDERS}), "compact", "--apply") == 0
+    assert (
+        asked(Use("answer", {"groups": groups, "text": ORDERS}), "tidy", "--only", "compact", "--apply") == 0
+    )
     capsys.readouterr()
     assert world.tree() != before
     assert "evil" not in world.everything()
@@ -114,6 +116,7 @@ def test_a_record_in_many_languages_is_read_sentence_by_sentence_and_loses_none(
         assert [each.article for each in planned.outcome.proposals] == ["\n\n".join(MIXED)]
 
 
+@pytest.mark.full
 def test_a_record_of_a_mebibyte_is_looked_at_and_sent_to_no_model(world: World) -> None:
     with world.memory() as memory:
         memory.store("The API timeout is 90 seconds.", key="short")

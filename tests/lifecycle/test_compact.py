@@ -117,7 +117,7 @@ def test_a_record_edited_while_the_model_was_thinking_is_left_as_the_person_save
         return ALL
 
     found = memory.care.compact(model=Scripted(slowly), apply=True)
-    assert [(each.done, each.why) for each in found.outcome.told] == [(False, "changed meanwhile")]
+    assert [(each.done, each.why) for each in found.outcome.results] == [(False, "changed meanwhile")]
     assert b"build-8" in path.read_bytes()
     assert GOOD.encode() not in path.read_bytes()
 
@@ -209,7 +209,7 @@ def test_without_a_model_one_sentence_says_how_to_name_one(
 ) -> None:
     filled(world)
     before = world.tree()
-    assert vade("compact", "--apply") == 1
+    assert vade("tidy", "--only", "compact", "--apply") == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "no language model is configured" in said
@@ -225,14 +225,14 @@ def test_the_command_asks_a_server_shows_the_article_writes_it_and_takes_it_back
     with serving() as server:
         monkeypatch.setenv("VADE_LLM_ENDPOINT", server.endpoint("compatible"))
         server.script(Use("answer", {"groups": [{"statements": [1, 2, 3]}]}))
-        assert vade("compact", "--model", "compatible:parrot-1") == 0
+        assert vade("tidy", "--only", "compact", "--model", "compatible:parrot-1") == 0
         shown = capsys.readouterr().out
         assert FIRST in shown
         assert SECOND in shown
         assert "nothing was changed" in shown
         assert world.tree() == before
-        assert vade("compact", "--model", "compatible:parrot-1", "--apply", "--json") == 0
-        told = json.loads(capsys.readouterr().out)
+        assert vade("tidy", "--only", "compact", "--model", "compatible:parrot-1", "--apply", "--json") == 0
+        told = json.loads(capsys.readouterr().out)["compact"]
         assert told["applied"] is True
         assert told["topics"][0]["article"] == GOOD
         asked = server.seen[-1].text
@@ -249,7 +249,10 @@ def test_a_server_that_refuses_changes_nothing_and_fails_in_words(
     with serving() as server:
         monkeypatch.setenv("VADE_LLM_ENDPOINT", server.endpoint("compatible"))
         server.script(Refuse("key"))
-        assert vade("compact", "--key", "deploys", "--model", "compatible:parrot-1", "--apply") == 1
+        assert (
+            vade("tidy", "--only", "compact", "--key", "deploys", "--model", "compatible:parrot-1", "--apply")
+            == 1
+        )
     assert "refused: memory/" in capsys.readouterr().out
     assert world.tree() == before
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vademecum.memory import Memory
-    from vademecum.store.home import Shelf
+    from vademecum.store.home import ScopeFolder
     from vademecum.store.records import Found
-    from vademecum.store.runs import Edit, Told
+    from vademecum.store.runs import Edit, EditResult
     from vademecum.types import Record
 
 PIECES = (
@@ -119,6 +119,7 @@ def settled(seed: int) -> None:
         assert world.tree() == before
 
 
+@pytest.mark.full
 def test_everything_is_found_verbatim_every_key_answers_and_undo_gives_back_every_byte() -> None:
     for seed in (*range(12), 327):  # 327: of nine records two do not count
         settled(seed)
@@ -574,7 +575,7 @@ def test_a_store_on_the_command_line_says_what_moved(
     monkeypatch.chdir(world.top / "project")
     for name in ("VADE_SWEEP", "VADE_DECAY_MAX_COUNT"):
         monkeypatch.setenv(name, world.settings[name])
-    words = ["store", "One too many.", "--key", "last", "--scope", "global", "--home", str(world.home)]
+    words = ["add", "One too many.", "--key", "last", "--scope", "global", "--home", str(world.home)]
     assert run([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["swept"]["moved"] == 15
@@ -681,8 +682,8 @@ def test_a_text_for_a_part_that_another_writer_takes_out_meanwhile_joins_its_rec
     swept_at_once(world, 10)
     labels = Records._labels
 
-    def overtaken(records: Records, shelf: Shelf, *, strict: bool = False) -> dict[str, Any]:
-        read = dict(labels(records, shelf, strict=strict))
+    def overtaken(records: Records, scope_folder: ScopeFolder, *, strict: bool = False) -> dict[str, Any]:
+        read = dict(labels(records, scope_folder, strict=strict))
         if strict:
             monkeypatch.setattr(Records, "_labels", labels)
             world.memory().store("By the other writer.", key="r000", scope="global")
@@ -703,7 +704,7 @@ def test_two_sweeps_of_the_same_records_leave_each_in_one_place(
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 200 - number))
     do, begun = Run.do, list[bool]()
 
-    def slow(run: Run, edit: Edit, *given: object, **more: bool) -> Told:
+    def slow(run: Run, edit: Edit, *given: object, **more: bool) -> EditResult:
         if edit.after is None and not begun:
             begun.append(True)
             swept_at_once(world, 10)  # another session sweeps what this one is about to remove

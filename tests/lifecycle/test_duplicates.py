@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bench import lifecycle as bench
 
+from cases import every_case
 from lifecycle.stores import World, aged
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.sweep import Duplicates
@@ -33,7 +34,7 @@ def proposed(memory: Memory, one: Duplicates | None = None) -> list[Proposal]:
     return [*outcome.proposals]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "other",
     [
         "the build runs on ninja with eight jobs",
@@ -49,7 +50,7 @@ def test_the_same_is_the_same_in_other_letters(other: str) -> None:
     assert alike(BUILD, other)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("one", "other"),
     [
         (BUILD, "The build runs on ninja with nine jobs."),
@@ -77,6 +78,7 @@ def test_what_changes_the_meaning_makes_it_another_statement(one: str, other: st
     assert not alike(one, other)
 
 
+@pytest.mark.full
 def test_on_a_generated_set_most_are_found_and_nothing_else_is(world: World) -> None:
     for seed in (1, 2):
         found = bench.quality(world.memory(), 600, seed=seed)

@@ -55,7 +55,7 @@ def test_the_older_entry_is_marked_superseded_by_the_newer_and_stays(world: Worl
     assert (older.text, older.superseded) == (OLD, newer.time)
     assert newer.live
     assert outcome.run
-    assert [each.done for each in outcome.told] == [True]
+    assert [each.done for each in outcome.results] == [True]
     assert not [each for each in world.memory().care.lint() if each.what == "contradiction"]
 
 
@@ -251,7 +251,7 @@ def test_a_listing_is_written_anew_and_rows_are_dropped(world: World) -> None:
     memory = world.memory()
     outcome = memory.care.heal(apply=True)
     assert [proposal.what for proposal in outcome.proposals] == ["orphan", "orphan"]
-    assert all(each.done for each in outcome.told)
+    assert all(each.done for each in outcome.results)
     listing = next(world.home.glob("memory/project/*/records/index.md"))
     assert "two.md" not in listing.read_text()
     assert list(memory.care.lint()) == []
@@ -286,7 +286,7 @@ def test_counters_are_set_back_only_when_asked_for_with_force(world: World) -> N
     outcome = memory.care.heal(apply=True)
     assert not outcome.proposals
     assert "only --aggressive" in outcome.findings[0].why
-    assert memory.care.heal(apply=True, aggressive=True).told[0].done
+    assert memory.care.heal(apply=True, aggressive=True).results[0].done
     assert memory.workspace.state.uses(poisoned) == {}
     assert list(memory.care.lint()) == []
     assert any(line["op"] == "heal poison_frequency" for line in memory.audit.lines())
@@ -344,7 +344,7 @@ def test_a_file_that_changes_meanwhile_is_left_and_told(
 
     monkeypatch.setattr(passes, "apply_proposals", while_somebody_edits)
     outcome = memory.care.heal(apply=True)
-    assert [(each.done, each.why) for each in outcome.told] == [(False, "changed meanwhile")]
+    assert [(each.done, each.why) for each in outcome.results] == [(False, "changed meanwhile")]
     assert "A word of a person." in path.read_text()
     assert OLD in path.read_text()
 
@@ -383,14 +383,14 @@ def test_the_command_tells_mends_and_says_how_to_take_it_back(
     everything(world, project)
     monkeypatch.chdir(project)
     monkeypatch.setenv("VADE_HOME", str(world.home))
-    assert run(["heal"]) == 0
-    assert "nothing was changed; `vade heal --apply` makes the changes" in capsys.readouterr().out
-    assert run(["heal", "--apply", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    assert run(["tidy", "--only", "heal"]) == 0
+    assert "nothing was changed; `vade tidy --only heal --apply` makes the changes" in capsys.readouterr().out
+    assert run(["tidy", "--only", "heal", "--apply", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["heal"]
     assert said["applied"] is True
     assert len(said["files"]) == 3
     assert run(["undo", said["run"]]) == 0
-    assert run(["heal", "--scope", "agent"]) == 0
+    assert run(["tidy", "--only", "heal", "--scope", "agent"]) == 0
     assert "nothing to do" in capsys.readouterr().out
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from vademecum.errors import ModelFailed, NotVisible
 from vademecum.interfaces.cli.app import cli, run
-from vademecum.interfaces.cli.care import annotation
+from vademecum.interfaces.cli.care import format_annotation
 from vademecum.lifecycle import lint
 from vademecum.lifecycle import lint_rules as materials
 from vademecum.lifecycle.lint_rules import Stopwatch
@@ -81,7 +81,7 @@ def test_a_contradiction_is_an_error_that_heal_mends(world: World) -> None:
     assert finding.severity == "error"
     assert line_at(world, finding) == "The API timeout is 30 seconds."
     assert "60 seconds" in finding.why
-    assert finding.mend == "vade heal --scope project --apply"
+    assert finding.mend == "vade tidy --only heal --scope project --apply"
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_what_has_grown_too_large(world: World) -> None:
     (world.home / "memory/global/MEMORY.md").write_text("A sentence about colours.\n" * 400)
     found = world.memory().care.lint()
     assert one(found, "oversize_pinned").mend == "vade edit MEMORY.md --scope global"
-    assert one(found, "over_budget").mend == "vade sweep --scope global --apply"
+    assert one(found, "over_budget").mend == "vade tidy --only sweep --scope global --apply"
     assert one(found, "over_budget").why == "3 notes in global, more than decay.max_count = 2"
 
 
@@ -530,15 +530,15 @@ def shop(world: World, project: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_the_exit_code_is_one_for_errors_and_zero_for_less(
     shop: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["lint"]) == 1
+    assert run(["check"]) == 1
     assert "error: contradiction: " in capsys.readouterr().out
-    assert run(["lint", "--scope", "agent"]) == 0
+    assert run(["check", "--scope", "agent"]) == 0
     assert capsys.readouterr().out == "no problems found\n"
-    assert run(["lint", "--scope", "nothing"]) == 2
+    assert run(["check", "--scope", "nothing"]) == 2
 
 
 def test_findings_as_json(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["lint", "--format", "json"], ["lint", "--json"]):
+    for words in (["check", "--format", "json"], ["check", "--json"]):
         assert run(words) == 1
         said = json.loads(capsys.readouterr().out)
         assert said["errors"] >= 4
@@ -548,7 +548,7 @@ def test_findings_as_json(shop: World, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_findings_as_annotations_of_a_workflow(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["lint", "--format", "github"]) == 1
+    assert run(["check", "--format", "github"]) == 1
     lines = capsys.readouterr().out.splitlines()
     shape = re.compile(r"::(error|warning|notice) file=[^,:]+(,line=\d+,endLine=\d+)?,title=\w+::.+")
     assert lines
@@ -556,9 +556,9 @@ def test_findings_as_annotations_of_a_workflow(shop: World, capsys: pytest.Captu
 
 
 def test_nothing_in_a_finding_can_end_its_annotation() -> None:
-    said = annotation(Finding("orphan", "a,b:c%.md#L3-L4", "one\ntwo: 100%", "vade lint", "info"))
+    said = format_annotation(Finding("orphan", "a,b:c%.md#L3-L4", "one\ntwo: 100%", "vade check", "info"))
     assert said == (
-        "::notice file=a%2Cb%3Ac%25.md,line=3,endLine=4,title=orphan::one%0Atwo: 100%25. Fix: vade lint"
+        "::notice file=a%2Cb%3Ac%25.md,line=3,endLine=4,title=orphan::one%0Atwo: 100%25. Fix: vade check"
     )
 
 
@@ -601,6 +601,7 @@ def test_every_kind_of_finding_has_a_cap_or_the_usual_one(shop: World) -> None:
 # -------------------------------------------------------------------- whatever a file holds
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize(
     "piece",
     [

@@ -307,6 +307,7 @@ def settled(one: Pass, seed: int) -> None:
         assert world.tree() == before
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_run_twice_proposes_nothing_the_second_time_and_no_word_is_lost(name: str) -> None:
     for seed in range(8):

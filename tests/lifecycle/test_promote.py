@@ -10,10 +10,10 @@ import pytest
 
 from vademecum.errors import NotVisible, UnknownName
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import statements
-from vademecum.store import frontmatter
+from vademecum.lifecycle import journal_statements
+from vademecum.text import frontmatter
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def session(world: World, *messages: tuple[Role, str]) -> str:
     memory = world.memory(origin=Origin.AGENT)
     log = memory.sessions.new()
     for role, text in messages:
-        log.append(Said(Message(role, (Text(text),))))
+        log.append(MessageEvent(Message(role, (Text(text),))))
     memory.sessions.end(log.session)
     world.clock.forward(hours=1)
     return log.session
@@ -273,10 +273,10 @@ def test_a_secret_is_not_promoted(world: World) -> None:
 def recall_in(world: World, name: str, passage: dict[str, Any], *, tool: str = "memory_search") -> None:
     memory = world.memory(origin=Origin.AGENT)
     log = memory.sessions.new(id=name)
-    log.append(Said(Message(Role.USER, (Text("what do we know?"),))))
-    log.append(Said(Message(Role.ASSISTANT, (ToolCall("c1", tool, "{}"),))))
+    log.append(MessageEvent(Message(Role.USER, (Text("what do we know?"),))))
+    log.append(MessageEvent(Message(Role.ASSISTANT, (ToolCall("c1", tool, "{}"),))))
     result = Text(json.dumps({"results": [passage]}))
-    log.append(Said(Message(Role.TOOL, (ToolResult("c1", (result,)),))))
+    log.append(MessageEvent(Message(Role.TOOL, (ToolResult("c1", (result,)),))))
 
 
 def test_a_note_that_several_sessions_recalled_is_promoted(world: World) -> None:
@@ -361,7 +361,7 @@ def test_a_block_has_its_own_lines() -> None:
         "# d\n\n## 2026-11-01T10:00:00Z\n\none two three four\nfive\n- six seven eight nine ten\n\n"
         "<!-- origin: agent -->\n"
     )
-    found = [*statements.split_day(text, place=Place(Scope.GLOBAL), path="p", day="2026-11-01")]
+    found = [*journal_statements.split_day(text, place=Place(Scope.GLOBAL), path="p", day="2026-11-01")]
     assert [(each.text, each.start, each.end) for each in found] == [
         ("one two three four five", 5, 6),
         ("six seven eight nine ten", 7, 7),
@@ -375,16 +375,16 @@ def test_the_command_tells_then_does(
     noted(world, FACT, FACT)
     monkeypatch.chdir(world.top / "project")
     monkeypatch.setenv("VADE_HOME", str(world.home))
-    assert run(["promote"]) == 0
+    assert run(["tidy", "--only", "promote"]) == 0
     said_ = capsys.readouterr().out
     assert FACT in said_
     assert "#L" in said_
-    assert "nothing was changed; `vade promote --apply` makes the changes" in said_
-    assert run(["promote", "--apply", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    assert "nothing was changed; `vade tidy --only promote --apply` makes the changes" in said_
+    assert run(["tidy", "--only", "promote", "--apply", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["promote"]
     assert told["applied"] is True
     assert len(told["promotions"][0]["sources"]) == 2
-    assert run(["promote"]) == 0
+    assert run(["tidy", "--only", "promote"]) == 0
     assert "nothing to do" in capsys.readouterr().out
 
 

@@ -6,8 +6,6 @@ import json
 import os
 import random
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pexpect
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 
 from allowing import SCRIPT
 from llm.wire_server import Refuse, Say, Use, serving
+from vade_command import VADE
 from vademecum.errors import Conflict, ModelFailed, NotVisible, Refused
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import reword, rewrite
@@ -27,10 +26,9 @@ from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
     from lifecycle.stores import World
-    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.lifecycle.passes import RecordFile
     from vademecum.memory import Memory
 
-VADE = str(Path(sys.executable).parent / "vade")
 FIRST = "Deploys go through `make ship` on host build-7. Alice maintains the runbook."
 SECOND = "Never roll back on Fridays. Customers must be told beforehand by the support desk."
 BEFORE = (
@@ -247,7 +245,7 @@ SWAPS = (
 )
 
 
-def record_of(world: World) -> SeenRecord:
+def record_of(world: World) -> RecordFile:
     memory = world.memory()
     for text in MIXED:
         memory.store(text, key="deploys", mode="append")
@@ -367,7 +365,7 @@ def test_a_record_saved_while_a_person_was_reading_is_left_as_it_was_saved(world
     path = next(world.home.rglob("records/deploys.md"))
     path.write_bytes(path.read_bytes().replace(b"build-7", b"build-8"))
     outcome = memory.care.accept_rewording(found)
-    assert [(each.done, each.why) for each in outcome.told] == [(False, "changed meanwhile")]
+    assert [(each.done, each.why) for each in outcome.results] == [(False, "changed meanwhile")]
     assert b"build-8" in path.read_bytes()
 
 
@@ -382,7 +380,7 @@ def vade(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda *words: run(list(words))
 
 
-ASKED = ("compact", "--key", "deploys", "--reword", "--model", "compatible:parrot-1")
+ASKED = ("tidy", "--only", "compact", "--key", "deploys", "--reword", "--model", "compatible:parrot-1")
 
 
 def test_where_nobody_can_be_asked_the_command_shows_the_difference_and_lets_it_wait(
@@ -399,13 +397,13 @@ def test_where_nobody_can_be_asked_the_command_shows_the_difference_and_lets_it_
         assert "nothing was changed; pending as" in shown
         server.script(Use("answer", {"text": SHORTER}))
         assert vade(*ASKED, "--json") == 0
-        told = json.loads(capsys.readouterr().out)
+        told = json.loads(capsys.readouterr().out)["reword"]
     assert (told["run"], [each["kind"] for each in told["statements"]]) == (
         None,
         ["reworded", "kept", "kept", "reworded"],
     )
     assert world.tree() == before
-    assert vade("approve", "list") == 0
+    assert vade("review", "approve", "list") == 0
     listed = capsys.readouterr().out
     assert listed.count("· reword ·") == 1  # asked for again, it is the same request
     assert told["waiting"] in listed
@@ -429,7 +427,7 @@ def test_a_server_that_answers_badly_is_told_in_one_sentence(
 
 def test_it_takes_a_key_and_no_apply(world: World, vade: Any, capsys: pytest.CaptureFixture[str]) -> None:
     filled(world)
-    assert vade("compact", "--reword") == 2
+    assert vade("tidy", "--only", "compact", "--reword") == 2
     assert vade(*ASKED, "--apply") == 2
     assert "asks before each change" in capsys.readouterr().err
 

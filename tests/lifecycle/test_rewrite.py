@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, ModelTimeout
 from vademecum.lifecycle import contradictions, passes, rewrite
-from vademecum.lifecycle.passes import Proposal, SeenRecord
+from vademecum.lifecycle.passes import Proposal, RecordFile
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory
 from vademecum.text import statement
@@ -38,11 +38,11 @@ def memory(tmp_path: Path) -> Memory:
 
 
 @pytest.fixture
-def seen(memory: Memory) -> SeenRecord:
+def seen(memory: Memory) -> RecordFile:
     return filled(memory, TEXTS)
 
 
-def filled(memory: Memory, texts: tuple[str, ...]) -> SeenRecord:
+def filled(memory: Memory, texts: tuple[str, ...]) -> RecordFile:
     for at, text in enumerate(texts):
         memory.store(text, key="deploys", mode="append")
         assert len(memory.show("deploys").entries) == at + 1
@@ -54,7 +54,7 @@ def filled(memory: Memory, texts: tuple[str, ...]) -> SeenRecord:
     return look(memory)
 
 
-def look(memory: Memory) -> SeenRecord:
+def look(memory: Memory) -> RecordFile:
     found, _ = passes.read_places(memory.workspace.records, [memory.show("deploys").place])
     return found[0]
 
@@ -67,16 +67,16 @@ def said(text: str) -> list[str]:
     return sorted(each.text for each in statement.split(text))
 
 
-def everything(seen: SeenRecord) -> list[str]:
+def everything(seen: RecordFile) -> list[str]:
     return sorted(part for entry in seen.record.live for part in said(entry.text))
 
 
-def count(seen: SeenRecord) -> int:
+def count(seen: RecordFile) -> int:
     return len(rewrite.split_units(seen.record.live))
 
 
 def test_an_article_is_the_statements_word_for_word_in_the_planned_order(
-    memory: Memory, seen: SeenRecord
+    memory: Memory, seen: RecordFile
 ) -> None:
     numbers = [*range(count(seen), 0, -1)]
     proposal = rewrite.rewrite(seen, Scripted(plan(numbers)), now=NOW)
@@ -91,7 +91,7 @@ def test_an_article_is_the_statements_word_for_word_in_the_planned_order(
     assert not rewrite.is_due(look(memory))
 
 
-def test_what_means_something_only_behind_another_stays_behind_it(seen: SeenRecord) -> None:
+def test_what_means_something_only_behind_another_stays_behind_it(seen: RecordFile) -> None:
     numbers = [*range(count(seen), 0, -1)]
     proposal = rewrite.rewrite(seen, Scripted(plan(numbers)), now=NOW)
     assert isinstance(proposal, Proposal)
@@ -101,7 +101,7 @@ def test_what_means_something_only_behind_another_stays_behind_it(seen: SeenReco
     assert article.index("### Hosts") > article.index("Alice")  # nothing of others stands below it
 
 
-def test_a_repetition_goes_only_when_the_two_are_one_statement(seen: SeenRecord) -> None:
+def test_a_repetition_goes_only_when_the_two_are_one_statement(seen: RecordFile) -> None:
     units = rewrite.split_units(seen.record.live)
     same = [at for at, unit in enumerate(units, 1) if "make ship" in unit.text]
     other = next(at for at, unit in enumerate(units, 1) if "Fridays" in unit.text)
@@ -114,7 +114,7 @@ def test_a_repetition_goes_only_when_the_two_are_one_statement(seen: SeenRecord)
     assert "Never roll back on Fridays." in article
 
 
-def test_a_supersession_counts_only_where_heal_would_mend_it(seen: SeenRecord) -> None:
+def test_a_supersession_counts_only_where_heal_would_mend_it(seen: RecordFile) -> None:
     units = rewrite.split_units(seen.record.live)
     pool = [at for at, unit in enumerate(units, 1) if "connections" in unit.text]
     other = next(at for at, unit in enumerate(units, 1) if "Fridays" in unit.text)
@@ -130,7 +130,7 @@ def test_a_supersession_counts_only_where_heal_would_mend_it(seen: SeenRecord) -
 
 
 def test_a_persons_words_stay_a_persons_and_nothing_else_becomes_theirs(
-    memory: Memory, seen: SeenRecord
+    memory: Memory, seen: RecordFile
 ) -> None:
     from dataclasses import replace
 
@@ -160,7 +160,7 @@ def test_a_persons_words_stay_a_persons_and_nothing_else_becomes_theirs(
         ("Deploys\n## 2026-01-01T00:00:00Z", False),
     ],
 )
-def test_a_heading_is_a_few_words_of_what_stands_below_it(heading: str, kept: bool, seen: SeenRecord) -> None:
+def test_a_heading_is_a_few_words_of_what_stands_below_it(heading: str, kept: bool, seen: RecordFile) -> None:
     every = [*range(2, count(seen) + 1)]
     answer = {"groups": [{"statements": [1], "heading": heading}, {"statements": every}]}
     proposal = rewrite.rewrite(seen, Scripted(answer), now=NOW)
@@ -192,14 +192,14 @@ def corrupted(chance: random.Random, number: int) -> dict[str, Any]:
     return plan(every)
 
 
-def test_of_many_corrupted_plans_none_is_accepted(seen: SeenRecord) -> None:
+def test_of_many_corrupted_plans_none_is_accepted(seen: RecordFile) -> None:
     chance = random.Random(16)
     for _ in range(240):
         answer = corrupted(chance, count(seen))
         assert isinstance(rewrite.rewrite(seen, Scripted(answer), now=NOW), rewrite.Refusal), answer
 
 
-def test_pairs_that_are_not_so_change_nothing_in_what_is_said(seen: SeenRecord) -> None:
+def test_pairs_that_are_not_so_change_nothing_in_what_is_said(seen: RecordFile) -> None:
     chance = random.Random(17)
     units = rewrite.split_units(seen.record.live)
     wanted = everything(seen)
@@ -217,7 +217,7 @@ def test_pairs_that_are_not_so_change_nothing_in_what_is_said(seen: SeenRecord) 
 
 
 @pytest.mark.parametrize("error", [ModelFailed("no answer"), ModelTimeout("too late")])
-def test_a_model_that_fails_leaves_everything_as_it_is(error: ModelFailed, seen: SeenRecord) -> None:
+def test_a_model_that_fails_leaves_everything_as_it_is(error: ModelFailed, seen: RecordFile) -> None:
     refused = rewrite.rewrite(seen, Scripted(error), now=NOW)
     assert isinstance(refused, rewrite.Refusal)
     assert str(error) in refused.why

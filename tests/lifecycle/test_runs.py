@@ -14,23 +14,24 @@ from hypothesis import strategies as st
 from lifecycle.stores import World, aged
 from vademecum.errors import NotFound, NotVisible
 from vademecum.lifecycle import passes
-from vademecum.store import archive, audit, runs
+from vademecum.store import audit, runs
+from vademecum.text import filenames
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
-    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.lifecycle.passes import RecordFile
     from vademecum.memory import Memory
 
 PROJECT = "The build runs on ninja with eight jobs."
 
 
-def look(memory: Memory, scope: Scope = Scope.GLOBAL) -> dict[str, SeenRecord]:
+def look(memory: Memory, scope: Scope = Scope.GLOBAL) -> dict[str, RecordFile]:
     """The records of a scope by their file names."""
     seen, _ = passes.read_places(memory.workspace.records, memory.workspace.places(scope, all=False))
     return {each.name: each for each in seen}
 
 
-def do(memory: Memory, *edits: runs.Edit) -> tuple[str, list[runs.Told]]:
+def do(memory: Memory, *edits: runs.Edit) -> tuple[str, list[runs.EditResult]]:
     """Make some edits as one run."""
     run = runs.Run(
         memory.home, memory.caller, memory.workspace.now, memory.workspace.records.announce, "test"
@@ -79,8 +80,8 @@ def test_what_is_revised_comes_back_and_nobody_misses_what_the_run_had_written(w
 def test_a_record_that_a_run_created_goes_with_it_and_is_not_reported_as_deleted(world: World) -> None:
     memory = world.memory()
     memory.store(PROJECT, key="build", scope="global")
-    shelf = look(memory)["build.md"].shelf
-    do(memory, runs.Edit(shelf, archive.RECORDS, "new.md", None, aged("New.", 0, id="x").encode()))
+    scope_folder = look(memory)["build.md"].scope_folder
+    do(memory, runs.Edit(scope_folder, filenames.RECORDS, "new.md", None, aged("New.", 0, id="x").encode()))
     assert memory.show("new").text == "New."
     memory.care.undo()
     assert [record.key for record in memory.list().records] == ["build"]
@@ -96,7 +97,7 @@ def test_a_file_saved_meanwhile_is_left_and_told(world: World) -> None:
     saved = path.read_bytes()
     for edit in (seen.retired(), seen.revised(seen.content.decode() + "\nmore\n")):
         _, told = do(memory, edit)
-        assert told == [runs.Told("memory/global/records/build.md", False, runs.CHANGED)]
+        assert told == [runs.EditResult("memory/global/records/build.md", False, runs.CHANGED)]
         assert path.read_bytes() == saved
     assert memory.care.runs() == []
 

@@ -1,4 +1,4 @@
-"""A merge is told with its way back, and what earlier versions merged wrongly is found and taken apart."""
+"""A merge is told with the command that splits it, and splitting gives each statement its own record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.app import cli
-from vademecum.text import similarity
 from vademecum.types import Outcome
 
 if TYPE_CHECKING:
@@ -23,19 +22,6 @@ TEST = "Run make test before every commit."
 TEXT = "Run make text before every commit."
 ONE = "The backup of the ledger runs every night."
 OTHER = "The backups of the ledger run every night."
-
-
-@pytest.fixture
-def careless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A version that takes whatever is alike in its letters for one statement, as earlier ones did."""
-
-    def alike(one: str, other: str, *, threshold: float = 85) -> float | None:
-        return similarity.likeness(
-            similarity.read_statement(one), similarity.read_statement(other), threshold=threshold
-        )
-
-    monkeypatch.setattr(similarity, "same", alike)
-    return monkeypatch
 
 
 def merged(memory: Memory, *texts: str) -> Stored:
@@ -131,64 +117,6 @@ def test_what_was_never_merged_cannot_be_split(world: World) -> None:
         memory.care.split(stored.key)
 
 
-def test_lint_finds_merges_that_the_rule_would_not_make_and_heal_splits_them(
-    world: World, careless: pytest.MonkeyPatch
-) -> None:
-    memory = world.memory()
-    stored = merged(memory, LINT, TEST)
-    careless.undo()
-    world.clock.forward(seconds=5)
-    [finding] = [each for each in memory.care.lint() if each.what == "merge"]
-    assert "Run make lint" in finding.why
-    assert "Run make test" in finding.why
-    assert finding.mend == "vade heal --scope project --apply"
-    outcome = memory.care.heal(apply=True)
-    assert not outcome.skipped
-    assert standing(memory) == {stored.key: [LINT], "run-make-test-before-every-commit": [TEST]}
-    assert [each for each in memory.care.lint() if each.what == "merge"] == []
-    assert memory.care.heal().proposals == ()
-    memory.care.undo(outcome.run)
-    assert standing(memory) == {stored.key: [TEST]}
-
-
-def test_a_chain_of_wrong_merges_becomes_as_many_records_as_there_are_statements(
-    world: World, careless: pytest.MonkeyPatch
-) -> None:
-    memory = world.memory()
-    for text in (LINT, TEST, TEXT):
-        memory.store(text)
-        world.clock.forward(seconds=90)
-    memory.store("Run make texts before every commit.")
-    careless.undo()
-    assert len(memory.list().records) == 1
-    memory.care.heal(apply=True)
-    assert sorted(text for texts in standing(memory).values() for text in texts) == sorted(
-        [LINT, TEST, "Run make texts before every commit."]
-    )
-
-
-def test_what_a_person_replaced_and_rewordings_are_no_findings(world: World) -> None:
-    memory = world.memory()
-    memory.store(LINT, key="checks")
-    memory.store("Nothing is run before a commit any more.", key="checks", mode="replace")
-    merged(memory, ONE, OTHER)
-    assert [each for each in memory.care.lint() if each.what == "merge"] == []
-    assert memory.care.heal().proposals == ()
-
-
-def test_a_lesson_that_gave_way_to_another_is_split_like_any_text(
-    world: World, careless: pytest.MonkeyPatch
-) -> None:
-    memory = world.memory()
-    memory.knowledge.learn("discovery", fact=LINT)
-    memory.knowledge.learn("discovery", fact=TEST)
-    careless.undo()
-    world.clock.forward(seconds=5)
-    assert [each.what for each in memory.care.lint() if each.what == "merge"] == ["merge"]
-    memory.care.heal(apply=True)
-    assert sorted(standing(memory).values()) == [[LINT], [TEST]]
-
-
 def test_the_command_line_tells_a_merge_and_splits_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world.top / "project")
     monkeypatch.setenv("VADE_HOME", str(world.home))
@@ -198,15 +126,15 @@ def test_the_command_line_tells_a_merge_and_splits_it(world: World, monkeypatch:
         assert result.exit_code == 0, result.output
         return result.output
 
-    run("store", ONE)
-    told = run("store", OTHER)
+    run("add", ONE)
+    told = run("add", OTHER)
     key = world.memory().list().records[0].key
     assert f"superseded: “{ONE}”" in told
     assert f"`vade split {key} --scope project` undoes the merge" in told
     assert json.loads(run("split", key, "--scope", "project", "--json"))["run"]
     assert len(world.memory().list().records) == 2
     run("undo")
-    again = json.loads(run("store", OTHER.replace("every", "each and every"), "--json"))
+    again = json.loads(run("add", OTHER.replace("every", "each and every"), "--json"))
     assert again["merged"] is None
-    answer = json.loads(run("store", f"{ONE.rstrip('.')}!", "--json"))
+    answer = json.loads(run("add", f"{ONE.rstrip('.')}!", "--json"))
     assert answer["merged"] == {"key": key, "superseded": OTHER, "undo": f"vade split {key} --scope project"}

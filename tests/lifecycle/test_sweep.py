@@ -147,7 +147,9 @@ def test_a_large_run_by_itself_does_nothing_and_status_says_so(world: World) -> 
     assert outcome.large
     assert outcome.run == ""
     assert world.tree() == before
-    assert [(each.what, each.mend) for each in memory.status().findings] == [("sweep", "vade sweep")]
+    assert [(each.what, each.mend) for each in memory.status().findings] == [
+        ("sweep", "vade tidy --only sweep")
+    ]
 
 
 def test_what_a_person_brought_back_stays(world: World) -> None:
@@ -233,7 +235,9 @@ def test_nothing_is_ever_deleted_unless_days_are_set(world: World) -> None:
     assert (
         len(
             archive.names(
-                memory.home, memory.home.shelf(memory.workspace.places("project", all=False)[0]), "records"
+                memory.home,
+                memory.home.scope_folder(memory.workspace.places("project", all=False)[0]),
+                "records",
             )
         )
         == 3
@@ -380,14 +384,14 @@ def test_a_sweep_and_its_undo_on_the_command_line(
     monkeypatch.chdir(world.top / "project")
     world.write("a.md", aged("Said twice.", 5))
     world.write("b.md", aged("Said twice.", 4))
-    _, told = vade(world, "sweep")
+    told = vade(world, "tidy", "--only", "sweep")[1]["sweep"]
     assert (told["applied"], told["run"]) == (False, None)
     assert told["proposals"][0]["retires"] == ["memory/global/records/b.md"]
-    assert run(["sweep", "--home", str(world.home)]) == 0
+    assert run(["tidy", "--only", "sweep", "--home", str(world.home)]) == 0
     said = capsys.readouterr().out
     assert "b is 100 % the same as a, which stays" in said
-    assert "nothing was changed; `vade sweep --apply` makes the changes" in said
-    _, told = vade(world, "sweep", "--apply", "--scope", "global")
+    assert "nothing was changed; `vade tidy --only sweep --apply` makes the changes" in said
+    told = vade(world, "tidy", "--only", "sweep", "--apply", "--scope", "global")[1]["sweep"]
     assert told["applied"]
     assert all(each["done"] for each in told["files"])
     _, listed = vade(world, "undo", "--list")
@@ -399,7 +403,7 @@ def test_a_sweep_and_its_undo_on_the_command_line(
     assert "already undone" in capsys.readouterr().out
     assert run(["undo", "nonsense", "--home", str(world.home)]) == 1
     assert run(["undo", told["run"], "--list", "--home", str(world.home)]) == 2
-    assert run(["sweep", "--scope", "nowhere", "--home", str(world.home)]) == 2
+    assert run(["tidy", "--only", "sweep", "--scope", "nowhere", "--home", str(world.home)]) == 2
 
 
 def test_a_large_sweep_asks_first(
@@ -408,10 +412,10 @@ def test_a_large_sweep_asks_first(
     monkeypatch.chdir(world.top / "project")
     for number in range(25):
         world.write(f"r{number}.md", aged(f"Fact {number}.", 3, stale_after="2020-01-01"))
-    assert run(["sweep", "--apply", "--home", str(world.home)]) == 2
+    assert run(["tidy", "--only", "sweep", "--apply", "--home", str(world.home)]) == 2
     assert "pass --yes" in capsys.readouterr().err
     assert len(world.tree()) == 25
-    assert run(["sweep", "--apply", "--yes", "--home", str(world.home)]) == 0
+    assert run(["tidy", "--only", "sweep", "--apply", "--yes", "--home", str(world.home)]) == 0
     assert len(world.tree()) == 0
 
 
@@ -420,7 +424,7 @@ def test_what_could_not_be_undone_is_told_and_makes_it_fail(
 ) -> None:
     monkeypatch.chdir(world.top / "project")
     world.write("a.md", aged("Old.", 5, stale_after="2020-01-01"))
-    assert run(["sweep", "--apply", "--home", str(world.home)]) == 0
+    assert run(["tidy", "--only", "sweep", "--apply", "--home", str(world.home)]) == 0
     world.write("a.md", "---\ntype: [\n---\nNo record any more.\n")
     assert run(["undo", "--home", str(world.home)]) == 1
     assert "left: memory/global/records/a.md: it was changed since then" in capsys.readouterr().out
@@ -432,7 +436,7 @@ def test_a_record_written_again_by_hand_keeps_its_words_and_gets_the_earlier_one
 ) -> None:
     monkeypatch.chdir(world.top / "project")
     world.write("a.md", aged("Old.", 5, stale_after="2020-01-01"))
-    assert run(["sweep", "--apply", "--home", str(world.home)]) == 0
+    assert run(["tidy", "--only", "sweep", "--apply", "--home", str(world.home)]) == 0
     path = world.write("a.md", "Written again by hand.\n")
     assert run(["undo", "--home", str(world.home)]) == 0
     assert "a.md: changed since then; restored its earlier 1 entry" in capsys.readouterr().out

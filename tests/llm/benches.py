@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from llm.wire_server import Refuse, Say, Use
 from vademecum.errors import ModelBusy, ModelFailed, ModelOverflow, ModelUnauthorised
 from vademecum.llm.base import Budget, Call
-from vademecum.llm.remote import RemoteModel
+from vademecum.llm.providers import find_model
+from vademecum.llm.remote_model import RemoteModel
 from vademecum.llm.scripted import Scripted
-from vademecum.llm.select import find_model
 
 if TYPE_CHECKING:
     from llm.wire_server import Reply, WireServer

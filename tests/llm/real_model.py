@@ -73,9 +73,9 @@ def _fetch(folder: Path, packages: tuple[str, ...]) -> None:
             [*pip, *how, *packages], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
         )
         if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
             raise Unavailable(
-                f"{' and '.join(packages)} cannot be installed: {' '.join(said) or done.stderr}"
+                f"{' and '.join(packages)} cannot be installed: {' '.join(errors) or done.stderr}"
             )
         aside.rename(folder)
     except subprocess.TimeoutExpired as error:

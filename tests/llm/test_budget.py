@@ -16,7 +16,7 @@ from vademecum.llm.base import (
     Call,
     Limits,
     ModelUsage,
-    Spending,
+    UsageTotal,
     check_needed,
     estimate,
 )
@@ -25,12 +25,12 @@ from vademecum.llm.scripted import Scripted, ScriptedQuestion
 
 def test_what_is_held_counts_until_it_is_let_go() -> None:
     budget = Budget(100)
-    with budget.holding(60):
-        with pytest.raises(OverBudget, match="about 60 tokens, and 40 of 100 are left"), budget.holding(60):
+    with budget.reserve(60):
+        with pytest.raises(OverBudget, match="about 60 tokens, and 40 of 100 are left"), budget.reserve(60):
             pass
-        with budget.holding(40):
+        with budget.reserve(40):
             pass
-    with budget.holding(100):
+    with budget.reserve(100):
         pass
     assert budget.spent == 0
 
@@ -49,7 +49,7 @@ def test_many_at_once_never_hold_more_than_there_is() -> None:
     def take() -> None:
         gate.wait()
         try:
-            with budget.holding(150):
+            with budget.reserve(150):
                 granted.append(150)
                 gate.wait()
         except OverBudget:
@@ -77,7 +77,7 @@ def test_the_record_is_the_sum_of_its_calls(usages: list[ModelUsage]) -> None:
     budget = Budget()
     for usage in usages:
         budget.add("a:b", usage)
-    record = budget.record.get("a:b", Spending())
+    record = budget.record.get("a:b", UsageTotal())
     assert record.calls == len(usages)
     assert record.input + record.output == budget.spent == sum(each.tokens for each in usages)
     assert record.cost == sum((each.cost for each in usages if each.cost is not None), Decimal(0))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import ModelBusy, ModelFailed, ModelOverflow
 from vademecum.llm.net import is_overflow, overflow_limit
 
@@ -92,7 +92,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("who", OVERFLOWS)
+@every_case("who", OVERFLOWS)
 def test_an_overflow_is_known_in_every_providers_words(who: str) -> None:
     words = OVERFLOWS[who]
     assert is_overflow(words)
@@ -133,7 +133,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("who", OVERFLOWS)
+@every_case("who", OVERFLOWS)
 def test_the_size_of_the_window_is_read_where_it_is_said(who: str) -> None:
     words, size = OVERFLOWS[who], SIZES.get(who)
     assert overflow_limit(words) == size
@@ -151,7 +151,7 @@ def test_an_error_that_carries_a_body_is_read_with_it() -> None:
     assert is_overflow(error)
 
 
-@pytest.mark.parametrize("who", OTHERS)
+@every_case("who", OTHERS)
 def test_another_refusal_is_none(who: str) -> None:
     assert not is_overflow(OTHERS[who])
     assert not is_overflow({"error": {"message": OTHERS[who]}})

@@ -14,8 +14,8 @@ from llm.real_model import NAME, WINDOW, Unavailable
 from vademecum.errors import ModelOverflow
 from vademecum.llm.base import Budget, Limits
 from vademecum.llm.net import is_overflow
-from vademecum.llm.remote import RemoteModel
-from vademecum.llm.select import discover_servers, find_model
+from vademecum.llm.providers import discover_servers, find_model
+from vademecum.llm.remote_model import RemoteModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

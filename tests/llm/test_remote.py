@@ -27,8 +27,8 @@ from vademecum.errors import (
     VadeError,
 )
 from vademecum.llm.base import Budget, Limits
-from vademecum.llm.remote import RemoteModel, price
-from vademecum.llm.select import find_model
+from vademecum.llm.providers import find_model
+from vademecum.llm.remote_model import RemoteModel, price
 
 if TYPE_CHECKING:
     from llm.wire_server import Reply, WireServer
@@ -50,6 +50,7 @@ def ask(model: RemoteModel, *, streamed: bool, seconds: float | None = None) -> 
 # What is tried again.
 
 
+@pytest.mark.full(but=8)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("fault", [Refuse("busy"), Refuse("fault"), Drop(), Send(503, b"{}"), Send(529, b"")])
 @pytest.mark.parametrize("provider", DIALECTS)
@@ -96,6 +97,7 @@ def test_a_server_that_stays_faulty_is_given_up_in_the_end(server: WireServer, p
     assert len(server.seen) == 6
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("provider", DIALECTS)
 def test_a_server_that_says_when_to_come_back_is_waited_for(server: WireServer, provider: str) -> None:
     server.script(Refuse("busy", retry_after="1"), Say("Here."))
@@ -121,6 +123,7 @@ def test_a_quota_that_is_used_up_is_told_from_too_many_requests(server: WireServ
 # What takes too long.
 
 
+@pytest.mark.full(but=4)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("words", ["", "Well,"])
 @pytest.mark.parametrize("provider", DIALECTS)
@@ -141,6 +144,7 @@ def test_an_address_that_swallows_everything_ends_in_time() -> None:
             RemoteModel(place, seconds=0.3, budget=Budget()).text("?")
 
 
+@pytest.mark.full
 def test_mending_and_retries_share_one_time_limit(server: WireServer) -> None:
     server.script(Use("answer", {}), Refuse("busy"), Hang())
     with pytest.raises(ModelTimeout):
@@ -236,6 +240,7 @@ def test_a_redirect_is_not_followed(server: WireServer) -> None:
         assert not elsewhere.seen
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("provider", DIALECTS)
 def test_the_key_goes_to_the_server_and_nowhere_else(
     server: WireServer, provider: str, caplog: pytest.LogCaptureFixture

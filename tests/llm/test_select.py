@@ -11,21 +11,21 @@ import pytest
 
 from vademecum import config, resolve_model
 from vademecum.errors import ConfigError, ModelFailed, UnknownName
-from vademecum.llm import select
+from vademecum.llm import providers
 from vademecum.llm.base import Budget, Limits
-from vademecum.llm.select import FoundServer, discover_servers, find_model, resolve
+from vademecum.llm.providers import LocalServer, discover_servers, find_model, resolve
 
 if TYPE_CHECKING:
     from llm.wire_server import WireServer
 
-SOURCE = Path(select.__file__).parent
+SOURCE = Path(providers.__file__).parent
 
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch: pytest.MonkeyPatch) -> Budget:
     """The budget of a process of its own."""
     budget = Budget()
-    monkeypatch.setattr(select, "PROCESS", budget)
+    monkeypatch.setattr(providers, "PROCESS", budget)
     return budget
 
 
@@ -151,13 +151,13 @@ def loaded_by(code: str) -> set[str]:
 def test_naming_a_model_loads_nothing_heavy_and_naming_none_not_even_the_client() -> None:
     code = """
 import vademecum.llm.scripted
-from vademecum.llm.select import resolve
+from vademecum.llm.providers import resolve
 assert vademecum.llm.scripted.Scripted("x").text("?").text == "x"
 assert (resolve(NAME) is None) == (NAME == "none")
 """
-    assert "vademecum.llm.remote" not in loaded_by(f'NAME = "none"\n{code}')
+    assert "vademecum.llm.remote_model" not in loaded_by(f'NAME = "none"\n{code}')
     loaded = loaded_by(f'NAME = "openai:gpt-5-mini"\n{code}')
-    assert "vademecum.llm.remote" in loaded
+    assert "vademecum.llm.remote_model" in loaded
     assert not loaded & {"pydantic", "pydantic_ai", "openai", "anthropic", "google.genai", "httpx2", "numpy"}
 
 
@@ -172,7 +172,7 @@ def test_the_settings_and_the_models_do_not_know_each_other() -> None:
 def test_servers_on_this_machine_are_found_with_their_models(server: WireServer) -> None:
     server.ollama_models, server.llama_models = ["qwen3:8b", "llama3.2"], ["/models/tiny.gguf"]
     ollama, llama = discover_servers(ollama=server.port, llama=server.port, seconds=5)
-    assert ollama == FoundServer("ollama", server.endpoint("ollama"), ("qwen3:8b", "llama3.2"))
+    assert ollama == LocalServer("ollama", server.endpoint("ollama"), ("qwen3:8b", "llama3.2"))
     assert ollama.names == ("ollama:qwen3:8b", "ollama:llama3.2")
     assert llama.names == ("compatible:/models/tiny.gguf",)
 

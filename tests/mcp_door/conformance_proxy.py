@@ -67,10 +67,10 @@ def main(vade: str, home: str) -> None:
     words = [vade, "mcp", "--http", "--port", "0", "--json", "--home", home]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = ""
-        while not told.rstrip().endswith("}"):
-            told += process.stdout.readline()
-        url = urlsplit(json.loads(told)["url"])
+        output = ""
+        while not output.rstrip().endswith("}"):
+            output += process.stdout.readline()
+        url = urlsplit(json.loads(output)["url"])
         Proxy.server_netloc, Proxy.token = url.netloc, (Path(home) / "mcp-token").read_text("utf-8").strip()
         proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
         proxy.daemon_threads = True

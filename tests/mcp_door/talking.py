@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,13 +15,13 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from vade_command import VADE
 from vademecum.interfaces.mcp import sdk as serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 ERAS = ("legacy", "2026-07-28")
-VADE = str(Path(sys.executable).with_name("vade"))
 HANG = 60.0  # seconds after which something is stuck, on however slow a machine
 
 
@@ -87,9 +86,9 @@ def served(folder: Path, *options: str) -> Iterator[Address]:
             line = process.stdout.readline()
             assert line, process.stderr.read() if process.stderr else ""
             told += line
-        said = json.loads(told)
-        token = Path(said["token_file"]).read_text().strip() if said["token_file"] else ""
-        yield Address(said["url"], token, process)
+        address_line = json.loads(told)
+        token = Path(address_line["token_file"]).read_text().strip() if address_line["token_file"] else ""
+        yield Address(address_line["url"], token, process)
     finally:
         process.terminate()
         process.communicate(timeout=HANG)
@@ -116,9 +115,9 @@ async def call(client: Client, name: str, /, **given: Any) -> dict[str, Any]:
     result = await client.call_tool(name, given)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
-    told = result.content[0]
-    assert told.type == "text"
-    assert json.loads(told.text) == result.structured_content  # the same for clients that only read text
+    content = result.content[0]
+    assert content.type == "text"
+    assert json.loads(content.text) == result.structured_content  # the same for clients that only read text
     return result.structured_content
 
 
@@ -126,11 +125,11 @@ async def refusal(client: Client, name: str, given: dict[str, Any]) -> str:
     """What a tool says that cannot do what was asked."""
     result = await client.call_tool(name, given)
     assert result.is_error
-    told = result.content[0]
-    assert told.type == "text"
-    assert "Traceback" not in told.text
-    assert "\ntry: " in told.text
-    return told.text
+    content = result.content[0]
+    assert content.type == "text"
+    assert "Traceback" not in content.text
+    assert "\ntry: " in content.text
+    return content.text
 
 
 def read_record(folder: Path, key: str) -> str:

@@ -14,7 +14,7 @@ from vademecum.interfaces.tools.declaration import outline
 from vademecum.memory import connect
 from vademecum.text.names import is_new_key
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
     memory.store("The release train leaves on Mondays.", key="release-train")
     (made / "src" / "ledger.py").unlink()
     log = memory.sessions.new(id="earlier")
-    log.append(Said(Message(Role.USER, (Text("The lighthouse keeper is called Ione."),))))
+    log.append(MessageEvent(Message(Role.USER, (Text("The lighthouse keeper is called Ione."),))))
     with open(home_of(made) / log.path, "ab") as file:
         file.write(b'{"torn": \n')
     memory.close()

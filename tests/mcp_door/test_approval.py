@@ -17,7 +17,7 @@ from vademecum.interfaces.cli.app import run
 from vademecum.interfaces.mcp import consent
 from vademecum.interfaces.tools.declaration import Write
 from vademecum.memory import Memory, connect
-from vademecum.store import requests
+from vademecum.store import pending_writes
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def person(folder: Path) -> Memory:
     return connect(home=home_of(folder), cwd=folder, environ={}, origin=Origin.USER, actor="human:ada")
 
 
-def propose(memory: Memory, text: str = "The port is 8080.", **more: Any) -> requests.Waiting:
+def propose(memory: Memory, text: str = "The port is 8080.", **more: Any) -> pending_writes.PendingRequest:
     arguments = {"text": text, "key": "port", "scope": "project", **more}
     return memory.requests.propose("store", arguments, scope=arguments["scope"], door="mcp")
 
@@ -155,24 +155,24 @@ def test_the_command_shows_what_hides_and_decides(
 ) -> None:
     monkeypatch.chdir(folder)
     home = ["--home", str(allow(home_of(folder)))]
-    assert run(["approve", *home]) == 0
+    assert run(["review", "approve", *home]) == 0
     assert "nothing is pending" in capsys.readouterr().out
     one = propose(agent(folder), "Tea\u200b is \u202enice\x1b[31m.\nforged: line")
     two = propose(agent(folder), "Coffee is not.", key="coffee")
-    assert run(["approve", "list", *home]) == 0
+    assert run(["review", "approve", "list", *home]) == 0
     shown = capsys.readouterr().out
     assert "Tea⟨U+200B⟩ is ⟨U+202E⟩nice⟨U+001B⟩[31m." in shown
     assert "\n  forged: line" in shown
-    assert run(["approve", "yes", one.id[:12], *home]) == 0
+    assert run(["review", "approve", "yes", one.id[:12], *home]) == 0
     assert "was done, as agent" in capsys.readouterr().out
-    assert run(["approve", "yes", one.id[:12], *home]) == 1  # used up
+    assert run(["review", "approve", "yes", one.id[:12], *home]) == 1  # used up
     assert "no pending write" in capsys.readouterr().err
-    assert run(["approve", "no", two.id[:12], "--json", *home]) == 0
+    assert run(["review", "approve", "no", two.id[:12], "--json", *home]) == 0
     assert json.loads(capsys.readouterr().out)["decided"][0]["decided"] == "no"
-    assert run(["approve", "yes", *home]) == 2
+    assert run(["review", "approve", "yes", *home]) == 2
     propose(agent(folder), "Third.", key="third")
-    assert run(["approve", "yes", "--all", *home]) == 2  # not a terminal
-    assert run(["approve", "yes", "--all", "--yes", *home]) == 0
+    assert run(["review", "approve", "yes", "--all", *home]) == 2  # not a terminal
+    assert run(["review", "approve", "yes", "--all", "--yes", *home]) == 0
     keys = {each.key for each in agent(folder).list().records}
     assert keys == {"port", "third"}
     operations = [line["op"] for line in person(folder).audit.lines()]
@@ -201,7 +201,7 @@ def mutated(content: bytes, choose: random.Random) -> bytes:
         return content[:at] + bytes([choose.randrange(256)]) + content[at:]
     if kind == 2:
         return content[:at] + content[at + 1 :]
-    request = requests.parse(content)
+    request = pending_writes.parse(content)
     if kind == 3:
         change: dict[str, Any] = choose.choice(
             [
@@ -218,9 +218,9 @@ def mutated(content: bytes, choose: random.Random) -> bytes:
                 {"nonce": "0" * 16},
             ]
         )
-        return requests.render(replace(request, **change))
+        return pending_writes.render(replace(request, **change))
     arguments = {**request.arguments, "text": str(request.arguments["text"]) + choose.choice(" .\u200b\n")}
-    return requests.render(replace(request, arguments=arguments))
+    return pending_writes.render(replace(request, arguments=arguments))
 
 
 def test_a_request_that_was_changed_after_it_was_shown_is_refused_every_time(folder: Path) -> None:
@@ -252,10 +252,10 @@ def test_a_request_that_was_changed_after_it_was_shown_is_refused_every_time(fol
 def test_a_request_that_takes_the_place_of_another_has_another_id(folder: Path) -> None:
     one = propose(agent(folder), "Harmless.")
     where = home_of(folder) / "decisions" / "approvals"
-    request = requests.parse((where / f"{one.id}.json").read_bytes())
-    evil = requests.render(replace(request, arguments={**request.arguments, "text": "Evil."}))
+    request = pending_writes.parse((where / f"{one.id}.json").read_bytes())
+    evil = pending_writes.render(replace(request, arguments={**request.arguments, "text": "Evil."}))
     (where / f"{one.id}.json").unlink()
-    (where / f"{requests.digest(evil)}.json").write_bytes(evil)
+    (where / f"{pending_writes.digest(evil)}.json").write_bytes(evil)
     with pytest.raises(NotFound):
         person(folder).review.approve(one.id)
 
@@ -290,7 +290,7 @@ def test_a_purged_text_does_not_wait_either(folder: Path) -> None:
 
 
 def test_the_queue_is_bounded_and_ids_are_not_guessed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "MOST", 30)
+    monkeypatch.setattr(pending_writes, "MOST", 30)
     found = [propose(agent(folder), f"Number {number}.") for number in range(30)]
     with pytest.raises(Refused, match="are already pending"):
         propose(agent(folder), "One more.")
@@ -365,11 +365,11 @@ def test_an_answer_counts_for_the_question_it_was_given_to_and_once() -> None:
         asked._replace(operation="note"),
     ):
         with pytest.raises(Conflict, match="something else"):
-            questions._answered(questions._ask(consent.fingerprint(asked)), consent.fingerprint(other))
-    questions._answered(token, consent.fingerprint(asked))
+            questions._use_question(questions._ask(consent.fingerprint(asked)), consent.fingerprint(other))
+    questions._use_question(token, consent.fingerprint(asked))
     for used in (token, "", "made-up"):
         with pytest.raises(Conflict, match="no open question"):
-            questions._answered(used, consent.fingerprint(asked))
+            questions._use_question(used, consent.fingerprint(asked))
 
 
 def test_questions_are_bounded() -> None:
@@ -378,4 +378,4 @@ def test_questions_are_bounded() -> None:
     for _ in range(consent.MOST):
         questions._ask("a")
     with pytest.raises(Conflict):
-        questions._answered(first, "a")
+        questions._use_question(first, "a")

@@ -12,7 +12,7 @@ from mcp_door.talking import ERAS, home_of, in_process, talk
 from vademecum.interfaces.tools.core import TOOL_SETS as FAMILIES
 from vademecum.memory import connect
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def planted(folder: Path) -> list[str]:
             memory.note(f"Shared word, {canary(f'{user}-note-{scope}')}", scope=scope)
         log = memory.sessions.new(id=f"talk-{user}", name=f"Shared word {user}")
         words = f"Shared word, {canary(f'{user}-said')} was said in private here"
-        log.append(Said(message=Message(role=Role.USER, parts=(Text(words),))), sync=True)
+        log.append(MessageEvent(message=Message(role=Role.USER, parts=(Text(words),))), sync=True)
     for name in ("MEMORY.md", "profile.md", "context.md"):
         path = home / "memory" / "global" / name
         path.write_text(f"# Shared word\n\n{canary(name)}\n")

@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.datastructures import Headers
 
-from mcp_door.talking import HANG, VADE, Address, home_of, served
+from mcp_door.talking import HANG, Address, home_of, served
+from vade_command import VADE
 from vademecum.interfaces.mcp.http import (
     CONNECTIONS,
     LARGEST_BODY,
     LARGEST_HEAD,
-    Guard,
+    RequestGuard,
     token_of,
 )
 from vademecum.store.home import Home
@@ -102,7 +103,7 @@ def test_host_then_origin_then_token_decide_before_anything_else(folder: Path) -
 
 
 def test_two_hosts_or_origins_are_refused_whichever_comes_first() -> None:
-    guard = Guard(lambda *_: None, port=8377, token="t" * 20)  # type: ignore[arg-type]  # never called
+    guard = RequestGuard(lambda *_: None, port=8377, token="t" * 20)  # type: ignore[arg-type]  # never called
     good, bad = (b"host", b"localhost:8377"), (b"host", b"evil.example")
     held = (b"authorization", b"Bearer " + b"t" * 20)
     assert guard.refusal(Headers(raw=[good, held])) is None
@@ -123,6 +124,7 @@ def test_the_token_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
         assert (tmp_path / "home" / "mcp-token").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("content", ["", "  \n", "\0\0", "short", "two words that are long enough"])
 def test_a_token_that_is_none_refuses_to_start(folder: Path, content: str) -> None:
     home = home_of(folder)
@@ -191,6 +193,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 @pytest.mark.parametrize("how", ["plain", "nohup"])
 def test_a_server_leaves_with_the_process_that_started_it_unless_told_to_stay(folder: Path, how: str) -> None:
@@ -252,6 +255,7 @@ HALF: dict[str, Callable[[Address], bytes]] = {
 }
 
 
+@pytest.mark.full
 def test_four_hundred_clients_that_never_finish_are_dropped_and_keep_nobody_out(folder: Path) -> None:
     with served(folder) as address:
         port = urlsplit(address.url).port
@@ -271,6 +275,7 @@ def test_four_hundred_clients_that_never_finish_are_dropped_and_keep_nobody_out(
         assert post(address, own) == 400
 
 
+@pytest.mark.full
 def test_a_client_that_sends_a_byte_now_and_then_is_dropped_too(folder: Path) -> None:
     with served(folder) as address:
         client = connected(address, head(address)[:-2])

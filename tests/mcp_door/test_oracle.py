@@ -49,7 +49,7 @@ def _no_word_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "PROGRESS", 10 * HANG)
 
 
-class Heard(stdio.Pipes):
+class SpeechGain(stdio.Pipes):
     """A wire in memory that keeps what is sent to the client."""
 
     def __init__(self) -> None:
@@ -78,11 +78,11 @@ def options(folder: Path) -> dict[str, Any]:
 
 def ours(folder: Path, messages: list[Message]) -> list[Message]:
     """What stdio answers, one request after the other."""
-    wire = Heard()
+    wire = SpeechGain()
     front = stdio.StdioServer(wire, options(folder), "all")
     answers = []
     for each in messages:
-        front.take(json.dumps(each).encode())
+        front.handle_line(json.dumps(each).encode())
         if "id" in each:
             answers.append(wire.answer(each["id"]))
     front._jobs.put(None)
@@ -259,13 +259,13 @@ def test_any_conversation_gets_the_same_answers(folders: list[Path], talk: tuple
 def test_a_question_to_the_person_looks_the_same_and_its_answer_counts(folders: list[Path]) -> None:
     for each in folders:
         (home_of(each) / "config.toml").write_text("[approval]\nmcp = 'ask'\n")
-    wire = Heard()
+    wire = SpeechGain()
     front = stdio.StdioServer(wire, options(folders[0]), "core")
     asking = {**GREETING, "capabilities": {"elicitation": {}}}
     store = {"name": "memory_store", "arguments": {"content": "Tea is green.", "key": "tea"}}
 
     def send(**message: Any) -> None:
-        front.take(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        front.handle_line(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     send(id="a", method="initialize", params=asking)
     wire.answer("a")

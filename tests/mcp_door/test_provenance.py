@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import Implementation
 
+from cases import every_case
 from hooks.calls import World
-from mcp_door.talking import ERAS, VADE, call, home_of, in_process, over_stdio, read_record, talk
+from mcp_door.talking import ERAS, call, home_of, in_process, over_stdio, read_record, talk
+from vade_command import VADE
 from vademecum.memory import connect
 from vademecum.store import hook_log
 from vademecum.text import names
@@ -32,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("told", "label"),
     [
         (("claude-code", "claude-code", "2.1.3"), "claude-code/2.1.3"),
@@ -99,7 +101,7 @@ def test_a_person_and_a_home_of_before_have_no_client(folder: Path) -> None:
 
 def test_a_command_line_inside_an_agent_names_that_agent(folder: Path) -> None:
     environ = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "GEMINI_CLI": "1"}
-    words = [VADE, "store", TRAIN, "--key", "train", "--home", str(home_of(folder))]
+    words = [VADE, "add", TRAIN, "--key", "train", "--home", str(home_of(folder))]
     subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True)
     assert "client: gemini-cli" in read_record(folder, "train")
 

@@ -12,7 +12,7 @@ import pytest
 from mcp_door.talking import call, home_of, in_process, over_stdio, refusal, talk
 from vademecum.errors import StorageFailed, UsageError
 from vademecum.memory import Memory, connect
-from vademecum.store import requests
+from vademecum.store import pending_writes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -230,8 +230,8 @@ def test_what_was_refused_may_be_tried_again_with_its_key(folder: Path) -> None:
 def test_keys_are_bounded_and_hold_nothing_of_what_was_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "MOST_ANSWERS", 20)
-    monkeypatch.setattr(requests, "_LOOK", 1)
+    monkeypatch.setattr(pending_writes, "MOST_ANSWERS", 20)
+    monkeypatch.setattr(pending_writes, "_LOOK", 1)
     memory = connect(home=home_of(folder), cwd=folder, environ={})
     for number in range(60):
         memory.requests.once(

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tools import offer as written
 
-from mcp_door.talking import HANG, VADE, home_of
+from cases import every_case
+from mcp_door.talking import HANG, home_of
+from vade_command import VADE
 from vademecum import Memory
 from vademecum.agents.base import Program
 from vademecum.interfaces import cli
@@ -159,8 +161,8 @@ def test_a_line_gets_the_answer_that_the_protocol_has_for_it(folder: Path, which
     given, id, code = LINES[which]
     sent: list[dict[str, Any]] = []
     front = stdio.StdioServer(_Kept(sent), {"home": home_of(folder)}, "core")
-    front.take(json.dumps(GREETING).encode())
-    front.take(given)
+    front.handle_line(json.dumps(GREETING).encode())
+    front.handle_line(given)
     front._jobs.put(None)
     answers = [(each["id"], each.get("error", {}).get("code")) for each in sent[1:]]
     assert answers == ([] if code == "" else [(id, code)])
@@ -235,10 +237,10 @@ def test_who_asks_how_a_call_goes_is_told_until_it_is_answered(
     monkeypatch.setattr(Memory, "note", slow)
     sent: list[dict[str, Any]] = []
     front = stdio.StdioServer(_Kept(sent), {"home": home_of(folder)}, "core")
-    front.take(json.dumps(GREETING).encode())
+    front.handle_line(json.dumps(GREETING).encode())
     asked = {"name": "memory_note", "arguments": {"content": "Noted."}}
-    front.take(line("tools/call", 1, **asked, _meta={"progressToken": "t-1"}))
-    front.take(line("tools/call", 2, **asked))
+    front.handle_line(line("tools/call", 1, **asked, _meta={"progressToken": "t-1"}))
+    front.handle_line(line("tools/call", 2, **asked))
     assert front.loaded.wait(HANG)
     until = time.monotonic() + HANG
     while not [each for each in sent if each.get("id") == 2]:
@@ -445,7 +447,7 @@ def test_what_is_prepared_is_what_the_table_of_tools_says() -> None:
         assert file.read() == written.rendered(), "run `python -m tools.offer`"
 
 
-@pytest.mark.parametrize("family", cli.FAMILIES)
+@every_case("family", cli.FAMILIES)
 def test_each_family_is_offered_whole(family: str) -> None:
     assert [each["name"] for each in protocol.read_offer(family).tools] == [
         each.name for each in TOOL_SETS[family]
@@ -491,7 +493,7 @@ def test_plain_options_need_no_command_tree_and_everything_else_gets_it(
 ) -> None:
     served: list[dict[str, Any]] = []
     monkeypatch.setattr(stdio, "serve", lambda options, *, tools: served.append({**options, "tools": tools}))
-    cli._mcp(words)
+    cli.serve_mcp(words)
     found = [{name: value for name, value in each.items() if value is not None} for each in served]
     assert found == ([] if wanted is None else [wanted])
 
@@ -518,7 +520,7 @@ def test_a_greeting_and_the_list_of_tools_need_none_of_the_heavy_libraries(folde
         "from vademecum.interfaces.mcp import stdio\n"
         "stdio.StdioServer._prepare = lambda *_, **__: None\n"
         "front = stdio.StdioServer(stdio.Pipes(), {}, 'core')\n"
-        "for line in front.wire.lines(): front.take(line)\n"
+        "for line in front.wire.lines(): front.handle_line(line)\n"
         "print(*sys.modules, file=sys.stderr)\n"
     )
     asked = json.dumps(GREETING).encode() + b"\n" + line("tools/list") + b"\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from cases import every_case
 from mcp_door.talking import (
     ERAS,
     call,
@@ -136,7 +137,7 @@ def test_an_agent_uses_every_tool_over_http_in_both_eras(folder: Path) -> None:
         talk(conversation)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@every_case("family", sorted(FAMILIES))
 def test_every_tool_says_when_to_use_it_and_gives_an_example_that_it_takes(family: str) -> None:
     for tool in FAMILIES[family]:
         assert re.search(r"Examples?: \{", tool.description), tool.name

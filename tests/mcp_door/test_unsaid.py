@@ -136,8 +136,8 @@ def test_neither_the_command_line_nor_python_nor_an_adapter_changes_one(
     mine = {each.key: each for each in memory.list().records}
     monkeypatch.chdir(folder)
     monkeypatch.setenv("VADE_HOME", str(home_of(folder)))
-    assert run(["store", "By hand.", "--key", "merging"]) == 0
-    assert run(["learn", "discovery", FACT]) == 0
+    assert run(["add", "By hand.", "--key", "merging"]) == 0
+    assert run(["add", "--type", "discovery", FACT]) == 0
     memory.store("In Python.", key="merging")
     store: Any = pydantic_ai.memory_toolset(memory).tools["memory_store"].function
     store(content="By a tool.", key="merging")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_door.talking import HANG, VADE, home_of
+from mcp_door.talking import HANG, home_of
+from vade_command import VADE
 from vademecum.memory import connect
 
 if TYPE_CHECKING:
@@ -276,6 +277,7 @@ def cycle(folder: Path, *, held: bool, most: float) -> float:
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
 
+@pytest.mark.full(but=1)
 @linux
 @pytest.mark.parametrize("held", [False, True])
 def test_a_server_is_gone_soon_after_its_client_was_killed(folder: Path, held: bool) -> None:

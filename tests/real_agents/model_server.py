@@ -155,13 +155,15 @@ class ModelServer:
 
     def _help(self, wanted: Call, tools: Sequence[Offered]) -> Step:
         """Ask for a tool that is not there yet, where an agent has a way to, a few times at most."""
-        asked = [each.answer.tool in HELPERS for each in self.requests[-3:] if isinstance(each.answer, Call)]
+        helper_calls = [
+            each.answer.tool in HELPERS for each in self.requests[-3:] if isinstance(each.answer, Call)
+        ]
         if Offered("tool_call") in tools:  # a tool that calls those which are not shown
             return Call(
                 "tool_call", {"name": f"mcp__vade__{wanted.tool}", "arguments": dict(wanted.arguments)}
             )
         helper = next((each for each in HELPERS if Offered(each) in tools), "")
-        if helper and sum(asked) < 3:
+        if helper and sum(helper_calls) < 3:
             return Call(
                 helper, {name: each.format(tool=wanted.tool) for name, each in HELPERS[helper].items()}
             )
@@ -395,10 +397,10 @@ def _responses(request: Request, number: int) -> tuple[dict[str, Json], list[Eve
 
 def _chat(request: Request, number: int) -> tuple[dict[str, Json], list[Event]]:
     step, tool = request.answer, _tool_of(request)
-    said: dict[str, Json] = {"role": "assistant", "content": step if isinstance(step, str) else None}
+    message: dict[str, Json] = {"role": "assistant", "content": step if isinstance(step, str) else None}
     if isinstance(step, Call):
         function = {"name": tool.name, "arguments": json.dumps(dict(step.arguments))}
-        said["tool_calls"] = [
+        message["tool_calls"] = [
             {"id": _id(request, f"call_{number}"), "type": "function", "index": 0, "function": function}
         ]
     why = "tool_calls" if isinstance(step, Call) else "stop"
@@ -407,12 +409,12 @@ def _chat(request: Request, number: int) -> tuple[dict[str, Json], list[Event]]:
     whole = {
         **about,
         "object": "chat.completion",
-        "choices": [{"index": 0, "message": said, "finish_reason": why}],
+        "choices": [{"index": 0, "message": message, "finish_reason": why}],
         "usage": usage,
     }
     chunk = {**about, "object": "chat.completion.chunk"}
     return whole, [
-        ("", {**chunk, "choices": [{"index": 0, "delta": said, "finish_reason": None}]}),
+        ("", {**chunk, "choices": [{"index": 0, "delta": message, "finish_reason": None}]}),
         ("", {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": why}]}),
         ("", {**chunk, "choices": [], "usage": usage}),
     ]

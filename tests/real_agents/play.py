@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from real_agents.model_server import SUMMARY, Call
 from vademecum.interfaces.tools.core import TOOL_SETS
-from vademecum.transcripts import ASIDE, Role, is_aside, is_own_call
+from vademecum.transcripts import ASIDE, Role, is_aside, is_memory_call
 from vademecum.transcripts.events import Checkpoint, Summary
 
 if TYPE_CHECKING:
@@ -76,15 +76,19 @@ def check_prompted(world: World, server: ModelServer) -> None:
     """What answers the second prompt came with it, before anybody looked it up."""
     (hook,) = [each for each in world.hooks("user-prompt") if ZEBRA in each.out]
     assert ASK in hook.given["prompt"]
-    asked = next(each for each in server.conversation if each.prompted == ASK)
-    assert [each for each in asked.turns if ZEBRA in each.text and not each.results and each.role != "tool"]
+    prompted_request = next(each for each in server.conversation if each.prompted == ASK)
+    assert [
+        each
+        for each in prompted_request.turns
+        if ZEBRA in each.text and not each.results and each.role != "tool"
+    ]
 
 
 def check_compacted(world: World, server: ModelServer) -> None:
     """The agent went on with a summary, and what it left behind is summed up in our copy."""
     requests = server.requests
-    asked = next(at for at, each in enumerate(requests) if each.answer == SUMMARY)
-    after = [each for each in requests[asked:] if each.prompted == AGAIN]
+    summary_place = next(at for at, each in enumerate(requests) if each.answer == SUMMARY)
+    after = [each for each in requests[summary_place:] if each.prompted == AGAIN]
     assert after
     assert SUMMARY in after[0].said, "the summary stands in place of the history"
     assert "release train harbour crane 3" not in after[0].text, "and the history is gone"
@@ -127,12 +131,14 @@ def check_copy(world: World, *prompts: str, named: bool = True) -> None:
     # Some agents have their model find a title.
     assert not named or prompts[0].startswith(session.name.rstrip("…")[:40]), session.name
     thread = thread_of(world)
-    said = [each.text.strip().strip('"') for each in thread if each.role is Role.USER and not is_aside(each)]
-    assert [each for each in said if each] == list(prompts)
+    user_texts = [
+        each.text.strip().strip('"') for each in thread if each.role is Role.USER and not is_aside(each)
+    ]
+    assert [each for each in user_texts if each] == list(prompts)
     assert all(each.parts for each in thread), "an empty message"
     results = [part.id for each in thread for part in each.results]
     assert len(results) == len(set(results)), "a result twice"
-    calls = [part for each in thread for part in each.calls if is_own_call(part)]
+    calls = [part for each in thread for part in each.calls if is_memory_call(part)]
     assert len(calls) >= QUESTIONS + 1
     for log in sorted((world.home / "transcripts").rglob("*.jsonl")):
         content = log.read_text("utf-8")

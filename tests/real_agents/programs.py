@@ -87,6 +87,8 @@ def _installed(name: str, package: str) -> Path | str:
 def _major(node: str | None) -> int:
     if node is None:
         return 0
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
-    found = re.match(r"v(\d+)", said)
+    version = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+    found = re.match(r"v(\d+)", version)
     return int(found[1]) if found else 0

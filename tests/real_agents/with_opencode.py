@@ -52,8 +52,10 @@ def _compact(opencode: str, world: World) -> None:
         found = next(filter(None, (re.search(r"http://\S+", line) for line in process.stdout)))
         body = json.dumps({"providerID": "scripted", "modelID": "scripted"}).encode()
         address = f"{found[0]}/session/{session['id']}/summarize"
-        asked = urllib.request.Request(address, data=body, headers={"content-type": "application/json"})
-        with urllib.request.urlopen(asked, timeout=MINUTES * 60) as answer:
+        http_request = urllib.request.Request(
+            address, data=body, headers={"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(http_request, timeout=MINUTES * 60) as answer:
             assert json.load(answer) is True
         world.settled(SUMMARY)
         process.terminate()

@@ -101,10 +101,16 @@ class World:
     @property
     def variables(self) -> dict[str, str]:
         """What the agent and its children see."""
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         path = os.pathsep.join((str(self.vade.parent), programs.search_path()))
         # A busy machine must not make a test of something else fail.
-        return {**kept, "HOME": str(self.person), "PATH": path, "VADE_LIMITS_HOOK": "20s", **self.environ}
+        return {
+            **environment,
+            "HOME": str(self.person),
+            "PATH": path,
+            "VADE_LIMITS_HOOK": "20s",
+            **self.environ,
+        }
 
     def run(self, words: Sequence[str], *, given: str = "", minutes: float = MINUTES) -> Ran:
         """Run one program in the project."""

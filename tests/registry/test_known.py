@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tools import agent_environment
 
+from cases import every_case
 from vademecum import agents
-from vademecum.agents import registry
-from vademecum.store import people
+from vademecum.agents import environment, registry
+from vademecum.agents.environment import read_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,9 +67,7 @@ def test_a_module_in_the_folder_is_an_agent_and_nothing_else_has_to_name_it(
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["", "base", "claude_code", "no-such", "..", "os.path", "a b", "registry", "é\0"]
-)
+@every_case("name", ["", "base", "claude_code", "no-such", "..", "os.path", "a b", "registry", "é\0"])
 def test_what_is_no_agent_is_found_nowhere(name: str) -> None:
     assert registry.find(name) is None
 
@@ -80,5 +80,13 @@ def test_a_list_of_messages_is_the_last_format_that_is_tried() -> None:
 
 
 def test_an_agent_with_hooks_is_recognised_by_a_variable_of_its_environment() -> None:
-    titles = {title.lower().replace(" cli", "").replace(" ", "-") for title in people.AGENTS.values()}
+    titles = {
+        title.lower().replace(" cli", "").replace(" ", "-") for title in read_variables().agents.values()
+    }
     assert set(registry.having("hooks")) <= titles
+
+
+def test_the_variables_that_commands_read_are_those_of_the_agents() -> None:
+    assert agent_environment.rendered() == environment.PATH.read_text(), (
+        "run `python -m tools.agent_environment`"
+    )

@@ -19,7 +19,7 @@ MODULE = '''
 import json
 
 from vademecum.agents.base import (
-    Agent, HookEvent, HookList, Hooks, InstructionFile, JsonServer, Setup, TranscriptFormat, Words,
+    Agent, HookEvent, HookList, Hooks, InstructionFile, JsonServer, Setup, TranscriptFormat, InstructionBlock,
 )
 
 
@@ -27,7 +27,7 @@ def parts(where, folder, program):
     return [
         JsonServer(folder / "mcp.json", program.entry),
         HookList(folder / "hooks.json", lambda command: {"command": command}),
-        Words(folder / "OWL.md"),
+        InstructionBlock(folder / "OWL.md"),
     ]
 
 
@@ -37,7 +37,7 @@ def recognises(head, path):
 
 def read(path, seen=None):
     from vademecum.transcripts import Message, Role, Text
-    from vademecum.transcripts.reading import SessionFacts
+    from vademecum.transcripts.foreign import SessionFacts
 
     yield SessionFacts(id=path.stem)
     for line in path.read_text().splitlines():
@@ -45,7 +45,7 @@ def read(path, seen=None):
 
 
 def memories(tree, here):
-    from vademecum.agents.memories import reference
+    from vademecum.agents.memory_files import reference
     from vademecum.types import Scope
 
     for name in tree.names():
@@ -84,7 +84,7 @@ class Machine:
         environ = {
             **os.environ,
             "HOME": str(self.person),
-            "PYTHONPATH": str(self.packages),
+            "PYTHONPATH": os.pathsep.join((str(self.packages), os.environ["PYTHONPATH"])),
             "VADE_LIMITS_HOOK": "60s",
         }
         return subprocess.run(
@@ -136,7 +136,7 @@ def test_it_is_installed_and_taken_away_again(owl: Machine) -> None:
 
 
 def test_its_hooks_are_answered_and_its_transcripts_kept(owl: Machine) -> None:
-    owl.vade("store", "The barn has mice.", "--key", "barn", "--scope", "global")
+    owl.vade("add", "The barn has mice.", "--key", "barn", "--scope", "global")
     said = owl.vade("hook", "owl", "session-start", given=json.dumps({"cwd": str(owl.project)}))
     told = json.loads(said.stdout)["hookSpecificOutput"]
     assert told["hookEventName"] == "dusk"
@@ -150,7 +150,7 @@ def test_its_hooks_are_answered_and_its_transcripts_kept(owl: Machine) -> None:
 
 
 def test_its_instruction_file_is_kept(owl: Machine) -> None:
-    owl.vade("store", "The barn has mice.", "--key", "barn", "--scope", "project")
+    owl.vade("add", "The barn has mice.", "--key", "barn", "--scope", "project")
     done = owl.vade("inject", "--write", "owl")
     assert done.returncode == 0, done.stderr
     assert "The barn has mice." in (owl.project / "OWL.md").read_text()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tiers
 from vademecum.errors import NotVisible, ScopeUnresolved, UsageError
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin, RecordType, Scope
@@ -190,10 +191,12 @@ def run(callers: dict[str, Memory], seed: int, count: int) -> None:
     assert all(each > count // 50 for each in found.values()), "the questions were about nothing"
 
 
+@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", range(5))
 def test_any_string_is_a_question_about_what_is_ones_own(callers: dict[str, Memory], seed: int) -> None:
     """A part of the million below, with every kind of question hundreds of times."""
-    run(callers, seed, 2_400)
+    run(callers, seed, tiers.few(600, 2_400))
 
 
 @pytest.mark.soak
@@ -207,6 +210,7 @@ def test_a_million_strings_are_questions_about_what_is_ones_own(
 # --- single cases, each of which was once thought of by a fuzzer --------------------------------------------
 
 
+@pytest.mark.full(but=5)
 @pytest.mark.parametrize(
     "text",
     [

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 import vademecum
+from cases import every_case
 from index import fake_providers
 from vademecum.errors import UnknownName
 from vademecum.memory import Memory, connect
@@ -89,7 +90,7 @@ def test_many_wrong_filters_are_told_of_a_few_times(notes: Memory) -> None:
     assert len(notes.search(asked).notes) == searching.MOST_NOTES
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("typed", "meant"),
     [
         ("2026-11", "2026-11-01T00:00:00Z"),
@@ -387,7 +388,7 @@ def test_the_multiplier_decides_among_how_many_candidates_one_looks(tmp_path: Pa
     assert len(set(newest.values())) == 3, newest
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("multiplier", "results", "depth"), [(4, 6, 50), (4, 20, 80), (1, 6, 12), (50, 6, 625), (1, 0, 12)]
 )
 def test_how_many_candidates_a_leg_gives(multiplier: int, results: int, depth: int) -> None:
@@ -597,6 +598,7 @@ for mode in (None, "bm25"):
 """
 
 
+@pytest.mark.full(but=4)
 @pytest.mark.parametrize("name", MODEL)
 @pytest.mark.parametrize("harm", HARM)
 def test_a_damaged_or_missing_file_of_the_model_leaves_keywords_and_says_so(

@@ -375,7 +375,7 @@ def test_a_damaged_index_is_made_anew_and_answers(tmp_path: Path, damage: Any) -
     assert again.search("田中").degraded == ()
 
 
-def test_an_index_of_a_newer_version_is_left_alone_and_the_answer_says_so(tmp_path: Path) -> None:
+def test_an_index_of_a_newer_version_is_set_aside_and_the_answer_says_so(tmp_path: Path) -> None:
     memory = filled(tmp_path)
     memory.care.index()
     memory.care.searcher.close()
@@ -386,7 +386,9 @@ def test_an_index_of_a_newer_version_is_left_alone_and_the_answer_says_so(tmp_pa
     answer = opened(tmp_path).search("E4017")
     assert keys(answer)[0] == "payment-retry"
     assert any("newer version" in line for line in answer.degraded)
-    assert memory.care.searcher.path.read_bytes() == before
+    path = memory.care.searcher.path
+    assert path.with_name(f"{path.name}.aside").read_bytes() == before
+    assert opened(tmp_path).search("E4017").degraded == ()
 
 
 def test_a_home_that_cannot_be_written_still_answers(tmp_path: Path) -> None:

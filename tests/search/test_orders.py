@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from vademecum.errors import UnknownName
 from vademecum.memory import Memory, connect
 from vademecum.search import rank
@@ -112,7 +113,7 @@ def test_score_is_the_three_factors_as_they_are_documented(tmp_path: Path) -> No
             assert each.score == pytest.approx(wanted[str(each.key)], abs=0.002)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("keywords", "days", "uses", "wanted"),
     [
         (1.0, 0.0, 100, 1.0),
@@ -205,9 +206,9 @@ def worked_out(numbers: Any) -> float:
         + numbers["exact_factor"] * numbers["exact"]
     )
     assert parts == pytest.approx(numbers["sum"], abs=1e-6)
-    heard = sum(numbers[name] for name in ("own", "named", "asking", "when", "how_many"))
+    speech_gain = sum(numbers[name] for name in ("own", "named", "asking", "when", "how_many"))
     added = sum(numbers.get(name, 0.0) for name in ("stage", "of_its_time"))
-    own = (parts + heard + added) * numbers["not_by_reading"] + numbers["by_reading"]
+    own = (parts + speech_gain + added) * numbers["not_by_reading"] + numbers["by_reading"]
     lifted = own * numbers["superseded"] + numbers["above_superseded"]
     return float(lifted * numbers.get("crowding", 1.0) + numbers["raised"])
 
@@ -308,7 +309,7 @@ def test_a_source_makes_room_for_others_and_leaves_no_place_empty(tmp_path: Path
         assert len(one.results) == 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("sources", "limit", "wanted"),
     [
         ("aaaaaaaa", 6, [0, 1, 2, 3, 4, 5]),

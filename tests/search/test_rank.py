@@ -78,32 +78,32 @@ def test_nothing_changes_where_nothing_was_replaced() -> None:
 # --- who speaks, and of what --------------------------------------------------------------------------------
 
 
-def heard(said: Speech, question: str) -> rank.Heard:
-    return rank.heard(said, cues_of(question, question.lower().replace("?", "").split()))
+def speech_gain(said: Speech, question: str) -> rank.SpeechGain:
+    return rank.speech_gain(said, cues_of(question, question.lower().replace("?", "").split()))
 
 
 def test_the_person_themselves_counts_when_they_ask_about_themselves() -> None:
-    assert heard(Speech("user"), "where did I park").own == rank.OWN
-    assert heard(Speech("assistant"), "where did I park").own == 0
-    assert heard(Speech("user"), "where did you park").own == 0
+    assert speech_gain(Speech("user"), "where did I park").own == rank.OWN
+    assert speech_gain(Speech("assistant"), "where did I park").own == 0
+    assert speech_gain(Speech("user"), "where did you park").own == 0
 
 
 def test_who_is_named_in_the_question_counts_by_their_first_name_too() -> None:
-    assert heard(Speech("ana lima"), "what did Ana say").named == rank.NAMED
-    assert heard(Speech("omar"), "what did Ana say").named == 0
+    assert speech_gain(Speech("ana lima"), "what did Ana say").named == rank.NAMED
+    assert speech_gain(Speech("omar"), "what did Ana say").named == 0
 
 
 def test_a_passage_that_asks_loses_by_its_share_of_questions() -> None:
-    assert heard(Speech(None, 50), "the pond").asking == pytest.approx(rank.ASKING / 2)
-    assert heard(Speech(None, 0), "the pond").asking == 0
+    assert speech_gain(Speech(None, 50), "the pond").asking == pytest.approx(rank.ASKING / 2)
+    assert speech_gain(Speech(None, 0), "the pond").asking == 0
 
 
 def test_times_and_numbers_count_only_when_they_are_asked_for() -> None:
     both = Speech(None, 0, TIME | NUMBER)
-    assert heard(both, "when did it rain")[3:] == (rank.WHEN, 0)
-    assert heard(both, "how many herons")[3:] == (0, rank.HOW_MANY)
-    assert heard(both, "the heron")[3:] == (0, 0)
-    assert heard(Speech(None, 0, NUMBER), "when did it rain").when == 0
+    assert speech_gain(both, "when did it rain")[3:] == (rank.WHEN, 0)
+    assert speech_gain(both, "how many herons")[3:] == (0, rank.HOW_MANY)
+    assert speech_gain(both, "the heron")[3:] == (0, 0)
+    assert speech_gain(Speech(None, 0, NUMBER), "when did it rain").when == 0
 
 
 # --- merging legs -------------------------------------------------------------------------------------------

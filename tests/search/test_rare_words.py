@@ -62,6 +62,7 @@ def stores(script: str, seed: int) -> tuple[list[str], list[tuple[str, int]]]:
     return notes, questions
 
 
+@pytest.mark.full(but=4)
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_first_by_words_through_a_rare_one_is_among_the_first_three_in_hybrid(

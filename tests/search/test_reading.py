@@ -237,11 +237,11 @@ def test_an_idle_server_reads_and_a_busy_one_does_not(memory: Memory, tmp_path: 
     options = {"home": tmp_path / "home", "cwd": tmp_path / "work", "environ": {"VADE_SWEEP": "off"}}
     connections = server.Connections(options, own_session=True)
     connection = connections.of()
-    connection.waiting += 1
+    connection.running_calls += 1
     served = connection.memory()
     time.sleep(0.2)
     assert served.search(ASKED).coverage.unread == len(NOTES)
-    connection.waiting -= 1
+    connection.running_calls -= 1
     until(lambda: memory.search(ASKED).coverage.unread == 0)
     connections.close()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.index import words
 from vademecum.index.words import NUMBER, TIME, Speech, terms
 from vademecum.search import relevance
@@ -64,7 +65,7 @@ def test_a_common_word_tells_less_than_a_rare_one_even_in_an_empty_store() -> No
     assert asked.weights[0] < asked.weights[1]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("question", "names"),
     [
         ("What does Petra eat?", {"petra"}),
@@ -81,7 +82,7 @@ def test_a_name_is_a_capital_inside_a_sentence(question: str, names: set[str]) -
     assert relevance.names_in(question, terms(question).words) == names
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_case("family", FAMILIES)
 def test_every_word_of_the_question_is_certain(family: str) -> None:
     found = signs("wall paint", "wall paint", size=400, alike=0, apart=0)
     assert relevance.curve(family)(found) == 1.0
@@ -120,7 +121,7 @@ def test_the_right_name_alone_is_less_of_an_answer_where_it_stands_in_every_line
         assert relevance.curve(family, spoken=True)(found) < relevance.curve(family)(found)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("question", "says", "tells"),
     [
         ("When did they move?", 0, 0),
@@ -139,14 +140,14 @@ def test_what_only_asks_states_nothing() -> None:
     assert said("Who paid?", "paid", Speech("ana", 0)).states == 1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_case("family", FAMILIES)
 def test_an_identifier_that_is_most_of_the_question_is_certain(family: str) -> None:
     nothing = Signs(0, 0, 0, 0, 0, 0, 0, 0, 0, relevance.identified(0.5, certain=True))
     assert relevance.curve(family)(nothing) == 1.0
     assert relevance.curve(family)(nothing._replace(exact=0.4)) < 1.0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_case("family", FAMILIES)
 def test_a_passage_with_nothing_of_the_question_is_a_weak_match(family: str) -> None:
     found = signs("when did Anna paint the kitchen wall", "", alike=0, apart=0)
     assert relevance.match(relevance.curve(family)(found)) == "weak"

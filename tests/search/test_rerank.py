@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from search import tiny_onnx
 from vademecum.index.embed import local
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
 from vademecum.search import rerank
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def say_all(memory: Memory) -> None:
     """Have each text said in a session of its own."""
     for name, text in NOTES.items():
         log = memory.sessions.transcripts.new(name=name)
-        log.append(Said(Message(Role.USER, (Text(f"{text} My key is {SECRET}."),))))
+        log.append(MessageEvent(Message(Role.USER, (Text(f"{text} My key is {SECRET}."),))))
     memory.care.index()  # a question alone may not have the time for all vectors
 
 
@@ -342,7 +343,7 @@ def test_a_language_model_is_asked_for_an_order() -> None:
     assert sorted(range(3), key=lambda at: -scores[at]) == [2, 0, 1]  # what it left out follows
 
 
-@pytest.mark.parametrize("answer", ["I would rather not.", "[1, 1]", "[4]", "[0]", "[]", "[1, 2"])
+@every_case("answer", ["I would rather not.", "[1, 1]", "[4]", "[0]", "[]", "[1, 2"])
 def test_an_answer_that_is_no_order_is_none(answer: str) -> None:
     assert "not an order" in str(by_llm(answer)("heron", ["a", "b", "c"]))
 

@@ -17,7 +17,7 @@ from vademecum.memory import connect
 from vademecum.search import second_stage
 from vademecum.search.second_stage import FEATURES, LEAVES, MOST
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def test_without_its_file_the_sum_decides_and_the_answer_says_so(
 def test_sessions_are_put_in_order_by_the_same_trees(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     log = memory.sessions.transcripts.new(name="loom")
     for at, line in enumerate(CHAT.splitlines()):
-        log.append(Said(Message(Role.ASSISTANT if at % 2 else Role.USER, (Text(line),))))
+        log.append(MessageEvent(Message(Role.ASSISTANT if at % 2 else Role.USER, (Text(line),))))
     memory.care.index()
     seen: list[Any] = []
     staged = second_stage.staged

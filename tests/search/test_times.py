@@ -15,7 +15,7 @@ from vademecum.interfaces.cli.app import cli
 from vademecum.memory import Memory, connect
 from vademecum.memory.asynchronous import AsyncMemory
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def test_sessions_of_a_time_are_found_without_a_word_in_common(tmp_path: Path) -
         }
         for number, (time, text) in enumerate(said.items()):
             log = memory.sessions.transcripts.new(id=f"s{number}")
-            log.append(Said(Message(Role.USER, (Text(text),), time=time)))
+            log.append(MessageEvent(Message(Role.USER, (Text(text),), time=time)))
         found = memory.sessions.search("what did I do last Tuesday")
         assert found.hits[0].preview == "Rotate the keys."
         assert found.notes == ('"last Tuesday" understood as 2026-11-17',)

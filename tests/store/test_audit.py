@@ -119,7 +119,7 @@ def test_a_home_without_the_mark_that_lost_its_audit_is_told_before_and_after_th
     memory.store("One.", key="one")
     memory.store("Two.", key="two")
     shutil.rmtree(tmp_path / "home/audit")
-    for name in ("format", "audit-started"):  # as an older version leaves a home
+    for name in ("format", "audit-started"):  # deleted as well
         (tmp_path / "home" / name).unlink()
     memory = opened_by_a_person(tmp_path)
     assert "is missing" in memory.audit.verify().problems[0].why

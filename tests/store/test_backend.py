@@ -19,6 +19,7 @@ from vademecum.store.journal import Day, Journal
 from vademecum.store.merge import Draft
 from vademecum.store.records import Records
 from vademecum.store.scopes import Caller
+from vademecum.text import filenames
 from vademecum.types import Change, Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -220,9 +221,9 @@ def test_records_are_stored_forgotten_and_restored_wherever_they_are_kept(home: 
     image = records.forget(found)
     with pytest.raises(NotFound, match="no record 'port'"):
         records.find("port")
-    assert archive.images(home, found.shelf, archive.RECORDS, "port.md") == [image]
+    assert archive.images(home, found.scope_folder, filenames.RECORDS, "port.md") == [image]
 
-    restored = records.restore(found.shelf, found.name, image)
+    restored = records.restore(found.scope_folder, found.name, image)
     assert restored.entries == found.record.entries
     report = audit.verify(home)
     assert (report.lines, report.problems) == (4, ())

@@ -24,11 +24,13 @@ from vademecum.inject.build import Builder
 from vademecum.interfaces.hooks.deadline import Job
 from vademecum.interfaces.hooks.work import prepare
 from vademecum.memory import Memory, connect
-from vademecum.store import catalogue, files
+from vademecum.store import catalogue, files, view
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
 
 SOON = 0.03  # seconds after which a change has another stamp than the one before
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -39,7 +41,7 @@ KEYS = ("alpha", "beta", "gamma", "delta")
 def _kept_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep facts about any number of files, as soon as the clock can tell two changes apart."""
     monkeypatch.setattr(catalogue, "FEW", 0)
-    monkeypatch.setattr(catalogue, "RACY", int(SOON * 0.7e9))
+    monkeypatch.setattr(view, "RACY", int(SOON * 0.7e9))
 
 
 def opened(base: Path, **given: Any) -> Memory:
@@ -183,6 +185,7 @@ BY_HAND: list[Callable[[Path], None]] = [
 ]
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("edit", BY_HAND, ids=lambda each: each.__name__)
 def test_an_edit_by_hand_is_seen_at_once(tmp_path: Path, edit: Callable[[Path], None]) -> None:
     memory = opened(tmp_path)
@@ -196,7 +199,7 @@ def test_an_edit_by_hand_is_seen_at_once(tmp_path: Path, edit: Callable[[Path], 
 def test_a_file_saved_twice_within_one_tick_of_the_clock_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "RACY", 1_000_000_000)
+    monkeypatch.setattr(view, "RACY", 1_000_000_000)
     memory = opened(tmp_path)
     memory.store("The answer is 41.", key="alpha")
     path = records_of(tmp_path) / "alpha.md"
@@ -206,8 +209,9 @@ def test_a_file_saved_twice_within_one_tick_of_the_clock_is_read_again(
         text = file.read()
         file.seek(0)
         file.write(text.replace("41", "42"))
-    stamp = catalogue._stamp
-    monkeypatch.setattr(catalogue, "_stamp", lambda _: stamp(before))  # as a coarse clock would have it
+    read = view._read_stamps
+    same = view.stamp_of(before)  # as a coarse clock would have it
+    monkeypatch.setattr(view, "_read_stamps", lambda *given: {**read(*given), "alpha.md": same})
     assert "is 42" in memory.injection.block().text
 
 
@@ -345,13 +349,13 @@ def test_a_text_is_stored_with_one_look_at_its_folder(
     memory = opened(tmp_path)
     fill(memory)
     time.sleep(SOON)
-    real, looks = catalogue._stamps, Counter[str]()
+    real, looks = view._read_stamps, Counter[str]()
 
     def counting(folder: Any, wanted: Any) -> Any:
         looks[folder.path] += 1
         return real(folder, wanted)
 
-    monkeypatch.setattr(catalogue, "_stamps", counting)
+    monkeypatch.setattr(view, "_read_stamps", counting)
     memory.store("Omega is made of something else.", key=key)
     assert looks == {str(records_of(tmp_path)): 1}
 
@@ -424,13 +428,13 @@ def test_the_block_is_made_once_and_again_when_anything_of_it_changes(
     memory = opened(tmp_path)
     fill(memory)
     made = Counter[str]()
-    real = Builder._told_of_records
+    real = Builder._make_record_sections
 
     def counting(self: Builder, *given: Any) -> Any:
         made["block"] += 1
         return real(self, *given)
 
-    monkeypatch.setattr(Builder, "_told_of_records", counting)
+    monkeypatch.setattr(Builder, "_make_record_sections", counting)
     time.sleep(SOON)
     first = opened(tmp_path).injection.block()
     assert opened(tmp_path).injection.block() == opened(tmp_path).injection.block() == first
@@ -490,9 +494,9 @@ def test_a_killed_writer_leaves_nothing_for_long(tmp_path: Path) -> None:
 _BUSY = """
 import sys
 from vademecum.memory import connect
-from vademecum.store import catalogue
+from vademecum.store import catalogue, view
 from vademecum.types import Origin
-catalogue.FEW, catalogue.RACY = 0, 20_000_000
+catalogue.FEW, view.RACY = 0, 20_000_000
 home, work, mine = sys.argv[1:]
 for at in range(6):
     memory = connect(home=home, cwd=work, origin=Origin.USER, actor="human:me")

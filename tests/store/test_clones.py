@@ -145,8 +145,15 @@ def test_the_command_line_tells_what_was_left_out(
 ) -> None:
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
-    told = (["list"], ["status"], ["lint"], ["search", "service"], ["inject"])
-    quiet = (["review"], ["graph"], ["index"], ["heal"], ["verify", "--list"], ["export", "okf", "../out"])
+    told = (["list"], ["status"], ["check"], ["search", "service"], ["inject"])
+    quiet = (
+        ["review"],
+        ["graph"],
+        ["index"],
+        ["tidy", "--only", "heal"],
+        ["review", "verify", "--list"],
+        ["export", "okf", "../out"],
+    )
     for words in (*told, *quiet):
         files.cut_short.clear()  # as in a process of its own
         run(words)

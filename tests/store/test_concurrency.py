@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from vademecum.store.folders import Folder
 
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
+
 SEED = 20261115
 
 
@@ -401,6 +403,7 @@ def plain_update() -> None:
     files.update = update
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(2))
 def test_no_line_is_lost_while_a_person_edits_by_hand(tmp_path: Path, part: int) -> None:
     seen = play("editing", home=tmp_path / "home", rounds=125, seed=SEED + part)
@@ -416,6 +419,7 @@ def test_no_line_is_lost_in_a_thousand_more_editing_rounds(tmp_path: Path, part:
     assert seen["lost"] == [], seed
 
 
+@pytest.mark.full
 def test_with_a_plain_replace_the_harness_sees_lines_lost(tmp_path: Path) -> None:
     seen = play("editing", home=tmp_path / "home", rounds=60, seed=SEED, planted=True)
     assert seen["lost"]
@@ -594,6 +598,7 @@ def _say_and_stay(writing: int) -> None:
     time.sleep(60)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kills", [150, pytest.param(1_000, marks=pytest.mark.soak)])
 def test_the_next_writer_need_not_wait_for_a_dead_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kills: int

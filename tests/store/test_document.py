@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import Malformed
 from vademecum.memory import connect
-from vademecum.store import document, frontmatter
 from vademecum.store.merge import Draft, Joining
 from vademecum.store.scopes import Caller, Project
+from vademecum.text import document, frontmatter
 from vademecum.types import Entry, Origin, Outcome, Place, Scope
 
 if TYPE_CHECKING:
@@ -214,6 +215,7 @@ def _body_with_mark(doc: Made, before: document.Document, mode: str, rest: str, 
     return rest if rest.startswith(body) else None
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_a_text_that_joins_one_of_five_thousand_files_leaves_all_other_bytes_alone(mode: str) -> None:
     rng = random.Random(f"{SEED} {mode}")
@@ -227,7 +229,7 @@ def test_a_text_that_joins_one_of_fifty_thousand_files_leaves_all_other_bytes_al
     assert [problem for _ in range(50_000) for problem in join_problems(made(rng), mode)] == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     "spoil",
     [
         lambda text: text.replace("\r\n", "\n"),
@@ -363,7 +365,7 @@ def test_every_character_of_five_thousand_files_belongs_to_the_title_or_an_entry
             )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("source", "texts"),
     [
         ("", []),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.memory import connect
-from vademecum.store import document
-from vademecum.text import names
+from vademecum.text import document, names
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import NotFound, UsageError, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.store import scopes
@@ -50,7 +51,7 @@ SPELLINGS = (
 )
 
 
-@pytest.mark.parametrize("url", SPELLINGS)
+@every_case("url", SPELLINGS)
 def test_every_spelling_of_a_remote_is_one_project(url: str) -> None:
     assert scopes.normalise_remote(url) == "github-com-acme-api"
 
@@ -81,7 +82,7 @@ def test_projects_whose_words_only_look_alike_are_different() -> None:
     assert len(set(ids)) == len(urls)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "url",
     [
         "https://user:s3cr3t@host/a/b",
@@ -517,8 +518,8 @@ def test_memory_kept_under_the_remote_as_it_is_written_is_reached_and_joined(
 ) -> None:
     root = repository(tmp_path / "repo", "gh:acme/api")
     before = opened(root)
-    before.store("Kept by an older version.", key="old")
-    before.note("Noted by an older version.")
+    before.store("Kept under the other id.", key="old")
+    before.note("Noted under the other id.")
     assert before.caller.project is not None
     assert before.caller.project.id == "gh-acme-api"
     (Path(os.path.expanduser("~")) / ".gitconfig").write_text(
@@ -527,11 +528,11 @@ def test_memory_kept_under_the_remote_as_it_is_written_is_reached_and_joined(
     after = opened(root)
     assert after.caller.project is not None
     assert after.caller.project.id == "github-com-acme-api"
-    assert after.show("old").text == "Kept by an older version."
+    assert after.show("old").text == "Kept under the other id."
     assert after.status().aliases == ("gh-acme-api",)
     assert after.status().notes == 1
     other = repository(tmp_path / "other", "https://github.com/acme/api")
-    assert opened(other).show("old").text == "Kept by an older version."
+    assert opened(other).show("old").text == "Kept under the other id."
 
 
 # --- folders without git ------------------------------------------------------------------------------------

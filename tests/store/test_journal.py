@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from vademecum.errors import InvalidText, Malformed, NotVisible, ScopeUnresolved, UnknownName
 from vademecum.memory import Memory, connect
-from vademecum.store.journal import is_day
 from vademecum.text import names
+from vademecum.text.filenames import is_day
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def test_every_note_has_a_second_copy_and_an_audit_line(tmp_path: Path) -> None:
     assert [line["op"] for line in memory.audit.lines()] == ["note"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "day"),
     [
         ("2026-11-15.md", True),

@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allowing import SCRIPT, allow
+from cases import every_case
+from vademecum.agents.environment import read_variables
 from vademecum.errors import ConfigError, NotVisible
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
 from vademecum.store import people
 from vademecum.types import Origin
 
-VARIABLES = [*people.AGENTS, *people.EDITORS]
+VARIABLES = read_variables()
+speaker = partial(people.speaker, variables=VARIABLES)
+NAMES = [*VARIABLES.agents, *VARIABLES.editors]
 
 
 @pytest.fixture
@@ -33,40 +38,40 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # Who speaks.
 
 
-@pytest.mark.parametrize("variable", people.AGENTS)
+@pytest.mark.parametrize("variable", VARIABLES.agents)
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_command_line_inside_an_agent_is_the_agents_and_never_decides(
     variable: str, terminal: bool
 ) -> None:
-    said = people.speaker({variable: "1", "VADE_SCRIPT": "nightly"}, terminal=terminal, scripts=["nightly"])
+    said = speaker({variable: "1", "VADE_SCRIPT": "nightly"}, terminal=terminal, scripts=["nightly"])
     assert said.origin is Origin.AGENT
     assert variable in said.undecided
 
 
-@pytest.mark.parametrize("variable", people.EDITORS)
+@every_case("variable", VARIABLES.editors)
 def test_a_persons_terminal_in_an_editor_is_a_persons_and_without_one_it_is_an_agents(variable: str) -> None:
-    assert people.speaker({variable: "x"}, terminal=True) == people.Speaker(Origin.USER)
-    assert people.speaker({variable: "x"}, terminal=False).origin is Origin.AGENT
+    assert speaker({variable: "x"}, terminal=True) == people.Speaker(Origin.USER)
+    assert speaker({variable: "x"}, terminal=False).origin is Origin.AGENT
 
 
 def test_a_person_decides_at_a_terminal_and_a_script_only_by_a_name_that_was_allowed() -> None:
-    assert not people.speaker({}, terminal=True).undecided
-    assert "not a terminal" in people.speaker({}, terminal=False, scripts=["nightly"]).undecided
+    assert not speaker({}, terminal=True).undecided
+    assert "not a terminal" in speaker({}, terminal=False, scripts=["nightly"]).undecided
     nightly = {"VADE_SCRIPT": "nightly"}
-    assert not people.speaker(nightly, terminal=False, scripts=["nightly"]).undecided
-    assert "'nightly' is not allowed" in people.speaker(nightly, terminal=False, scripts=["daily"]).undecided
-    assert people.speaker(nightly, terminal=False).origin is Origin.USER
+    assert not speaker(nightly, terminal=False, scripts=["nightly"]).undecided
+    assert "'nightly' is not allowed" in speaker(nightly, terminal=False, scripts=["daily"]).undecided
+    assert speaker(nightly, terminal=False).origin is Origin.USER
 
 
 @given(
-    st.dictionaries(st.sampled_from([*VARIABLES, "VADE_SCRIPT", "TERM", "PATH"]), st.text(max_size=5)),
+    st.dictionaries(st.sampled_from([*NAMES, "VADE_SCRIPT", "TERM", "PATH"]), st.text(max_size=5)),
     st.booleans(),
     st.lists(st.text(max_size=5), max_size=3),
 )
 def test_who_decides_is_a_person_at_a_terminal_or_allowed(
     environ: dict[str, str], terminal: bool, scripts: list[str]
 ) -> None:
-    said = people.speaker(environ, terminal=terminal, scripts=scripts)
+    said = speaker(environ, terminal=terminal, scripts=scripts)
     assert said.origin in (Origin.USER, Origin.AGENT)
     if not said.undecided:
         assert said.origin is Origin.USER
@@ -78,15 +83,15 @@ def test_who_decides_is_a_person_at_a_terminal_or_allowed(
 # What that means for a command.
 
 DECISIONS = [
-    ("verify", "one"),
+    ("review", "verify", "one"),
     ("protect", "one"),
     ("protect", "one", "--off"),
     ("purge", "one", "--yes"),
     ("forget", "guarded", "--yes"),
-    ("trust",),
-    ("approve", "yes", "abcdef"),
-    ("approve", "no", "abcdef"),
-    ("store", "Three.", "--key", "three", "--protected"),
+    ("review", "trust"),
+    ("review", "approve", "yes", "abcdef"),
+    ("review", "approve", "no", "abcdef"),
+    ("add", "Three.", "--key", "three", "--protected"),
 ]
 
 
@@ -134,7 +139,7 @@ def test_a_decision_without_a_terminal_is_refused_in_one_line_and_nothing_change
 def test_a_script_that_the_users_settings_name_decides(home: Path) -> None:
     keep_two(home)
     allow(home)
-    assert run(["verify", "one"]) == 0
+    assert run(["review", "verify", "one"]) == 0
     assert run(["forget", "guarded", "--yes"]) == 0
     assert run(["purge", "one", "--yes"]) == 0
 
@@ -144,20 +149,20 @@ def test_neither_a_repository_nor_a_variable_can_allow_a_script(
 ) -> None:
     keep_two(home)
     monkeypatch.setenv("VADE_APPROVAL_SCRIPTS", SCRIPT)
-    assert run(["verify", "one"]) == 1
+    assert run(["review", "verify", "one"]) == 1
     assert "VADE_APPROVAL_SCRIPTS" in capsys.readouterr().err
     monkeypatch.delenv("VADE_APPROVAL_SCRIPTS")
     (Path.cwd() / ".vade").mkdir()
     (Path.cwd() / ".vade" / "config.toml").write_text(f'approval.scripts = ["{SCRIPT}"]\n')
-    assert run(["verify", "one"]) == 1
+    assert run(["review", "verify", "one"]) == 1
 
 
 def test_what_is_written_inside_an_agent_is_the_agents_word(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(["store", "Mine.", "--key", "mine"])
+    run(["add", "Mine.", "--key", "mine"])
     monkeypatch.setenv("CLAUDECODE", "1")
-    run(["store", "Its own.", "--key", "its"])
+    run(["add", "Its own.", "--key", "its"])
     memory = connect(home=home, origin=Origin.USER)
     assert [memory.show(key).entries[0].origin for key in ("mine", "its")] == [Origin.USER, Origin.AGENT]
     assert [memory.show(key).fields["generated"]["by"] for key in ("mine", "its")] == [
@@ -197,9 +202,9 @@ def at_a_terminal(*words: str, **environ: str) -> tuple[int, str]:
 
 def test_a_person_at_a_real_terminal_decides_and_an_agent_with_one_does_not(home: Path) -> None:
     keep_two(home)
-    code, said = at_a_terminal("verify", "one", CLAUDECODE="1")
+    code, said = at_a_terminal("review", "verify", "one", CLAUDECODE="1")
     assert (code, "inside Claude Code" in said) == (1, True), said
-    code, said = at_a_terminal("verify", "one")
+    code, said = at_a_terminal("review", "verify", "one")
     assert code == 0, said
     code, said = at_a_terminal("forget", "guarded", "--yes")
     assert code == 0, said
@@ -256,4 +261,4 @@ def test_a_variable_that_would_allow_scripts_is_refused_by_its_name(home: Path) 
 
 def test_the_manual_lists_every_variable_by_which_an_agent_is_known() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "safety.md").read_text("utf-8")
-    assert [name for name in VARIABLES if f"`{name}`" not in manual] == []
+    assert [name for name in NAMES if f"`{name}`" not in manual] == []

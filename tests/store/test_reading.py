@@ -185,7 +185,7 @@ def test_a_pipe_or_a_folder_with_such_a_name_keeps_nobody_waiting(memory: Memory
     begun = time.monotonic()
     for name in ("pipe.md", "folder.md"):
         assert readable(memory, str(tmp_path / "vault" / name)) == ""
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30  # a pipe that is waited for never ends
 
 
 def test_a_folder_swapped_for_a_link_while_it_is_read_never_leads_outside(

@@ -26,7 +26,8 @@ from vademecum.errors import (
     VadeError,
 )
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, files, frontmatter
+from vademecum.store import audit, files
+from vademecum.text import frontmatter
 from vademecum.types import Change, ChangeKind, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:
@@ -206,12 +207,12 @@ def test_replace_with_an_older_living_text_makes_it_the_answer(person: Memory, c
     assert memory.store("A", key="topic", mode="replace").outcome is Outcome.CONFIRMED
 
 
-@pytest.mark.parametrize("shelf", ["home", "repository"])
+@pytest.mark.parametrize("scope_folder", ["home", "repository"])
 def test_a_text_whose_log_failed_is_logged_when_it_is_said_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shelf: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope_folder: str
 ) -> None:
     person = opened(tmp_path, origin=Origin.USER)
-    if shelf == "repository":
+    if scope_folder == "repository":
         person.projects.init()
     person.store("the old way", key="topic")
 
@@ -225,7 +226,7 @@ def test_a_text_whose_log_failed_is_logged_when_it_is_said_again(
     assert "may or may not have been made" in caught.value.hint
     assert person.store("a new fact", key="topic", mode="replace").outcome is Outcome.CONFIRMED
     assert [entry.origin for entry in person.show("topic").entries] == [Origin.USER, Origin.USER]
-    path = (tmp_path / ("work" if shelf == "repository" else "home")) / person.show("topic").path
+    path = (tmp_path / ("work" if scope_folder == "repository" else "home")) / person.show("topic").path
     path.write_text(path.read_text().partition("## ")[0])
     assert [(entry.text, entry.live) for entry in person.archive.lost_entries("topic")] == [
         ("the old way", False),
@@ -673,10 +674,12 @@ def test_an_edit_signs_the_entries_it_changed_and_archives_the_old_text(tmp_path
     assert (tmp_path / "home" / image.path).read_text() == text
 
 
-@pytest.mark.parametrize("shelf", ["home", "repository"])
-def test_what_a_person_edits_through_us_is_theirs_and_nothing_is_missed(tmp_path: Path, shelf: str) -> None:
+@pytest.mark.parametrize("scope_folder", ["home", "repository"])
+def test_what_a_person_edits_through_us_is_theirs_and_nothing_is_missed(
+    tmp_path: Path, scope_folder: str
+) -> None:
     person = opened(tmp_path, origin=Origin.USER)
-    if shelf == "repository":
+    if scope_folder == "repository":
         person.projects.init()
     person.store("first", key="topic")
     person.store("second", key="topic")
@@ -690,7 +693,7 @@ def test_what_a_person_edits_through_us_is_theirs_and_nothing_is_missed(tmp_path
     ]
     assert person.archive.lost_entries("topic") == []
     assert [finding.what for finding in person.status().findings] == []
-    path = (tmp_path / ("work" if shelf == "repository" else "home")) / person.show("topic").path
+    path = (tmp_path / ("work" if scope_folder == "repository" else "home")) / person.show("topic").path
     path.write_text(path.read_text().replace("second, mended", "something else"))
     assert [entry.text for entry in person.archive.lost_entries("topic")] == ["second, mended"]
 

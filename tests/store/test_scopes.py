@@ -90,9 +90,9 @@ def test_a_repository_nobody_trusts_comes_last_and_first_when_somebody_does(tmp_
     place = scopes.place_for(memory.caller, Scope.PROJECT)
 
     def shared() -> list[bool]:
-        shelves = scopes.shelves(memory.home, memory.caller, place)
-        assert scopes.shelf_for_new(shelves).shared
-        return [shelf.shared for shelf in shelves]
+        scope_folders = scopes.scope_folders(memory.home, memory.caller, place)
+        assert scopes.folder_for_new(scope_folders).shared
+        return [scope_folder.shared for scope_folder in scope_folders]
 
     assert shared()[-1]
     assert sum(shared()) == 1

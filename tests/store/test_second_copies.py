@@ -16,7 +16,8 @@ from mcp_door.talking import call, home_of, in_process
 from vademecum.errors import Malformed
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
-from vademecum.store import copies, document, frontmatter
+from vademecum.store import copies
+from vademecum.text import document, frontmatter
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:

@@ -73,13 +73,13 @@ def vade(source: Path, folder: Path, *words: str, status: int = 0, **more: str) 
 def test_a_sixth_scope_is_stored_listed_found_and_injected_at_the_command_line(
     source: Path, tmp_path: Path
 ) -> None:
-    deploys = ("store", "Deploys happen on Tuesdays.", "--key", "deploys", "--scope", "team")
+    deploys = ("add", "Deploys happen on Tuesdays.", "--key", "deploys", "--scope", "team")
     told = vade(source, tmp_path, *deploys, "--json", VADE_TEAM="blue")
     assert json.loads(told)["path"] == "memory/team/blue/records/deploys.md"
     vade(
         source,
         tmp_path,
-        "store",
+        "add",
         "Lunch is at noon.",
         "--key",
         "lunch",
@@ -87,7 +87,7 @@ def test_a_sixth_scope_is_stored_listed_found_and_injected_at_the_command_line(
         "global",
         VADE_TEAM="blue",
     )
-    vade(source, tmp_path, "note", "The blue team met.", "--scope", "team", VADE_TEAM="blue")
+    vade(source, tmp_path, "add", "--journal", "The blue team met.", "--scope", "team", VADE_TEAM="blue")
     assert (tmp_path / "home" / "memory" / "team" / "blue" / "journal").is_dir()
     listed = vade(source, tmp_path, "list", "--scope", "team", VADE_TEAM="blue")
     assert "deploys" in listed
@@ -97,7 +97,7 @@ def test_a_sixth_scope_is_stored_listed_found_and_injected_at_the_command_line(
 
 
 def test_who_is_in_no_team_or_in_another_sees_nothing_of_it(source: Path, tmp_path: Path) -> None:
-    deploys = ("store", "Deploys happen on Tuesdays.", "--key", "deploys", "--scope", "team")
+    deploys = ("add", "Deploys happen on Tuesdays.", "--key", "deploys", "--scope", "team")
     vade(source, tmp_path, *deploys, VADE_TEAM="blue")
     assert "Tuesdays" not in vade(source, tmp_path, "search", "when are deploys", VADE_TEAM="red")
     assert "Tuesdays" not in vade(source, tmp_path, "inject")

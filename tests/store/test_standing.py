@@ -129,7 +129,7 @@ def test_clearing_and_pruning_wait_for_what_is_a_persons(folder: Path) -> None:
     me.knowledge.learn("discovery", fact="The cache lies in /var.")
     it.knowledge.learn("discovery", fact="Builds take nine minutes.")
     outcome = it.knowledge.prune(max_age_days=0, min_confidence=1.0, apply=True, large=True)
-    assert (sum(each.done for each in outcome.told), outcome.waiting) == (1, 1)
+    assert (sum(each.done for each in outcome.results), outcome.waiting) == (1, 1)
     assert [each.text for each in me.list().records] == ["The cache lies in /var."]
     with pytest.raises(PendingReview):
         it.archive.clear(scope="project")
@@ -180,7 +180,7 @@ def test_through_the_mcp_tools_with_defaults_nothing_of_a_persons_goes(folder: P
         async with in_process(folder) as client:
             told = await call(client, "memory_store", content="Squash.", key="merging", mode="replace")
             assert told["outcome"] == "waiting"
-            assert "vade approve" in told["message"]
+            assert "vade review approve" in told["message"]
             told = await call(
                 client, "memory_operations", operation="store", key="testing", content="Use nose."
             )
@@ -214,7 +214,7 @@ def test_a_command_that_an_agent_runs_waits_and_says_so(
     assert "pending review" in capsys.readouterr().err
     assert run(["forget", "testing", "--yes", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["outcome"] == "waiting"
-    assert run(["store", ITS, "--key", "testing", "--mode", "replace", "--type", "project", "--json"]) == 0
+    assert run(["add", ITS, "--key", "testing", "--mode", "replace", "--type", "project", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["outcome"], len(told["approval"])) == ("waiting", 64)
     assert living(me, "testing")[0] == (THEIRS, "user")

@@ -27,7 +27,10 @@ from vademecum.store.state import VERSION, State, Use
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
+
 NOON = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
+HANG = 30  # seconds
 RECORD = "memory/project/x/records/y.md"
 MODEL = "openai:some-model:0123456789ab:1"
 
@@ -182,17 +185,16 @@ def test_a_locked_database_holds_nobody_up(state: State) -> None:
             assert state.vectors(MODEL, [hash_of(1)]) == {hash_of(1): b"one"}
             took.append(time.monotonic() - begun)
         other.execute("rollback")
-    assert sorted(took)[2] < 2  # the usual wait of a database is ten seconds
+    assert sorted(took)[2] < 8  # the usual wait of a database is ten seconds
 
 
 def test_a_thread_that_keeps_holds_nobody_up(state: State) -> None:
     state.used([RECORD], at=NOON)
     with state._lock:  # as a long transaction of another thread would
-        begun = time.monotonic()
-        thread = threading.Thread(target=state.used, args=([RECORD],), kwargs={"at": minutes(5)})
+        thread = threading.Thread(target=state.used, args=([RECORD],), kwargs={"at": minutes(5)}, daemon=True)
         thread.start()
-        thread.join()
-        assert time.monotonic() - begun < 1
+        thread.join(HANG)
+        assert not thread.is_alive()
     state.used([], at=minutes(5))
     assert state.uses([RECORD]) == {RECORD: Use(2, minutes(5))}
 
@@ -434,17 +436,15 @@ def test_what_was_learned_of_a_model_is_kept_and_lost_with_the_file(home: Home, 
     assert State(home).ratio("sonnet") is None
 
 
-def test_a_file_of_the_first_version_keeps_what_it_has_and_learns(home: Home, state: State) -> None:
+def test_a_file_of_another_version_is_made_anew(home: Home, state: State) -> None:
     state.used([RECORD], at=NOON)
-    state.keep(MODEL, [(hash_of(1), b"one")], largest=1000)
     state.close()
     with contextlib.closing(apsw.Connection(state.path)) as older:
         older.execute("drop table ratios; pragma user_version = 1")
-    newer = State(home)
-    newer.learned("sonnet", 3.25)
-    assert newer.ratio("sonnet") == 3.25
-    assert newer.uses([RECORD])[RECORD].count == 1
-    assert newer.vectors(MODEL, [hash_of(1)]) == {hash_of(1): b"one"}
+    again = State(home)
+    assert again.uses([RECORD]) == {}
+    again.learned("sonnet", 3.25)
+    assert again.ratio("sonnet") == 3.25
 
 
 def test_a_link_is_not_followed(home: Home, tmp_path: Path) -> None:

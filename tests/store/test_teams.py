@@ -55,8 +55,8 @@ def test_a_teams_records_come_after_ones_own_and_private_ones_stay_apart(tmp_pat
     assert stored.path == f"memory/hub/{WORKSPACE}/project/api/records/shared.md"
     assert (stored.team, memory.show("shared").team, memory.show("mine").team) == ("ours", "ours", "")
     assert [each.key for each in memory.list().records] == ["mine", "shared"]
-    shelves = scopes.shelves(memory.home, memory.caller, Place(Scope.PROJECT, "api"))
-    assert [each.team for each in shelves] == ["", "ours"]
+    scope_folders = scopes.scope_folders(memory.home, memory.caller, Place(Scope.PROJECT, "api"))
+    assert [each.team for each in scope_folders] == ["", "ours"]
     mode = (tmp_path / "home" / stored.path).stat().st_mode & 0o777
     assert mode == 0o600
     assert memory.store("Mine too.", key="shared").team == "ours"  # it is the record of that key
@@ -107,9 +107,7 @@ def test_searches_lists_and_pages_say_which_team_and_which_member(
         assert "member:anna" in capsys.readouterr().out, words
     assert run(["check", "--home", str(tmp_path / "home")]) in (0, 1)
     capsys.readouterr()
-    assert (
-        run(["store", "Another.", "--key", "more", "--team", "ours", "--home", str(tmp_path / "home")]) == 0
-    )
+    assert run(["add", "Another.", "--key", "more", "--team", "ours", "--home", str(tmp_path / "home")]) == 0
     assert "saved as more (#1, project, team:ours)" in capsys.readouterr().out
 
 
@@ -139,9 +137,11 @@ def test_the_archive_of_a_teams_files_is_apart_and_purge_finds_them(tmp_path: Pa
     assert not memory.list().records
     assert memory.restore("word").team == "ours"
     [area] = (tmp_path / "home/archive/hub").iterdir()
-    shelf = teams.team_shelf(memory.home, teams.find_team(memory.home, "ours"), Place(Scope.PROJECT, "api"))
-    assert archive.area(shelf) == ("hub", area.name)
-    assert archive.scope_of(archive.area(shelf)) == "project"
+    scope_folder = teams.team_folder(
+        memory.home, teams.find_team(memory.home, "ours"), Place(Scope.PROJECT, "api")
+    )
+    assert archive.area(scope_folder) == ("hub", area.name)
+    assert archive.scope_of(archive.area(scope_folder)) == "project"
 
 
 def test_the_page_says_which_team_shares_a_record(tmp_path: Path) -> None:

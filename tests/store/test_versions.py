@@ -99,10 +99,10 @@ def test_a_log_from_before_supersession_was_logged_still_reads(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("by", ["key", "number", "id"])
-@pytest.mark.parametrize("shelf", ["home", "repository"])
-def test_a_record_deleted_by_hand_is_rebuilt_from_its_log(tmp_path: Path, by: str, shelf: str) -> None:
+@pytest.mark.parametrize("scope_folder", ["home", "repository"])
+def test_a_record_deleted_by_hand_is_rebuilt_from_its_log(tmp_path: Path, by: str, scope_folder: str) -> None:
     memory = opened(tmp_path, now=ticking())
-    if shelf == "repository":
+    if scope_folder == "repository":
         memory.projects.init()
     stored = memory.store("first", key="topic")
     memory.store("second\n## 2026-01-01\nthird", key="topic")

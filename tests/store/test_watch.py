@@ -18,6 +18,8 @@ from vademecum.store.folders import ANYTHING, NOTHING, Seen, Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
+
 QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
 
 needs_events = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has inotify")

@@ -21,12 +21,12 @@ import pytest
 from sync.world import STREAM, TEXT, WEIGHTS, Away, Fuse, Killed, MemoryFolder, Replica, World
 from vademecum.errors import StorageFailed, VadeError
 from vademecum.memory import connect
-from vademecum.store import document, records
 from vademecum.store.files import Drafts
-from vademecum.sync import facts, hub, membership, remote
-from vademecum.sync import folder as shared
-from vademecum.sync.log import BASE, LINES, STATE, DiskLog, HomeFiles
-from vademecum.sync.place import Synced
+from vademecum.sync import facts, hub_client, hub_sync, membership
+from vademecum.sync import folder_sync as shared
+from vademecum.sync.stream_log import BASE, LINES, STATE, DiskLog, HomeFiles
+from vademecum.sync.stream_sync import Synced
+from vademecum.text import document, filenames
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from vademecum.memory import Memory
     from vademecum.sync.facts import SyncFact
-    from vademecum.sync.window import Logged
+    from vademecum.sync.stream_window import Logged
 
 WORDS = "amber basil cedar delta ember fjord grove hazel indigo kelp lotus maple nectar olive pine".split()
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,7 +66,7 @@ class DiskTexts(MutableMapping[str, str]):
         for kind in ("journal", "records"):
             with contextlib.suppress(FileNotFoundError):
                 for name in sorted(os.listdir(self.top / kind)):
-                    if records.is_record(name):
+                    if filenames.is_record(name):
                         yield f"{kind}/{name}"
 
     def __len__(self) -> int:
@@ -229,7 +229,7 @@ class HubReplica(HomeReplica):
     def ask(self, path: str) -> list[dict[str, Any]]:
         try:
             return [json.loads(line) for line in self.send("GET", path).splitlines()]
-        except remote.HubRefused:  # nobody has left anything there
+        except hub_client.HubRefused:  # nobody has left anything there
             return []
 
     @property
@@ -240,9 +240,9 @@ class HubReplica(HomeReplica):
         if self.name in self.shared.cut_off:
             raise Away
         home = self.memory().home
-        joined, key = hub.find_hub(home)
+        joined, key = hub_sync.find_hub(home)
         client = membership.client_of(home, joined, patience=5)
-        return hub.HubSync(home, joined, key, "human:ada", self.now, deletions=True).run(client)
+        return hub_sync.HubSync(home, joined, key, "human:ada", self.now, deletions=True).run(client)
 
 
 @contextlib.contextmanager
@@ -259,7 +259,7 @@ def killable(at: HomeReplica) -> Iterator[None]:
 
         return burning
 
-    write, named, anew = DiskLog._write, DiskLog._go_on_as, DiskLog.begin_anew
+    write, named, anew = DiskLog._write, DiskLog._start_replica, DiskLog.begin_anew
     pull, archive = shared.FolderTransport.pull, HomeFiles.archive
 
     def torn(self: DiskLog, line: bytes) -> None:
@@ -290,7 +290,7 @@ def killable(at: HomeReplica) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DiskLog, "_write", torn)
-        patch.setattr(DiskLog, "_go_on_as", called)
+        patch.setattr(DiskLog, "_start_replica", called)
         patch.setattr(shared.FolderTransport, "pull", reached)
         patch.setattr(HomeFiles, "archive", archived)
         patch.setattr(DiskLog, "begin_anew", renewed)
@@ -301,9 +301,9 @@ def killable(at: HomeReplica) -> Iterator[None]:
             (HomeFiles, "_log"),
             *((Drafts, each) for each in ("sync", "create", "exchange", "take")),
             (shared.FolderTransport, "push"),
-            (remote.HubClient, "ask"),
-            (remote.Remote, "_write_json"),
-            (remote.Remote, "_keep_stamps"),
+            (hub_client.HubClient, "ask"),
+            (hub_client.Remote, "_write_json"),
+            (hub_client.Remote, "_keep_stamps"),
         ):
             patch.setattr(holder, name, act(getattr(holder, name)))
         yield
@@ -381,8 +381,8 @@ class HomeWorld(World):
         """The same is said again."""
         key = self._key(at)
         if key:
-            said = at.files.texts[f"records/{key}.md"]
-            [*_, last] = said.split("## ")
+            text = at.files.texts[f"records/{key}.md"]
+            [*_, last] = text.split("## ")
             words = " ".join(line for line in last.splitlines()[1:] if line and not line.startswith("<!--"))
             if words:
                 self.command(at, lambda memory: memory.store(words, key=key, scope="global"))
@@ -435,8 +435,8 @@ class HomeWorld(World):
         if path:
             words = self.words(at)
             self.foreign.add(words.partition(" ")[0])
-            said = f"\n## 2026-01-01T02:00:00Z\n{words}\n<!-- origin: member:anna -->\n"
-            at.files.texts[path] = at.files.texts[path].rstrip() + "\n" + said
+            foreign_entry = f"\n## 2026-01-01T02:00:00Z\n{words}\n<!-- origin: member:anna -->\n"
+            at.files.texts[path] = at.files.texts[path].rstrip() + "\n" + foreign_entry
 
     def tidy(self, at: Replica) -> None:
         """What care does by itself."""

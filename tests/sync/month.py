@@ -28,16 +28,16 @@ from sync.world import (
     _Reach,
     texts_in,
 )
-from vademecum.store import document, frontmatter
 from vademecum.sync import blocks
-from vademecum.sync.place import Forked, Synced, SyncStream
-from vademecum.sync.team import FactStamp, TeamSigning
+from vademecum.sync.stream_sync import Forked, Synced, SyncStream
+from vademecum.sync.team_signing import FactStamp, TeamSigning
+from vademecum.text import document, frontmatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from vademecum.sync.facts import Dot, SyncFact
-    from vademecum.sync.window import Logged, OwnFacts, Remembered
+    from vademecum.sync.facts import FactId, SyncFact
+    from vademecum.sync.stream_window import Logged, OwnFacts, Remembered
 
 DAYS = 30
 MEMBERS = {"a": "anna", "b": "anna", "c": "bert", "d": "bert", "e": "carla"}  # whose each machine is
@@ -76,7 +76,7 @@ class Hub(MemoryFolder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stamps: dict[Dot, FactStamp] = {}
+        self.stamps: dict[FactId, FactStamp] = {}
         self.lost = 0
 
     def reached_by(self, name: str, fuse: Fuse) -> _Reach:
@@ -104,7 +104,7 @@ class _HubReach(_Reach):
             log = hub.logs.setdefault(fact.replica, [])
             assert fact.n == len(log) + 1
             log.append(fact)
-            hub.stamps[fact.dot] = FactStamp(MEMBERS[self.name], "editor", "", "")
+            hub.stamps[fact.id] = FactStamp(MEMBERS[self.name], "editor", "", "")
         try:
             self.fuse.burn()
         except Killed:
@@ -324,7 +324,7 @@ class LargeWorld(World):
         """One's own is `user`, or `external` where it was typed over another's name; all else a member's."""
         for path, body in texts.items():
             for block in blocks.cut(body, path).blocks:
-                said = blocks.parts(block.raw)
+                parts = blocks.parts(block.raw)
                 [text] = TEXT.findall(block.raw)
                 author = MEMBERS[self.author[text]]
                 allowed: set[tuple[str | None, str | None]]
@@ -333,8 +333,8 @@ class LargeWorld(World):
                     allowed.add(("external", None))
                 for other in self.adopted.get(text, ()):
                     allowed.add(("external", None) if other == me else (f"member:{other}", other))
-                signed = (said.get("origin"), said.get("by"))
-                assert signed in allowed, f"{text} of {author} is signed {said} at {me}"
+                signed = (parts.get("origin"), parts.get("by"))
+                assert signed in allowed, f"{text} of {author} is signed {parts} at {me}"
 
     def _bore_other_name(self, text: str) -> bool:
         """Whether somebody wrote a text over one of another, whose name may have stayed below it."""
@@ -346,7 +346,7 @@ class LargeWorld(World):
         for log in self.folder.logs.values():
             for fact in log:
                 for text in texts_in(fact.value["raw"]) if fact.kind == "put" else ():
-                    sender = self.hub.stamps[fact.dot].author
+                    sender = self.hub.stamps[fact.id].author
                     wrote = {MEMBERS[self.author[text]], *self.adopted.get(text, ())}
                     assert sender in wrote, f"{sender} sent {text}"
 
@@ -421,12 +421,12 @@ def live(documents: int, edits: int, seed: int = 0, *, tell: bool = False) -> Mo
     world.check()
     month.seconds = time.perf_counter() - begun
     month.lost_answers = world.hub.lost
-    shown = sum(len(TEXT.findall(text)) for text in world.replicas[0].files.texts.values())
+    texts_shown = sum(len(TEXT.findall(text)) for text in world.replicas[0].files.texts.values())
     roots = {world.root(text) for text in world.made}
     month.counts = {
         "facts": sum(len(log) for log in world.hub.logs.values()),
         "texts": len(world.made),
-        "shown": shown,
+        "shown": texts_shown,
         "removed": len(world.removals),
         "conflicts": world.conflicts,
         "entries": len(roots),

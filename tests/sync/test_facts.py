@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import Malformed
 from vademecum.sync import facts
-from vademecum.sync.facts import Dot, SyncFact
+from vademecum.sync.facts import FactId, SyncFact
 
 DOC = "n-" + "0" * 32
 ANNA, BERT = "aaaaaaaaaa", "bbbbbbbbbb"
@@ -25,13 +26,13 @@ def put(n: int = 1, **changes: Any) -> SyncFact:
         replica=ANNA,
         n=n,
         prev=facts.NOTHING,
-        lam=n,
+        lamport=n,
         doc=DOC,
         kind="put",
         target="7k3m9q2x4w",
         value={"raw": f"## 2026-01-0{n}\nwords {n}\n"},
         origin="user",
-        door="file",
+        interface="file",
     )
     return replace(plain, **changes)
 
@@ -65,8 +66,8 @@ def test_a_purged_fact_has_no_content_and_keeps_its_hash_and_its_place_in_the_ch
 
 
 def test_union_is_the_same_in_any_order_and_prefers_what_was_purged() -> None:
-    a, b = {put().dot: put()}, {put(2).dot: put(2)}
-    blank = {put().dot: facts.blank(put())}
+    a, b = {put().id: put()}, {put(2).id: put(2)}
+    blank = {put().id: facts.blank(put())}
     assert facts.join(a, b) == facts.join(b, a) == facts.join(a, b, a)
     assert facts.join(a, blank) == facts.join(blank, a) == blank
 
@@ -74,10 +75,10 @@ def test_union_is_the_same_in_any_order_and_prefers_what_was_purged() -> None:
 def test_two_facts_of_one_name_are_told() -> None:
     other = put(value={"raw": "## 2026-01-01\nwords of a rolled-back home\n"})
     with pytest.raises(Malformed, match="copied or rolled back"):
-        facts.join({put().dot: put()}, {other.dot: other})
+        facts.join({put().id: put()}, {other.id: other})
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changes",
     [
         {"kind": "shout"},
@@ -123,18 +124,18 @@ def test_what_is_no_fact_is_refused(changes: dict[str, Any]) -> None:
         facts.parse(json.dumps(given))
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b"7", b"{", b"\xff", b"[" * 100_000, b'{"n":1}'])
+@every_case("line", [b"", b"[]", b"7", b"{", b"\xff", b"[" * 100_000, b'{"n":1}'])
 def test_a_line_that_is_no_object_with_every_name_is_refused(line: bytes) -> None:
     with pytest.raises(Malformed):
         facts.parse(line)
 
 
 def test_a_fact_may_replace_only_known_older_facts_about_the_same_thing() -> None:
-    known = {put().dot: put()}
-    after = put(1, replica=BERT, lam=2, over=(Dot(ANNA, 1),))
+    known = {put().id: put()}
+    after = put(1, replica=BERT, lamport=2, based_on=(FactId(ANNA, 1),))
     facts.check(after, known.get)
     with pytest.raises(Malformed, match="not known"):
-        facts.check(after, lambda dot: None)
+        facts.check(after, lambda fact_id: None)
     with pytest.raises(Malformed, match="something else"):
         facts.check(replace(after, target="other"), known.get)
     with pytest.raises(Malformed, match="something else"):
@@ -142,10 +143,10 @@ def test_a_fact_may_replace_only_known_older_facts_about_the_same_thing() -> Non
     with pytest.raises(Malformed, match="something else"):
         facts.check(replace(after, kind="tag", value=True), known.get)
     with pytest.raises(Malformed, match="not older"):
-        facts.check(replace(after, lam=1), known.get)
-    drop = replace(after, kind="drop", value=None, kills=after.over)
+        facts.check(replace(after, lamport=1), known.get)
+    drop = replace(after, kind="drop", value=None, removes=after.based_on)
     facts.check(drop, known.get)
-    facts.check(replace(drop), {Dot(ANNA, 1): facts.blank(put())}.get)
+    facts.check(replace(drop), {FactId(ANNA, 1): facts.blank(put())}.get)
 
 
 def test_the_next_fact_of_a_replica_names_the_one_before_it() -> None:
@@ -154,14 +155,14 @@ def test_the_next_fact_of_a_replica_names_the_one_before_it() -> None:
     assert facts.follows(put(2, prev=first.hash), first)
     assert not facts.follows(put(2), first)
     assert not facts.follows(put(3, prev=first.hash), first)
-    assert not facts.follows(put(2, prev=first.hash, lam=1), first)
+    assert not facts.follows(put(2, prev=first.hash, lamport=1), first)
     assert not facts.follows(put(2, prev=first.hash), None)
 
 
 def test_heads_are_what_nobody_replaced_in_the_one_order_there_is() -> None:
     one = put()
-    two = put(1, replica=BERT, lam=2, over=(one.dot,))
-    three = put(2, lam=2, over=(one.dot,))
+    two = put(1, replica=BERT, lamport=2, based_on=(one.id,))
+    three = put(2, lamport=2, based_on=(one.id,))
     assert facts.heads([three, two, one]) == [three, two]
     assert facts.heads([]) == []
 
@@ -172,7 +173,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 @given(WORDS, WORDS, st.integers(1, 10**9), st.booleans())
 def test_any_text_comes_back_from_its_line(words: str, target: str, n: int, there: bool) -> None:
     for fact in (
-        put(n, value={"raw": words}, lam=n),
+        put(n, value={"raw": words}, lamport=n),
         put(n, kind="tag", target=target, value=there),
         put(n, kind="front", target=target, value=[words, None, 1.5, {"a": n}]),
     ):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from sync.world import MemoryFolder, Replica
-from vademecum.store import document
+from vademecum.text import document
 from vademecum.types import Entry, Origin
 
 PATH, RENAMED = "records/topic.md", "records/renamed.md"

@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from cases import every_case
 from vademecum.errors import Refused, StorageFailed, UsageError
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
-from vademecum.store import archive, audit, document, files
-from vademecum.sync import folder as shared
-from vademecum.sync import log as logs
-from vademecum.sync.place import MassDeletion
-from vademecum.sync.project import safe_path
-from vademecum.sync.window import digest_text
+from vademecum.store import archive, audit, files
+from vademecum.sync import folder_sync as shared
+from vademecum.sync import stream_log as logs
+from vademecum.sync.projection import safe_path
+from vademecum.sync.stream_sync import MassDeletion
+from vademecum.sync.stream_window import digest_text
+from vademecum.text import document
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -252,7 +254,7 @@ def test_a_text_that_was_shown_is_known_to_fit_and_any_other_is_looked_at(
     two: tuple[Machine, Machine],
 ) -> None:
     home = two[0].memory().home
-    kept = logs.HomeFiles(home, home.shelf(Place(Scope.GLOBAL)), "human:ada", two[0].now)
+    kept = logs.HomeFiles(home, home.scope_folder(Place(Scope.GLOBAL)), "human:ada", two[0].now)
     text = f"---\nkey: odd\n---\n\nIt has ghp_{'a1B2c3D4e5' * 3}f6G7h8\n"
     (two[0].top / "records/odd.md").write_text(text)
     assert kept.read(["records/odd.md"], {"records/odd.md": digest_text(text)}) == {"records/odd.md": text}
@@ -371,7 +373,7 @@ def test_a_file_that_somebody_else_writes_is_waited_for_and_no_other_is(two: tup
     _lay(one, "is new.", 5)
     one.sync()
     held, done, home = threading.Event(), threading.Event(), other.memory().home
-    busy = logs.HomeFiles(home, home.shelf(Place(Scope.GLOBAL)), "human:ada", other.now)._lock(
+    busy = logs.HomeFiles(home, home.scope_folder(Place(Scope.GLOBAL)), "human:ada", other.now)._lock(
         "records", "n-2.md"
     )
 
@@ -511,7 +513,7 @@ def _log_of(machine: Machine) -> Any:
         return list(logs.DiskLog(folder).read())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("given", "safe"),
     [
         ("records/plain.md", True),
@@ -530,7 +532,7 @@ def test_a_name_from_another_machine_stays_in_its_place(given: str, safe: bool) 
     assert "/../" not in safe_path(given)
 
 
-@pytest.mark.parametrize("given", ["journal/../x.md", "other/x.md", "config.toml", "", "records/"])
+@every_case("given", ["journal/../x.md", "other/x.md", "config.toml", "", "records/"])
 def test_a_name_of_no_kind_is_none(given: str) -> None:
     assert safe_path(given) == ""
 
@@ -540,7 +542,7 @@ def test_the_command_shows_the_key_once_and_says_what_is_to_be_sent(
 ) -> None:
     for name in ("one", "two"):
         monkeypatch.setenv("VADE_HOME", str(tmp_path / name))
-        assert run(["store", f"{name} is here.", "--key", name, "--scope", "global"]) == 0
+        assert run(["add", f"{name} is here.", "--key", name, "--scope", "global"]) == 0
         capsys.readouterr()
         assert run(["sync", "--folder", str(carrier), "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
@@ -561,6 +563,7 @@ def test_the_command_shows_the_key_once_and_says_what_is_to_be_sent(
     assert "vade sync --folder" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_watch_syncs_what_comes_into_the_folder_and_what_changes_here(two: tuple[Machine, Machine]) -> None:
     one, other = two
     log = one.base / "watch.log"

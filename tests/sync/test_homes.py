@@ -8,23 +8,24 @@ import pytest
 
 from sync.homes import failures
 from vademecum import types
-from vademecum.store import document
-from vademecum.sync.log import DiskLog
-from vademecum.sync.place import SyncStream
-from vademecum.sync.window import Remembered, Tail, render_line
+from vademecum.sync.stream_log import DiskLog
+from vademecum.sync.stream_sync import SyncStream
+from vademecum.sync.stream_window import Remembered, Tail, render_line
+from vademecum.text import document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from vademecum.sync.facts import SyncFact
-    from vademecum.sync.place import Synced
+    from vademecum.sync.stream_sync import Synced
 
 LIVES, SEARCHED = 40, 100
 
 Patch = pytest.MonkeyPatch
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("part", range(2))
 def test_real_homes_agree_and_nothing_is_lost_doubled_or_brought_back(part: int, tmp_path: Path) -> None:
     assert list(failures(range(part * LIVES // 2, (part + 1) * LIVES // 2), tmp_path)) == []
@@ -60,7 +61,7 @@ def files_hold_what_no_log_knows_yet(patch: Patch) -> None:
 
 
 def a_lost_base_is_read_as_removals(patch: Patch) -> None:
-    applied, look = DiskLog.applied, SyncStream._look
+    applied, look = DiskLog.applied, SyncStream._read_changes
 
     def all_of_it(self: DiskLog) -> int:
         return applied(self) or len(self._lines)
@@ -71,7 +72,7 @@ def a_lost_base_is_read_as_removals(patch: Patch) -> None:
         return look(self, done, deletions=deletions)
 
     patch.setattr(DiskLog, "applied", all_of_it)
-    patch.setattr(SyncStream, "_look", sure)
+    patch.setattr(SyncStream, "_read_changes", sure)
 
 
 def an_unknown_origin_is_the_person(patch: Patch) -> None:
@@ -88,6 +89,7 @@ BUGS: list[Callable[[Patch], None]] = [
 ]
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_bug_planted_in_real_homes_is_found(
     plant: Callable[[Patch], None], monkeypatch: Patch, tmp_path: Path

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cases import every_case
 from sync import month
 from sync.world import TEXT
-from vademecum.sync import blocks, team
-from vademecum.sync.team import TeamSigning
+from vademecum.sync import blocks, team_signing
+from vademecum.sync.team_signing import TeamSigning
 from vademecum.types import Origin, parse_origin
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_who_deletes_the_last_line_of_anothers_text_does_not_become_its_author()
     assert {fact.kind for fact in world.hub.logs[bert.log.replica]} == {"mark"}
 
 
-@pytest.mark.parametrize("kill", range(24))
+@every_case("kill", range(24))
 def test_a_copy_in_a_team_is_not_taken_for_its_original_that_was_renamed_elsewhere(kill: int) -> None:
     world = month.LargeWorld(random.Random(0), len(month.MEMBERS))
     anna, bert = world.replicas[0], world.replicas[2]
@@ -73,7 +74,7 @@ def test_twenty_months_end_with_the_same_files_everywhere(seed: int) -> None:
 
 def what_a_file_claims_is_believed(patch: Patch) -> None:
     """The origin in a text's last line counts as it stands."""
-    patch.setattr(team, "claimed_origin", parse_origin)
+    patch.setattr(team_signing, "claimed_origin", parse_origin)
     patch.setattr(TeamSigning, "origin", lambda self, fact: parse_origin(fact.origin))
 
 
@@ -92,14 +93,14 @@ def a_signature_is_part_of_the_text(patch: Patch) -> None:
 
 
 def the_stamp_of_another_fact_counts(patch: Patch) -> None:
-    real = TeamSigning.shown
+    real = TeamSigning.sign_block
 
-    def shown(self: TeamSigning, raw: str, facts: Sequence[SyncFact], mark: str) -> str:
-        first = next(iter(self.stamps()), facts[0].dot)
-        other = [self.__class__(self.me, (), lambda: {facts[0].dot: self.stamps()[first]}, self.is_mine)]
+    def sign_block(self: TeamSigning, raw: str, facts: Sequence[SyncFact], mark: str) -> str:
+        first = next(iter(self.stamps()), facts[0].id)
+        other = [self.__class__(self.me, (), lambda: {facts[0].id: self.stamps()[first]}, self.is_mine)]
         return real(other[0] if self.stamps() else self, raw, facts[:1], mark)
 
-    patch.setattr(TeamSigning, "shown", shown)
+    patch.setattr(TeamSigning, "sign_block", sign_block)
 
 
 BUGS: list[Callable[[Patch], None]] = [

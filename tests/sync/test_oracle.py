@@ -14,30 +14,38 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+import tiers
 from sync import world
 from sync.world import MemoryLog, World, failures
-from vademecum.sync import blocks, diff, place, project, purges, window
-from vademecum.sync.facts import Dot, SyncFact
-from vademecum.sync.place import SyncStream
-from vademecum.sync.project import FactSet
-from vademecum.sync.window import Logged, Remembered, StreamWindow, Tail
+from vademecum.sync import blocks, diff, projection, purge_facts, stream_sync, stream_window
+from vademecum.sync.facts import FactId, SyncFact
+from vademecum.sync.projection import FactSet
+from vademecum.sync.stream_sync import SyncStream
+from vademecum.sync.stream_window import Logged, Remembered, StreamWindow, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 RUNS, PARTS, PURGES, SAME = 3_000, 6, 1_000, 300
+LIVES = tiers.few(200, RUNS // PARTS)  # of each part
 
 
+@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("part", range(PARTS))
 def test_machines_agree_and_nothing_is_lost_doubled_or_brought_back(part: int) -> None:
-    assert list(failures(range(part * RUNS // PARTS, (part + 1) * RUNS // PARTS))) == []
+    assert list(failures(range(part * RUNS // PARTS, part * RUNS // PARTS + LIVES))) == []
 
 
+@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("part", range(2))
 def test_what_is_purged_on_one_machine_is_nowhere_and_nothing_else_is_lost(part: int) -> None:
-    assert list(failures(range(part * PURGES // 2, (part + 1) * PURGES // 2), more=world.PURGING)) == []
+    first, lives = part * PURGES // 2, tiers.few(150, PURGES // 2)
+    assert list(failures(range(first, first + lives), more=world.PURGING)) == []
 
 
+@pytest.mark.full
 def test_entries_of_two_documents_in_one_file_stay_where_they_belong() -> None:
     assert list(failures(range(SAME), more=world.SAME_NAMES)) == []
 
@@ -81,11 +89,12 @@ class Machines(RuleBasedStateMachine):
         self.world.check()
 
 
+@pytest.mark.scaled
 def test_machines_agree_whatever_steps_hypothesis_thinks_of() -> None:
     run_state_machine_as_test(
         Machines,
         settings=settings(
-            max_examples=150,
+            max_examples=tiers.few(20, 150),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -100,12 +109,12 @@ Patch = pytest.MonkeyPatch
 
 
 def last_writer_wins_on_an_entry(patch: Patch) -> None:
-    real = project.shown_heads
-    patch.setattr(project, "shown_heads", lambda state, facts: real(state, facts)[-1:])
+    real = projection.visible_heads
+    patch.setattr(projection, "visible_heads", lambda state, facts: real(state, facts)[-1:])
 
 
 def last_writer_wins_on_the_list_of_tags(patch: Patch) -> None:
-    real = project._listed
+    real = projection._merge_list
 
     def listed(sets: dict[str, list[SyncFact]], typed: Any) -> Any:
         newest = max((fact for facts in sets.values() for fact in facts), key=lambda fact: fact.order)
@@ -114,7 +123,7 @@ def last_writer_wins_on_the_list_of_tags(patch: Patch) -> None:
         }
         return real({name: facts for name, facts in own.items() if facts}, typed)
 
-    patch.setattr(project, "_listed", listed)
+    patch.setattr(projection, "_merge_list", listed)
 
 
 def a_tombstone_is_lost_in_compaction(patch: Patch) -> None:
@@ -128,7 +137,7 @@ def a_tombstone_is_lost_in_compaction(patch: Patch) -> None:
 
 
 def an_edit_brings_back_what_was_removed(patch: Patch) -> None:
-    patch.setattr(project, "is_outlived", lambda put, drops: False)
+    patch.setattr(projection, "is_removed_unseen", lambda put, drops: False)
 
 
 def an_edit_is_a_new_entry(patch: Patch) -> None:
@@ -151,55 +160,57 @@ def an_edit_is_a_new_entry(patch: Patch) -> None:
 
 
 def entries_of_one_second_are_one(patch: Patch) -> None:
-    real = diff._new
+    real = diff._write_new_block
 
     def new(ledger: Any, found: Any, doc: str, **given: Any) -> Any:
         mark = f"t{found.block.instant[:19]}".replace(":", "").replace("-", "").lower()
         block = found.block._replace(raw=blocks.sign(found.raw, id=mark))
         return real(ledger, found._replace(block=block), doc, **given)
 
-    patch.setattr(diff, "_new", new)
+    patch.setattr(diff, "_write_new_block", new)
 
 
 def equal_places_are_in_no_order(patch: Patch) -> None:
-    real = project._merged
+    real = projection._merge_blocks
 
     def merged(shown: Any, signing: Any) -> Any:
         for each in real(shown, signing):
             yield each._replace(key=(each.key[0], each.key[1], "", 0))
 
-    patch.setattr(project, "_merged", merged)
+    patch.setattr(projection, "_merge_blocks", merged)
 
 
 def a_removal_kills_all_that_was_ever_replaced(patch: Patch) -> None:
-    def drop(ledger: diff.Ledger, stands: Any) -> None:
+    def drop(ledger: diff.FactWriter, stands: Any) -> None:
         for stand in stands:
-            every = ledger.seen.closure(stand.dots)
-            puts = tuple(dot for dot in every if ledger.seen.facts[dot].kind == "put")
-            ledger.write(stand.doc, "drop", stand.target, over=every, kills=puts)
+            every = ledger.seen.with_replaced(stand.fact_ids)
+            puts = tuple(fact_id for fact_id in every if ledger.seen.facts[fact_id].kind == "put")
+            ledger.write(stand.doc, "drop", stand.target, based_on=every, removes=puts)
 
     patch.setattr(diff, "_drop", drop)
 
 
 def an_edit_replaces_only_the_last_version(patch: Patch) -> None:
-    patch.setattr(FactSet, "closure", lambda self, dots: tuple(sorted(set(dots))))
+    patch.setattr(FactSet, "with_replaced", lambda self, fact_ids: tuple(sorted(set(fact_ids))))
 
 
 def a_removal_takes_what_was_never_seen(patch: Patch) -> None:
-    def drop(ledger: diff.Ledger, stands: Any) -> None:
+    def drop(ledger: diff.FactWriter, stands: Any) -> None:
         for stand in stands:
             known = ledger.seen.of(stand.doc, "entry")[stand.target]
-            heads = tuple(sorted(fact.dot for fact in project.shown_heads(ledger.seen, known)))
+            heads = tuple(sorted(fact.id for fact in projection.visible_heads(ledger.seen, known)))
             if heads:
-                ledger.write(stand.doc, "drop", stand.target, over=ledger.seen.closure(heads), kills=heads)
+                ledger.write(
+                    stand.doc, "drop", stand.target, based_on=ledger.seen.with_replaced(heads), removes=heads
+                )
 
-    real = SyncStream._ledger
+    real = SyncStream._make_writer
 
     def ledger(self: SyncStream, window: StreamWindow) -> Any:
         return dataclasses.replace(real(self, window), seen=window.every)
 
     patch.setattr(diff, "_drop", drop)
-    patch.setattr(SyncStream, "_ledger", ledger)
+    patch.setattr(SyncStream, "_make_writer", ledger)
     _pull_first(patch, show=False)
 
 
@@ -208,15 +219,15 @@ def others_are_pulled_before_the_files_are_looked_at(patch: Patch) -> None:
 
 
 def _pull_first(patch: Patch, *, show: bool) -> None:
-    real = SyncStream._look
+    real = SyncStream._read_changes
 
-    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> StreamWindow:
+    def look(self: SyncStream, done: stream_sync.Synced, *, deletions: bool | None) -> StreamWindow:
         self._pull(Tail(self.log.read(), Remembered()), done)
         if show and isinstance(self.log, MemoryLog):
             self.log.count = len(self.log.lines)
         return real(self, done, deletions=deletions)
 
-    patch.setattr(SyncStream, "_look", look)
+    patch.setattr(SyncStream, "_read_changes", look)
 
 
 def what_was_not_answered_is_sent_again_under_another_name(patch: Patch) -> None:
@@ -230,7 +241,7 @@ def what_was_not_answered_is_sent_again_under_another_name(patch: Patch) -> None
             log = [fact for fact in made if fact.n > before.get(fact.replica, 0) and fact.kind == "put"]
             if log and self.folder.logs.get(log[-1].replica):
                 again = f"{log[-1].replica[:1]}9{log[-1].hash[:8].replace('l', '0')}"
-                ledger = diff.Ledger(stream, again, FactSet(made), None, log[-1].lam)
+                ledger = diff.FactWriter(stream, again, FactSet(made), None, log[-1].lamport)
                 ledger.write(log[-1].doc, "put", f"{log[-1].target}r", value=log[-1].value)
                 self.folder.logs[again] = ledger.made
             raise
@@ -272,14 +283,14 @@ def files_hold_what_no_log_knows_yet(patch: Patch) -> None:
 
 
 def a_lost_base_is_read_as_removals(patch: Patch) -> None:
-    real = SyncStream._look
+    real = SyncStream._read_changes
 
-    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> StreamWindow:
+    def look(self: SyncStream, done: stream_sync.Synced, *, deletions: bool | None) -> StreamWindow:
         if isinstance(self.log, MemoryLog) and not self.log.count:
             self.log.count, self.log.paths = len(self.log.lines), set()
         return real(self, done, deletions=deletions)
 
-    patch.setattr(SyncStream, "_look", look)
+    patch.setattr(SyncStream, "_read_changes", look)
 
 
 def a_copied_home_keeps_its_name(patch: Patch) -> None:
@@ -294,21 +305,21 @@ def a_copied_home_keeps_its_name(patch: Patch) -> None:
 
 
 def a_changed_file_is_taken_for_what_was_shown(patch: Patch) -> None:
-    patch.setattr(window, "digest_text", lambda text: "")
+    patch.setattr(stream_window, "digest_text", lambda text: "")
 
 
 def documents_of_one_name_are_looked_at_alone(patch: Patch) -> None:
-    real = StreamWindow._load
-    patch.setattr(StreamWindow, "_load", lambda self, docs: real(self, docs) and set())
+    real = StreamWindow._load_facts
+    patch.setattr(StreamWindow, "_load_facts", lambda self, docs: real(self, docs) and set())
 
 
 def a_purge_leaves_the_edits_that_were_not_sent(patch: Patch) -> None:
-    patch.setattr(FactSet, "is_gone", lambda self, fact: fact.dot in self.purged)
-    patch.setattr(purges, "_holding", lambda state, texts: {})
+    patch.setattr(FactSet, "is_purged", lambda self, fact: fact.id in self.purged)
+    patch.setattr(purge_facts, "_find_texts", lambda state, texts: {})
 
 
 def a_purge_takes_from_files_and_not_from_logs(patch: Patch) -> None:
-    patch.setattr(MemoryLog, "blank", lambda self, dots: None)
+    patch.setattr(MemoryLog, "blank", lambda self, fact_ids: None)
 
 
 def a_purge_does_not_reach_the_archive(patch: Patch) -> None:
@@ -324,11 +335,11 @@ def a_purge_does_not_reach_the_archive(patch: Patch) -> None:
 
 
 def a_machine_that_lost_its_log_brings_back_what_was_purged(patch: Patch) -> None:
-    patch.setattr(diff, "_doubt", lambda ledger, doc, target, raw: False)
+    patch.setattr(diff, "_is_doubtful", lambda ledger, doc, target, raw: False)
 
 
 def an_edit_that_a_purge_shadows_is_not_kept(patch: Patch) -> None:
-    patch.setattr(purges, "_keep_unseen", lambda *given: None)
+    patch.setattr(purge_facts, "_save_unseen", lambda *given: None)
 
 
 def an_entry_is_looked_for_in_the_first_document_of_its_file_alone(patch: Patch) -> None:
@@ -336,7 +347,7 @@ def an_entry_is_looked_for_in_the_first_document_of_its_file_alone(patch: Patch)
 
 
 def a_file_under_the_name_of_one_that_was_renamed_is_taken_for_it(patch: Patch) -> None:
-    patch.setattr(diff, "_given_way", lambda base, files, shown: set())
+    patch.setattr(diff, "_find_replaced_paths", lambda base, files, shown: set())
 
 
 BUGS: list[Callable[[Patch], None]] = [
@@ -371,6 +382,7 @@ SAME_NAME_BUGS: list[Callable[[Patch], None]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plant", SAME_NAME_BUGS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_of_documents_of_one_name_is_found(
     plant: Callable[[Patch], None], monkeypatch: Patch
@@ -380,12 +392,14 @@ def test_a_planted_bug_of_documents_of_one_name_is_found(
     assert found is not None, "the oracle does not see this bug"
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     assert next(failures(range(RUNS)), None) is not None, "the oracle does not see this bug"
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("plant", PURGE_BUGS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_of_a_purge_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
@@ -394,4 +408,4 @@ def test_a_planted_bug_of_a_purge_is_found(plant: Callable[[Patch], None], monke
 
 
 def test_a_dot_names_its_replica() -> None:
-    assert str(Dot("aaaaaaaa", 3)) == "aaaaaaaa:3"
+    assert str(FactId("aaaaaaaa", 3)) == "aaaaaaaa:3"

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import Malformed
-from vademecum.store import document, frontmatter
 from vademecum.sync import blocks, facts
-from vademecum.sync.diff import Ledger, between, diff
-from vademecum.sync.project import FactSet, Shows, hidden, project, show
+from vademecum.sync.diff import FactWriter, between, diff
+from vademecum.sync.projection import FactSet, ShownFile, hidden, project, show
+from vademecum.text import document, frontmatter
 from vademecum.types import Entry, Origin
 
 SAMPLES = Path(__file__).parents[1] / "format/samples"
@@ -33,15 +34,15 @@ class Machine:
         """Put a text into the file, and what that means into facts."""
         mine = [fact for fact in self.known.facts.values() if fact.replica == self.name]
         last = max(mine, key=lambda fact: fact.n, default=None)
-        lam = max((fact.lam for fact in self.known.facts.values()), default=0)
-        ledger = Ledger("global", self.name, self.known, last, lam)
+        lamport = max((fact.lamport for fact in self.known.facts.values()), default=0)
+        ledger = FactWriter("global", self.name, self.known, last, lamport)
         given = dict(frontmatter.parse(text or "").values).get("id") if text else None
         doc = blocks.document_id(self.path, given)
         diff(ledger, self.base, self.path, text, doc=doc)
         return ledger.made
 
     @property
-    def base(self) -> Shows | None:
+    def base(self) -> ShownFile | None:
         return project(self.known).get(self.path)
 
     @property
@@ -91,7 +92,7 @@ def readable() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("text", "path"), readable())
+@every_case(("text", "path"), readable())
 def test_each_sample_of_the_format_is_shown_byte_for_byte(text: str, path: str) -> None:
     one = Machine(ANNA, path)
     assert blocks.join(blocks.cut(text, one.path)) == text
@@ -227,7 +228,7 @@ def test_tags_are_united_without_those_that_somebody_took_out() -> None:
     assert frontmatter.parse(one.text).values["tags"] == ["b", "c", "d"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("key", "mine", "theirs", "holds"),
     [
         ("type", "reference", "user", "user"),
@@ -287,11 +288,11 @@ def test_of_two_names_given_at_once_one_holds_and_the_other_still_finds_it() -> 
     one.meet(two)
     for each, name in ((one, "left"), (two, "right")):
         text, shown = each.text, each.base
-        lam = max(fact.lam for fact in each.known.facts.values())
+        lamport = max(fact.lamport for fact in each.known.facts.values())
         last = max(
             (f for f in each.known.facts.values() if f.replica == each.name), key=lambda f: f.n, default=None
         )
-        diff(Ledger("global", each.name, each.known, last, lam), shown, f"records/{name}.md", text)
+        diff(FactWriter("global", each.name, each.known, last, lamport), shown, f"records/{name}.md", text)
     one.meet(two)
     [shown] = project(one.known).values()
     assert shown.path in ("records/left.md", "records/right.md")
@@ -306,9 +307,11 @@ def test_what_was_purged_is_shown_nowhere_nor_what_was_made_from_it() -> None:
     one.write(text)
     one.meet(two)
     two.write(two.text.replace("Secret.", "Secret, edited."))
-    [dot] = [f.dot for f in one.known.facts.values() if f.kind == "put" and f.target == "2222222222"]
+    [fact_id] = [f.id for f in one.known.facts.values() if f.kind == "put" and f.target == "2222222222"]
     last = max((f for f in one.known.facts.values()), key=lambda f: f.n)
-    Ledger("global", ANNA, one.known, last, last.lam).write("", "purge", value={"dots": [str(dot)]})
+    FactWriter("global", ANNA, one.known, last, last.lamport).write(
+        "", "purge", value={"dots": [str(fact_id)]}
+    )
     one.meet(two)
     assert "Secret" not in one.text
     assert one.text == two.text

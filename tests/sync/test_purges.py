@@ -16,8 +16,8 @@ from allowing import allow
 from sync.test_folder import Machine, carrier, meet, two
 from vademecum.errors import NotFound
 from vademecum.memory import sync as syncing
-from vademecum.sync import folder as shared
-from vademecum.sync import orders
+from vademecum.sync import folder_sync as shared
+from vademecum.sync import purge_orders
 
 __all__ = ["carrier", "two"]
 Pair = tuple[Machine, Machine]
@@ -349,7 +349,7 @@ KILLED = """
 import itertools, os, signal, sys
 from vademecum.store import purge
 from vademecum.store.files import DiskFolder
-from vademecum.sync import log
+from vademecum.sync import stream_log
 left = itertools.count(int(sys.argv.pop(1)), -1)
 def dying(call):
     def act(*given, **named):
@@ -383,7 +383,7 @@ def test_a_purge_that_is_killed_is_finished_by_the_next_sync(two: Pair, points: 
             (sys.executable, "-c", KILLED, str(point), *call), capture_output=True, text=True, check=False
         )
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        begun = bool(orders.list_orders(one.memory().home))
+        begun = bool(purge_orders.list_orders(one.memory().home))
         if begun:
             assert any(each.what == "purge" for each in one.memory().archive.purge_findings())
         syncing.run(one.memory(), one.joined, None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cases import every_case
 from sync.world import MemoryFolder, Replica
-from vademecum.store import document
+from vademecum.text import document
 from vademecum.types import Entry, Origin
 
 PATH = "records/topic.md"
@@ -62,7 +63,7 @@ def texts(at: Replica) -> list[str]:
 GONE = [("Said a1.",), ("Said b1.",), ("Said a1.", "Said a2."), ("Said b1.", "Said b2.")]
 
 
-@pytest.mark.parametrize("gone", GONE)
+@every_case("gone", GONE)
 def test_what_was_removed_does_not_come_back_from_a_machine_that_lost_its_log(gone: tuple[str, ...]) -> None:
     world = Machines()
     remove(world.c, *gone)

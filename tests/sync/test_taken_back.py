@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sync.test_folder import Machine, carrier, meet, two
-from vademecum.store import frontmatter
+from vademecum.text import frontmatter
 
 __all__ = ["carrier", "two"]
 Pair = tuple[Machine, Machine]

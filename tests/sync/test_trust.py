@@ -10,17 +10,17 @@ import pytest
 from vademecum.knowledge import trust as trusting
 from vademecum.memory import connect
 from vademecum.store import decisions, hub_rules
-from vademecum.sync import trust
-from vademecum.sync.diff import Ledger, diff
+from vademecum.sync import team_trust
+from vademecum.sync.diff import FactWriter, diff
 from vademecum.sync.membership import LocalRules
-from vademecum.sync.project import FactSet, project
+from vademecum.sync.projection import FactSet, project
 from vademecum.types import Entry, Origin, Place, Record, Scope, find_versions, in_conflict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.memory import Memory
-    from vademecum.sync.facts import Dot, SyncFact
+    from vademecum.sync.facts import FactId, SyncFact
 
 WS = "11111111-2222-3333-4444-555555555555"
 SAID = "Deploys go out on Tuesdays."
@@ -127,30 +127,30 @@ class Replica:
 
     def __init__(self, name: str, member: str) -> None:
         self.name, self.member = name, member
-        self.known: dict[Dot, SyncFact] = {}
+        self.known: dict[FactId, SyncFact] = {}
         self.verified: set[str] = set()
-        self.right = trust.VouchRight("editor")
+        self.right = team_trust.VouchRight("editor")
         self.asked = 0
 
-    def _ledger(self) -> Ledger:
+    def _make_writer(self) -> FactWriter:
         mine = [each for each in self.known.values() if each.replica == self.name]
         last = max(mine, key=lambda each: each.n, default=None)
-        largest = max((each.lam for each in self.known.values()), default=0)
-        return Ledger("global", self.name, FactSet(self.known.values()), last, largest)
+        largest = max((each.lamport for each in self.known.values()), default=0)
+        return FactWriter("global", self.name, FactSet(self.known.values()), last, largest)
 
     def write(self, path: str, text: str) -> None:
-        ledger = self._ledger()
+        ledger = self._make_writer()
         doc = "n-" + "0" * 32
         diff(ledger, project(ledger.seen).get(path), path, text, doc=doc)
         self._take(ledger.made)
 
     def vouch(self) -> list[SyncFact]:
-        def asked() -> trust.VouchRight:
+        def asked() -> team_trust.VouchRight:
             self.asked += 1
             return self.right
 
-        ledger = self._ledger()
-        trust.vouch_facts(
+        ledger = self._make_writer()
+        team_trust.vouch_facts(
             ledger,
             project(ledger.seen).values(),
             self.member,
@@ -166,11 +166,11 @@ class Replica:
         self.known, other.known = dict(self.known), dict(other.known)
 
     def _take(self, made: list[SyncFact]) -> None:
-        self.known |= {each.dot: each for each in made}
+        self.known |= {each.id: each for each in made}
 
     def counted(self, authors: dict[str, tuple[str, str]], **given: bool) -> dict[str, tuple[str, ...]]:
-        told = {dot: authors[dot.replica] for dot in self.known if dot.replica in authors}
-        return trust.count_vouches(FactSet(self.known.values()), told, **given)
+        told = {fact_id: authors[fact_id.replica] for fact_id in self.known if fact_id.replica in authors}
+        return team_trust.count_vouches(FactSet(self.known.values()), told, **given)
 
 
 FILE = f"---\nkey: deploys\n---\n# deploys\n\n## 2026-01-01T00:00:00Z\n{SAID}\n"
@@ -196,7 +196,7 @@ def test_a_verified_text_becomes_one_vouch_and_taking_it_back_removes_it() -> No
     assert anna.counted(AUTHORS) == {NAME: ("anna",)}
     anna.verified.clear()
     (back,) = anna.vouch()
-    assert (back.value, back.over) == (False, (made.dot,))
+    assert (back.value, back.based_on) == (False, (made.id,))
     assert anna.counted(AUTHORS) == {}
     anna.verified.add(NAME)
     assert len(anna.vouch()) == 1
@@ -204,9 +204,14 @@ def test_a_verified_text_becomes_one_vouch_and_taking_it_back_removes_it() -> No
 
 
 @pytest.mark.parametrize(
-    "right", [trust.VouchRight("writer"), trust.VouchRight("reader"), trust.VouchRight("owner", person=False)]
+    "right",
+    [
+        team_trust.VouchRight("writer"),
+        team_trust.VouchRight("reader"),
+        team_trust.VouchRight("owner", person=False),
+    ],
 )
-def test_who_may_not_vouch_sends_nothing_that_would_be_refused(right: trust.VouchRight) -> None:
+def test_who_may_not_vouch_sends_nothing_that_would_be_refused(right: team_trust.VouchRight) -> None:
     anna, _ = _pair()
     anna.right = right
     anna.verified.add(NAME)
@@ -252,16 +257,16 @@ def test_an_edited_text_has_nobodys_vouch() -> None:
 
 def test_with_the_two_person_rule_nobody_vouches_for_their_own_text() -> None:
     anna, bert = _pair()
-    bert.right = trust.VouchRight("owner", two_person=True)
+    bert.right = team_trust.VouchRight("owner", two_person=True)
     bert.verified.add(NAME)
     assert bert.vouch() == []  # the hub would refuse it
-    bert.right = trust.VouchRight("owner")
+    bert.right = team_trust.VouchRight("owner")
     bert.vouch()
     authors = {**AUTHORS, BERT: ("bert", "owner")}
     assert bert.counted(authors) == {NAME: ("bert",)}
     assert bert.counted(authors, two_person=True) == {}
     anna.meet(bert)
-    anna.right = trust.VouchRight("editor", two_person=True)
+    anna.right = team_trust.VouchRight("editor", two_person=True)
     anna.verified.add(NAME)
     anna.vouch()
     assert anna.counted(authors, two_person=True) == {NAME: ("anna",)}
@@ -287,7 +292,7 @@ def test_with_the_two_person_rule_nobody_vouches_for_their_own_text() -> None:
 def test_one_function_decides_whose_word_counts(
     vouchers: list[str], writers: list[str], *, two_person: bool, counted: tuple[str, ...]
 ) -> None:
-    assert trust.counting(vouchers, writers, two_person=two_person) == counted
+    assert team_trust.count_for_text(vouchers, writers, two_person=two_person) == counted
 
 
 # ------------------------------------------------------------------------------- members
@@ -300,15 +305,15 @@ def _member(name: str, role: str, mark: str) -> dict[str, str]:
 def test_an_editor_who_comes_later_is_named_once_and_not_trusted() -> None:
     rules = LocalRules(inject_from=("anna",), known=("anna 1",))
     anna, bert = _member("anna", "owner", "1"), _member("bert", "editor", "2")
-    met, new = trust.meet_members(rules, [anna, bert, _member("carl", "writer", "3")])
-    assert (met.inject_from, new) == (("anna",), trust.Newcomers(("bert",)))
-    assert trust.meet_members(met, [anna, bert])[1] == trust.Newcomers()
+    met, new = team_trust.meet_members(rules, [anna, bert, _member("carl", "writer", "3")])
+    assert (met.inject_from, new) == (("anna",), team_trust.Newcomers(("bert",)))
+    assert team_trust.meet_members(met, [anna, bert])[1] == team_trust.Newcomers()
 
 
 def test_somebody_else_under_a_trusted_name_is_not_trusted() -> None:
     rules = LocalRules(inject_from=("anna",), known=("anna 1",))
-    met, new = trust.meet_members(rules, [_member("anna", "editor", "9")])
-    assert (met.inject_from, new) == ((), trust.Newcomers((), ("anna",)))
+    met, new = team_trust.meet_members(rules, [_member("anna", "editor", "9")])
+    assert (met.inject_from, new) == ((), team_trust.Newcomers((), ("anna",)))
 
 
 def test_the_levels_of_trust_are_as_they_were() -> None:

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from cases import every_case
 from sync.world import MemoryFolder, Replica
-from vademecum.store import document
 from vademecum.sync import blocks
+from vademecum.text import document
 from vademecum.types import Entry, Origin
 
 TEXT = re.compile(r"^(?:Port \d+|Stays)\.", re.MULTILINE)
@@ -93,7 +94,7 @@ def test_a_machine_that_lost_its_log_does_not_bring_back_the_second_version_of_w
     assert edited in kept(world)
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_the_version_that_is_left_stands_once_after_a_sync_that_was_killed(kill: int) -> None:
     world = Machines()
     world.conflict()
@@ -106,7 +107,7 @@ def test_the_version_that_is_left_stands_once_after_a_sync_that_was_killed(kill:
     assert "~" not in world.c.files.texts[PATH]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_second_version_that_was_edited_elsewhere_does_not_come_back_after_a_sync_that_was_killed(
     kill: int,
 ) -> None:
@@ -120,7 +121,7 @@ def test_a_second_version_that_was_edited_elsewhere_does_not_come_back_after_a_s
     assert texts(world.c) == ["Stays here.", "Port 81.", "Port 83."]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_an_edit_of_a_version_that_was_removed_elsewhere_leaves_the_other_one(kill: int) -> None:
     world = Machines()
     world.conflict()
@@ -168,7 +169,7 @@ def test_an_edit_of_the_first_version_offline_leaves_the_second_in_conflict() ->
     assert kept(world) == ""
 
 
-@pytest.mark.parametrize("kill", [None, *KILLS])
+@every_case("kill", [None, *KILLS])
 def test_the_second_version_may_be_edited_offline_again_and_again(kill: int | None) -> None:
     world = Machines()
     world.conflict()
@@ -212,7 +213,7 @@ def test_an_id_that_is_written_below_an_entry_that_had_none_stays() -> None:
     assert world.c.files.texts[PATH].endswith("Typed.\n<!-- origin: user | id: 3333333333 -->\n")
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_copy_of_an_entry_stands_once_after_a_sync_that_was_killed(kill: int) -> None:
     world = Machines()
     world.edit(world.b, "Port 80.", "Port 81.")
@@ -234,7 +235,7 @@ def test_a_copy_above_its_entry_does_not_bring_back_an_old_text_when_the_log_is_
     assert "contradicts" not in world.c.files.texts[PATH]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_tag_added_between_two_syncs_one_of_them_killed_brings_back_no_other(kill: int) -> None:
     world = Machines()
     page = world.a.files.texts
@@ -249,7 +250,7 @@ def test_a_tag_added_between_two_syncs_one_of_them_killed_brings_back_no_other(k
     assert "tags: [two, three]" in world.c.files.texts[PATH]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_first_version_that_was_edited_elsewhere_does_not_come_back_after_a_sync_that_was_killed(
     kill: int,
 ) -> None:
@@ -272,7 +273,7 @@ def test_a_text_without_its_id_does_not_come_back_from_a_machine_that_lost_its_l
     assert texts(world.c) == ["Stays.", "Port 81."]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_version_that_is_copied_after_a_sync_that_was_killed_is_not_taken_for_the_copy(kill: int) -> None:
     world = Machines()
     world.conflict()
@@ -286,7 +287,7 @@ def test_a_version_that_is_copied_after_a_sync_that_was_killed_is_not_taken_for_
     assert sum("Port 82." in fact.value["raw"] for fact in made) == 1
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_copy_is_not_taken_for_its_original_that_was_renamed_elsewhere(kill: int) -> None:
     folder = MemoryFolder()
     a, b = (Replica(name, folder) for name in "ab")
@@ -307,7 +308,7 @@ def test_a_copy_is_not_taken_for_its_original_that_was_renamed_elsewhere(kill: i
     assert sorted(found) == ["Port 80.", "Port 81.", "Port 90."]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_an_entry_that_lost_its_id_to_a_copy_stays_the_entry_after_a_sync_that_was_killed(kill: int) -> None:
     world = Machines()
     world.copy_above(world.b, "Port 80.", "Port 90.")
@@ -352,10 +353,10 @@ def test_a_version_that_was_settled_elsewhere_is_not_sent_again_after_a_sync_tha
         text + second + below.replace(mark, "").replace(" | contradicts: 2026-01-01T00:00:00Z", "")
     )
     world.a.sync()
-    known = {fact.dot for log in world.folder.logs.values() for fact in log}
+    known = {fact.id for log in world.folder.logs.values() for fact in log}
     world.c.sync(kill=kill)
     world.meet()
-    assert [fact for log in world.folder.logs.values() for fact in log if fact.dot not in known] == []
+    assert [fact for log in world.folder.logs.values() for fact in log if fact.id not in known] == []
     assert "contradicts" not in world.c.files.texts[PATH]
     assert sorted(texts(world.c)) == ["Port 81.", "Port 82.", "Stays."]
 
@@ -415,7 +416,7 @@ def test_a_mark_that_is_set_with_an_edit_outlives_one_that_somebody_lifted_meanw
     assert world.a.files.texts[PATH].count("superseded") == 1
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@every_case("kill", KILLS)
 def test_a_file_that_was_renamed_between_two_syncs_that_were_killed_is_no_copy(kill: int) -> None:
     for again in KILLS:
         world = Machines()

@@ -10,10 +10,11 @@ import pytest
 
 from sync import world
 from sync.test_folder import Machine, meet
-from vademecum.store import catalogue, document
-from vademecum.sync import log as logs
-from vademecum.sync.project import FactSet, project
-from vademecum.sync.window import LogLines, Remembered, StreamWindow
+from vademecum.store import view
+from vademecum.sync import stream_log as logs
+from vademecum.sync.projection import FactSet, project
+from vademecum.sync.stream_window import LogLines, Remembered, StreamWindow
+from vademecum.text import document
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Machine, Machine]:
     """Two machines that have met; whatever they wrote may be remembered at once."""
-    monkeypatch.setattr(catalogue, "RACY", -60_000_000_000)
+    monkeypatch.setattr(view, "RACY", -60_000_000_000)
     (tmp_path / "carrier").mkdir()
     one = Machine(tmp_path, "one", tmp_path / "carrier")
     for number in range(12):
@@ -113,7 +114,7 @@ def test_a_file_that_is_too_young_is_read_each_time(
     two: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = two
-    monkeypatch.setattr(catalogue, "RACY", 1 << 62)
+    monkeypatch.setattr(view, "RACY", 1 << 62)
     with one.memory().home.disk("hub", "folder", one.joined.workspace, "global") as folder:
         kept = logs.DiskLog(folder).remembered()
     assert kept is not None

@@ -22,18 +22,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.errors import VadeError
-from vademecum.store import document, frontmatter
-from vademecum.sync import blocks, facts, place, purges
-from vademecum.sync.place import Forked, SyncStream
-from vademecum.sync.project import FactSet
-from vademecum.sync.window import Logged, OwnFacts, Remembered
-from vademecum.text import names
+from vademecum.sync import blocks, facts, purge_facts, stream_sync
+from vademecum.sync.projection import FactSet
+from vademecum.sync.stream_sync import Forked, SyncStream
+from vademecum.sync.stream_window import Logged, OwnFacts, Remembered
+from vademecum.text import document, frontmatter, names
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.sync.facts import Dot, SyncFact
+    from vademecum.sync.facts import FactId, SyncFact
 
 STREAM = "global"
 TEXT = re.compile(r"\bx\d+\b")
@@ -138,16 +137,16 @@ class MemoryLog:
     def aside(self) -> Sequence[SyncFact]:
         return self.put_aside
 
-    def blank(self, dots: Collection[Dot]) -> None:
+    def blank(self, fact_ids: Collection[FactId]) -> None:
         self.fuse.burn()
         self.lines = [
-            line._replace(fact=facts.blank(line.fact)) if line.fact.dot in dots else line
+            line._replace(fact=facts.blank(line.fact)) if line.fact.id in fact_ids else line
             for line in self.lines
         ]
-        self.put_aside = [facts.blank(each) if each.dot in dots else each for each in self.put_aside]
+        self.put_aside = [facts.blank(each) if each.id in fact_ids else each for each in self.put_aside]
         self.fuse.burn()
 
-    def withdraw(self, dots: Collection[Dot]) -> None:
+    def withdraw(self, fact_ids: Collection[FactId]) -> None:
         raise NotImplementedError  # nobody refuses anything here
 
 
@@ -175,7 +174,7 @@ class MemoryFiles:
     def hold(self, path: str, why: str) -> None:
         raise AssertionError(f"{path} is one's own: {why}")
 
-    def write(self, changes: Sequence[place.FileChange]) -> Collection[str]:
+    def write(self, changes: Sequence[stream_sync.FileChange]) -> Collection[str]:
         left = []
         for path, before, after in changes:
             self.fuse.burn()
@@ -191,7 +190,7 @@ class MemoryFiles:
     def archive(self, path: str, text: str) -> None:
         self.kept.append(text)
 
-    def purge(self, removed: purges.Removed) -> None:
+    def purge(self, removed: purge_facts.Removed) -> None:
         for texts in (self.texts, self.forgotten):
             for path, text in list(texts.items()):
                 self.fuse.burn()
@@ -280,7 +279,7 @@ class Replica:
         self.generation += 1
         self.log = MemoryLog(f"{self.name}{self.generation:07d}", self.fuse)
 
-    def sync(self, *, kill: int | None = None) -> place.Synced | None:
+    def sync(self, *, kill: int | None = None) -> stream_sync.Synced | None:
         """A sync, or one that is killed at an act of it."""
         self.fuse.left = kill
         own = (line.fact.n for line in reversed(self.log.lines) if line.fact.replica == self.log.replica)
@@ -585,14 +584,14 @@ class World:
         _, page, place = self._block(at)
         if page is None:
             return
-        [shown] = TEXT.findall(page.blocks[place].raw)
-        text = self.rnd.choice(list(self.lineage(shown)))
-        letters = re.search(rf"\b{shown} ([a-p]{{20}})", page.blocks[place].raw)
+        [texts] = TEXT.findall(page.blocks[place].raw)
+        text = self.rnd.choice(list(self.lineage(texts)))
+        letters = re.search(rf"\b{texts} ([a-p]{{20}})", page.blocks[place].raw)
         if letters is None:
             return
         wanted = f"{text} {letters[1]}"
-        named = purges.find_text([line.fact for line in at.log.lines], wanted)
-        self._purge(at, purges.Removed((wanted,)), named, {text})
+        named = purge_facts.find_text([line.fact for line in at.log.lines], wanted)
+        self._purge(at, purge_facts.Removed((wanted,)), named, {text})
 
     def purge_record(self, at: Replica) -> None:
         """A person deletes a record for good, with all that it ever said."""
@@ -601,7 +600,7 @@ class World:
             return
         body = at.files.texts[path]
         record = str(frontmatter.parse(body).values["id"])
-        named = purges.find_record(FactSet(line.fact for line in at.log.lines), path, record)
+        named = purge_facts.find_record(FactSet(line.fact for line in at.log.lines), path, record)
         texts = {each for text in TEXT.findall(body) for each in self.lineage(text)}
         self.purged_docs.add(record)
         entries = [
@@ -609,17 +608,17 @@ class World:
             for raw in (body, *(line.fact.value["raw"] for line in at.log.lines if self._is_put(line, named)))
             for entry in document.parse(raw).entries
         ]
-        self._purge(at, purges.Removed(entries=tuple(entries), paths=(path,)), named, texts)
+        self._purge(at, purge_facts.Removed(entries=tuple(entries), paths=(path,)), named, texts)
 
     @staticmethod
-    def _is_put(line: Logged, named: Collection[Dot]) -> bool:
-        return line.fact.kind == "put" and line.fact.dot in named
+    def _is_put(line: Logged, named: Collection[FactId]) -> bool:
+        return line.fact.kind == "put" and line.fact.id in named
 
     def _purge(
         self,
         at: Replica,
-        removed: purges.Removed,
-        named: Mapping[Dot, purges.Cut | None],
+        removed: purge_facts.Removed,
+        named: Mapping[FactId, purge_facts.Cut | None],
         texts: Collection[str],
     ) -> None:
         for text in texts:
@@ -637,10 +636,10 @@ class World:
             at.fuse.left = self.rnd.randrange(4)
         try:
             if named:
-                purges.enact(STREAM, at.log, lambda fact: fact, named, order=order)
+                purge_facts.enact(STREAM, at.log, lambda fact: fact, named, order=order)
         except Killed:
             at.fuse.left = None
-            purges.enact(STREAM, at.log, lambda fact: fact, named, order=order)
+            purge_facts.enact(STREAM, at.log, lambda fact: fact, named, order=order)
         finally:
             at.fuse.left = None
 
@@ -808,10 +807,12 @@ class World:
                         return path, whole, place
         path = self._path(at)
         page = blocks.cut(at.files.texts[path], path) if path else None
-        told = [place for place, each in enumerate(page.blocks) if TEXT.search(each.raw)] if page else []
-        if page is None or not told:
+        text_places = (
+            [place for place, each in enumerate(page.blocks) if TEXT.search(each.raw)] if page else []
+        )
+        if page is None or not text_places:
             return "", None, 0
-        return path, page, self.rnd.choice(told)
+        return path, page, self.rnd.choice(text_places)
 
     def _found_again(self, page: blocks.CutText, place: int) -> bool:
         """Whether a block that is edited can be told from all others: by its id, or by its time."""
@@ -926,7 +927,7 @@ class World:
             return  # a copy speaks under the name of what it is a copy of until it notices
         for log in self.folder.logs.values():
             for fact in log:
-                for text in texts_in(fact.value) if fact.kind == "put" and not fact.over else ():
+                for text in texts_in(fact.value) if fact.kind == "put" and not fact.based_on else ():
                     assert self.root(text) in self.unclear or self.author[text] == self.owner_of(
                         fact.replica
                     ), f"{text} of another machine was made a new one"

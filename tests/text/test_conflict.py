@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import every_case
 from vademecum.text import conflict, meaning
 from vademecum.text.conflict import contradiction
 
@@ -59,22 +58,22 @@ INNOCENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other", "rule"), CONTRADICTORY)
+@every_case(("one", "other", "rule"), CONTRADICTORY)
 def test_what_excludes_the_other_is_found_from_either_side(one: str, other: str, rule: str) -> None:
     assert contradiction(one, other) == contradiction(other, one) == rule
 
 
-@pytest.mark.parametrize(("one", "other"), INNOCENT)
+@every_case(("one", "other"), INNOCENT)
 def test_what_can_both_be_true_is_no_contradiction(one: str, other: str) -> None:
     assert contradiction(one, other) == contradiction(other, one) == ""
 
 
-@pytest.mark.parametrize(("one", "other"), [(one, other) for one, other, _ in CONTRADICTORY] + INNOCENT)
+@every_case(("one", "other"), [(one, other) for one, other, _ in CONTRADICTORY] + INNOCENT)
 def test_nothing_contradicts_itself(one: str, other: str) -> None:
     assert contradiction(one, one) == contradiction(other, other) == ""
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "certain"),
     [
         ("The API timeout is 30 seconds.", True),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from bench import statements as labelled
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.text import meaning
 from vademecum.text.meaning import FUTURE, MAY, MUST, PAST, PRESENT
 
@@ -23,7 +23,7 @@ def test_the_parts_of_a_plain_sentence_are_told_apart() -> None:
     assert (said.value.number, said.value.unit) == (30.0, "second")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "value"),
     [
         ("Backups are kept for thirty days.", "30 day"),
@@ -42,7 +42,7 @@ def test_values_are_read_in_words_units_dates_versions_and_names(text: str, valu
     assert found.plain == value
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "polarity", "modality", "tense"),
     [
         ("Never commit secrets.", False, MUST, PRESENT),
@@ -61,9 +61,9 @@ def test_whether_how_surely_and_when_are_read(text: str, polarity: bool, modalit
     assert (said.polarity, said.modality, said.tense) == (polarity, modality, tense)
 
 
-@pytest.mark.parametrize("text", ["Is the port 8080?", "For example, the port is 8080.", "Ports:", "a" * 401])
+@every_case("text", ["Is the port 8080?", "For example, the port is 8080.", "Ports:", "a" * 401])
 def test_what_is_asked_or_an_example_is_not_said(text: str) -> None:
-    assert not meaning.read(text).said
+    assert not meaning.read(text).stated
 
 
 @given(st.text(max_size=120))
@@ -96,7 +96,7 @@ FLOORS = {
 }
 
 
-@pytest.mark.parametrize("field", FLOORS)
+@every_case("field", FLOORS)
 def test_labelled_sentences_are_read_as_well_as_before(field: str) -> None:
     rows = labelled.read("statements")
     assert len(rows) >= 400

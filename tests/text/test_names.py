@@ -22,9 +22,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import Collision, InvalidKey, OutsideMemory, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import folders, reading
+from vademecum.store import folders, lookup
 from vademecum.text import names
 from vademecum.types import Origin
 
@@ -247,7 +248,7 @@ def test_no_name_overwrites_another_where_case_and_composition_are_ignored(tmp_p
 def test_the_checker_sees_a_store_that_does_not_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from vademecum.store import scopes
 
-    monkeypatch.setattr(scopes, "check_new_folder", lambda shelf: None)
+    monkeypatch.setattr(scopes, "check_new_folder", lambda scope_folder: None)
     chosen = [pair for pair in pairs() if pair.kind == "session"][:8]
     assert [problem for pair in chosen for problem in pair_problems(tmp_path, pair)]
 
@@ -409,7 +410,7 @@ def test_a_name_that_tries_to_leave_is_refused_or_tamed_at_every_door(arena: Are
     assert door_problems(arena, name) == []
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("secret", "outside")])
+@every_case("name", [name for name in HOSTILE if name not in ("secret", "outside")])
 def test_a_key_that_is_none_is_refused_and_slugged_when_asked(name: str) -> None:
     with pytest.raises(InvalidKey):
         names.check_key(name)
@@ -481,7 +482,7 @@ def test_what_is_a_key_stays_one_however_it_is_given(text: str) -> None:
 def test_the_checker_sees_a_door_that_follows_names_outside(
     arena: Arena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_readable", lambda caller, parts: True)
+    monkeypatch.setattr(lookup, "_readable", lambda caller, parts: True)
     monkeypatch.setattr(folders.Folder, "_target", lambda self, name: name)
     assert door_problems(arena, "../../../../../outside/secret.md")
 
@@ -634,9 +635,9 @@ from vademecum.types import Origin
 memory = connect(home={str(home)!r}, cwd={str(arena.cwd)!r}, origin=Origin.USER)
 for act in (
     memory.list, memory.status, lambda: memory.get("memory/global/records/secret.md"),
-    lambda: memory.get("MEMORY.md"), lambda: memory.show("zero"), lambda: memory.add_source({str(vault)!r}),
+    lambda: memory.get("MEMORY.md"), lambda: memory.show("zero"), lambda: memory.sources.add({str(vault)!r}),
     lambda: memory.store("text", key="secret", scope="global"), lambda: memory.store("text", scope="global"),
-    lambda: memory.note("text", scope="global"), lambda: memory.purge_text("no such text"),
+    lambda: memory.note("text", scope="global"), lambda: memory.archive.purge_text("no such text"),
     lambda: (Path({str(home)!r}, "last-number").unlink(), memory.store("more", key="more", scope="global")),
 ):
     try:

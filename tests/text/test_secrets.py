@@ -20,6 +20,7 @@ from detect_secrets.settings import default_settings, get_plugins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from made_up_secrets import (
     ALNUM,
     BASE64,
@@ -301,7 +302,7 @@ def test_at_least_99_of_100_seeded_secrets_are_gone_after_redaction(
     assert ours >= max(by_file, by_line)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@every_case("seed", range(5))
 def test_the_rate_does_not_hang_on_one_seed(seed: int) -> None:
     samples = secrets(random.Random(seed))
     missed = [(sample.kind, sample.carrier) for sample in samples if not is_gone(sample)]
@@ -368,7 +369,7 @@ def test_talk_about_secrets_is_left_alone(line: str) -> None:
     assert find(line) == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "value"),
     [
         ("the password is Xk9#mP2q.", "Xk9#mP2q"),
@@ -411,9 +412,7 @@ def test_a_private_key_that_was_cut_off_takes_no_prose_with_it() -> None:
 RULE_LIST = read_rules(RULES.read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    "at", range(len(RULE_LIST)), ids=[f"{rule.kind}-{at}" for at, rule in enumerate(RULE_LIST)]
-)
+@every_case("at", range(len(RULE_LIST)), ids=[f"{rule.kind}-{at}" for at, rule in enumerate(RULE_LIST)])
 def test_every_rule_finds_its_example_and_nothing_else_of_the_text(at: int) -> None:
     rule = RULE_LIST[at]
     text, parts = filled(random.Random(at), rule.example)
@@ -501,6 +500,7 @@ def test_clues_of_many_lines_lose_nothing_that_a_full_search_finds(parts: list[s
     same_by_its_clues(parts, name)
 
 
+@pytest.mark.full
 def test_clues_lose_none_of_the_seeded_secrets_and_flag_no_clean_line() -> None:
     rng = random.Random(SEED)
     samples, lines = secrets(rng), clean_lines(rng, 1000)
@@ -510,6 +510,7 @@ def test_clues_lose_none_of_the_seeded_secrets_and_flag_no_clean_line() -> None:
     assert not any(find(line, EVERYTHING) for line in lines)
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("at", [-600, -120, -40, -20, -3, 0, 3])
 def test_a_secret_where_two_blocks_of_a_large_text_meet_is_found(
     at: int, monkeypatch: pytest.MonkeyPatch
@@ -524,6 +525,7 @@ def test_a_secret_where_two_blocks_of_a_large_text_meet_is_found(
             assert find(text) == find(text, EVERYTHING) != [], kind
 
 
+@pytest.mark.full
 def test_words_of_a_large_text_are_not_all_in_memory() -> None:
     text = "some/long/path/of/a/file.py and words, " * 700_000
     tracemalloc.start()
@@ -547,11 +549,16 @@ def test_a_refusal_names_kinds_and_lines_and_never_the_value() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", sorted({sample.kind for sample in secrets(random.Random(SEED))}))
+FIRST_OF_KIND = {sample.kind: sample for sample in reversed(secrets(random.Random(SEED))) if is_gone(sample)}
+
+
+def test_every_kind_that_is_seeded_has_a_sample_that_goes() -> None:
+    assert FIRST_OF_KIND.keys() == {sample.kind for sample in secrets(random.Random(SEED))}
+
+
+@every_case("kind", sorted(FIRST_OF_KIND))
 def test_no_kind_shows_its_value_when_refused(kind: str) -> None:
-    sample = next(
-        sample for sample in secrets(random.Random(SEED)) if sample.kind == kind and is_gone(sample)
-    )
+    sample = FIRST_OF_KIND[kind]
     with pytest.raises(SecretFound) as refusal:
         gate(sample.text, SecretPolicy.REFUSE)
     assert not any(piece in str(refusal.value) for piece in sample.pieces)
@@ -613,8 +620,8 @@ EVIL = [
 ]  # fmt: skip
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.full
+@every_case("evil", EVIL)
 def test_twice_the_text_takes_about_twice_the_time(evil: str) -> None:
     size = 12_000
     single = evil * (size // len(evil))

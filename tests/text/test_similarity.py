@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from bench import same as bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
 import vademecum
+from cases import every_case
 from vademecum.text import lexicon, similarity
 from vademecum.text.similarity import same
 
@@ -27,7 +27,7 @@ def is_one(one: str, other: str, *, threshold: float = 85) -> bool:
     return found.pop()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("one", "other"),
     [
         ("We deploy with fly.io every friday at noon", "We deploy with fly.io every Friday at noon!"),
@@ -54,7 +54,7 @@ def test_other_forms_articles_clauses_contractions_and_voice_are_the_same_statem
     assert is_one(one, other)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("one", "other"),
     [
         ("Run make lint before every commit", "Run make test before every commit"),
@@ -171,7 +171,7 @@ def test_the_store_knows_the_words_of_the_shipped_vocabulary() -> None:
     assert not lexicon.is_word("biuld")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "language"),
     [
         ("The worker runs in the second region.", "en"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.text import statement
 from vademecum.text.statement import CODE, QUOTE, SENTENCE, TABLE
 
@@ -88,7 +89,7 @@ def test_code_tables_and_quotations_are_one_statement_each() -> None:
     assert [each.kind for each in statement.split(text)] == [SENTENCE, CODE, TABLE, QUOTE, CODE]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "follows"),
     [
         ("The API is old. It is slow.", [False, True]),
@@ -108,6 +109,7 @@ def test_what_says_nothing_without_the_one_before_it_is_marked(text: str, follow
     assert [each.follows for each in statement.split(text)] == follows
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("piece", ["One thing. ", "one line\n", "- item\n", "Is it so? (No.) ", "a. "])
 def test_a_text_of_a_mebibyte_is_split(piece: str) -> None:
     text = piece * (1_048_576 // len(piece))

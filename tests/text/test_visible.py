@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.text import visible
 
 # The property Default_Ignorable_Code_Point as Unicode lists it, range by range.
@@ -38,7 +38,7 @@ def test_every_ignorable_character_is_taken_out_wherever_it_stands() -> None:
         assert visible(f"after{char}") == "after"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "shown"),
     [
         ("\x1b[31mred\x1b[0m", "red"),

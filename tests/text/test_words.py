@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.text import LETTERS, SPOKEN, WORD, normalise, sentence_spans, split_sentences
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "found"),
     [
         ("One. Two! Three?", ["One.", "Two!", "Three?"]),

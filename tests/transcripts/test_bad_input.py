@@ -11,9 +11,9 @@ from vademecum.agents.registry import recognise_transcript, transcript_format
 from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, to_json
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.transcripts.importing import import_file
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.log import Log, LogFile
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -262,8 +262,8 @@ def kept(way: Way, path: Path, base: Path) -> str:
     found = import_file(transcript_format(way.form), path, home=home, caller=caller)
     assert found.outcome == "new"
     assert import_file(transcript_format(way.form), path, home=home, caller=caller).outcome == "same"
-    log = Log(found.session, OnDisk(home, found.project, found.session))
-    return json.dumps([to_json(each.message) for each in log.events() if isinstance(each, Said)])
+    log = Log(found.session, LogFile(home, found.project, found.session))
+    return json.dumps([to_json(each.message) for each in log.events() if isinstance(each, MessageEvent)])
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -290,6 +290,7 @@ def test_bytes_that_are_no_text_are_told_and_the_words_around_them_kept(name: st
     assert {"MARK-begin", "MARK-before", "MARK-behind"} <= marks(kept(way, path, tmp_path))
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("size", [2, pytest.param(50, marks=pytest.mark.soak)])
 def test_a_result_of_many_megabytes_is_kept_whole(name: str, size: int, tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.transcripts import (
     Image,
     Message,
@@ -21,7 +21,10 @@ from vademecum.transcripts import (
     ToolResult,
     events,
 )
-from vademecum.transcripts.events import Event, Said, Torn, Unknown, Used, parse, render
+from vademecum.transcripts.events import Event, MessageEvent, TornLine, Unknown, Used, parse, render
+
+if TYPE_CHECKING:
+    import pytest
 
 words = st.text(max_size=20)
 # Any character that a Python string can hold, halves of surrogate pairs too.
@@ -113,17 +116,17 @@ def test_any_object_is_an_event_and_is_written_again_as_it_was(value: dict[str, 
 def test_no_bytes_raise(noise: bytes, event: Event, at: int) -> None:
     line = render(event)
     for each in (noise, line[:at], line[:at] + noise, noise + line):
-        assert isinstance(parse(each), Event | Torn)
+        assert isinstance(parse(each), Event | TornLine)
     if at < len(line):
-        assert isinstance(parse(line[:at]), Torn)
+        assert isinstance(parse(line[:at]), TornLine)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "line",
     [b"", b"{", b"[1]", b"null", b"7", b"\x00" * 50, b"\xff\xfe", b'{"a":"\xff"}', b"[" * 100_000],
 )
 def test_what_is_no_event_is_torn(line: bytes) -> None:
-    assert isinstance(parse(line), Torn)
+    assert isinstance(parse(line), TornLine)
 
 
 def test_a_kind_of_a_newer_version_survives() -> None:
@@ -141,14 +144,14 @@ def test_fields_of_a_newer_version_survive_in_events_messages_and_parts() -> Non
         b'"parts":[{"type":"text","text":"hi","font":"serif"},{"type":"hologram","d":3},{"type":"text","text":"x"}]}}'
     )
     event = parse(line)
-    assert isinstance(event, Said)
+    assert isinstance(event, MessageEvent)
     assert event.extra == {"mood": "calm", "message": {"tone": "dry"}}
     assert event.message.parts[1:] == (Opaque({"type": "hologram", "d": 3}), Text("x"))
     assert event.message.parts[0] == Opaque({"type": "text", "text": "hi", "font": "serif"})
     assert parse(render(event)) == event
 
 
-@pytest.mark.parametrize(
+@every_case(
     "message",
     [
         None,
@@ -167,7 +170,7 @@ def test_a_message_that_is_none_is_kept_as_unknown(message: Any) -> None:
     assert event.fields["message"] == message
 
 
-@pytest.mark.parametrize(
+@every_case(
     "part",
     [
         {"type": "text", "text": 5},
@@ -181,7 +184,7 @@ def test_a_message_that_is_none_is_kept_as_unknown(message: Any) -> None:
 def test_a_part_that_is_none_is_carried_and_the_others_are_read(part: Any) -> None:
     value = {"kind": "message", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}, part]}}
     event = parse(json.dumps(value).encode())
-    assert isinstance(event, Said)
+    assert isinstance(event, MessageEvent)
     assert event.message.text == "hi"
     assert event.message.parts[1] == Opaque(part)
 
@@ -194,4 +197,4 @@ def test_numbers_of_the_wrong_type_make_no_usage() -> None:
 
 def test_a_line_that_is_too_long_is_torn_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "LARGEST", 100)
-    assert parse(b'{"kind":"todo"}' + b" " * 100) == Torn("longer than 100 bytes", 115)
+    assert parse(b'{"kind":"todo"}' + b" " * 100) == TornLine("longer than 100 bytes", 115)

@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cases import every_case
 from vademecum.errors import Collision, UnknownName
 from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, export
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts.events import NO_USAGE, Compacted, Event, Said, Started, Torn, Usage, Used
+from vademecum.transcripts.events import (
+    NO_USAGE,
+    Compacted,
+    Event,
+    MessageEvent,
+    Started,
+    TornLine,
+    Usage,
+    Used,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,29 +35,29 @@ if TYPE_CHECKING:
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 11 + "AA"
 NASTY = "</pre><script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)> & \x00\u202e"
 
-EVENTS: list[Event | Torn] = [
+EVENTS: list[Event | TornLine] = [
     Started("/home/ada/api", "Fix it", "2026-11-15T08:00:00Z", "m-1", "main", seq=1),
-    Said(Message(Role.USER, (Text(f"Please fix {NASTY}"),)), time="2026-11-15T08:00:01Z", seq=2),
-    Said(
+    MessageEvent(Message(Role.USER, (Text(f"Please fix {NASTY}"),)), time="2026-11-15T08:00:01Z", seq=2),
+    MessageEvent(
         Message(
             Role.ASSISTANT,
             (Thinking("hm"), Text("I look."), ToolCall("c1", "bash<b>", '{"command": "ls </details>"}')),
         ),
         seq=3,
     ),
-    Said(
+    MessageEvent(
         Message(
             Role.TOOL,
             (ToolResult("c1", (Text("````\nREADME.md\n```"), Image("image/png", "aGk="), Opaque({"a": 1}))),),
         ),
         seq=4,
     ),
-    Said(
+    MessageEvent(
         Message(Role.USER, (Image(url="https://evil.example/p.png"), Image("image/svg+xml", "aGk="))), seq=5
     ),
-    Torn("cut off", 12),
+    TornLine("cut off", 12),
     Compacted("What came before.", seq=6),
-    Said(Message(Role.USER, (Text(f"The key is {KEY}."),)), seq=7),
+    MessageEvent(Message(Role.USER, (Text(f"The key is {KEY}."),)), seq=7),
 ]
 
 
@@ -132,7 +142,7 @@ def test_markdown_fences_cannot_be_closed_from_inside() -> None:
 
 def test_jsonl_gives_the_events_back() -> None:
     lines = "".join(export.as_jsonl(EVENTS, "")).encode().splitlines()
-    wanted = [each for each in EVENTS if not isinstance(each, Torn)]
+    wanted = [each for each in EVENTS if not isinstance(each, TornLine)]
     assert [kinds.parse(each) for each in lines][:-1] == wanted[:-1]
 
 
@@ -164,7 +174,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- Markdown on the page
 
 
-def shown(*events: Event | Torn, usage: Usage = NO_USAGE) -> str:
+def shown(*events: Event | TornLine, usage: Usage = NO_USAGE) -> str:
     """The body of a page."""
     text = "".join(export.as_html(events, "x", usage))
     parser = Tags()
@@ -173,8 +183,8 @@ def shown(*events: Event | Torn, usage: Usage = NO_USAGE) -> str:
     return text[text.index("<main>") : text.index("</main>")]
 
 
-def says(text: str) -> Said:
-    return Said(Message(Role.ASSISTANT, (Text(text),)))
+def says(text: str) -> MessageEvent:
+    return MessageEvent(Message(Role.ASSISTANT, (Text(text),)))
 
 
 def test_markdown_is_rendered() -> None:
@@ -195,7 +205,7 @@ def test_markdown_is_rendered() -> None:
         assert piece in text
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "[x](javascript:alert(1))",
@@ -231,15 +241,17 @@ def test_a_text_that_is_very_long_is_shown_as_it_is() -> None:
 # -------------------------------------------------------------------- results under their calls
 
 
-def asks(*calls: str, words: str = "") -> Said:
+def asks(*calls: str, words: str = "") -> MessageEvent:
     said = (Text(words),) if words else ()
-    return Said(Message(Role.ASSISTANT, (*said, *(ToolCall(each, f"tool-{each}", "{}") for each in calls))))
+    return MessageEvent(
+        Message(Role.ASSISTANT, (*said, *(ToolCall(each, f"tool-{each}", "{}") for each in calls)))
+    )
 
 
-def gives(*calls: str, words: str = "") -> Said:
+def gives(*calls: str, words: str = "") -> MessageEvent:
     said = (Text(words),) if words else ()
     results = (ToolResult(each, (Text(f"result-{each}"),)) for each in calls)
-    return Said(Message(Role.TOOL, (*results, *said)))
+    return MessageEvent(Message(Role.TOOL, (*results, *said)))
 
 
 def test_a_result_stands_under_its_call() -> None:

@@ -23,14 +23,16 @@ from vademecum.errors import NotVisible, OutsideMemory
 from vademecum.index.base import EVERYTHING, Filter
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.memory import Memory, connect
+from vademecum.search import session_index as following
 from vademecum.search.legs import PREVIEW, window
-from vademecum.store import reading
+from vademecum.search.session_keywords import SessionHits
+from vademecum.store import lookup
 from vademecum.transcripts import META, Message, Role, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts import sync as following
-from vademecum.transcripts.events import Renamed, Said, Unknown
+from vademecum.transcripts.events import MessageEvent, Renamed, Unknown
 from vademecum.transcripts.log import Log
-from vademecum.transcripts.sessions import Recalled
 from vademecum.types import Origin
+
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
 
 
 def opened(base: Path, work: str = "work", **given: Any) -> Memory:
@@ -49,7 +51,7 @@ def talk(memory: Memory, name: str, *said: str | Message) -> Log:
     log = memory.sessions.transcripts.new(name=name)
     for at, each in enumerate(said):
         role = Role.ASSISTANT if at % 2 else Role.USER
-        log.append(Said(Message(role, (Text(each),)) if isinstance(each, str) else each))
+        log.append(MessageEvent(Message(role, (Text(each),)) if isinstance(each, str) else each))
     return log
 
 
@@ -79,11 +81,13 @@ def held(path: Path) -> dict[Any, Any]:
 def made_anew(base: Path) -> dict[Any, Any]:
     """What an index of the same logs holds that was never there before."""
     memory = opened(base)
-    view = following.View(
+    view = following.LogFilter(
         tuple(memory.home.names("transcripts")), "robin"
     )  # of all projects, as a follower of each would have it
     index = SqliteIndex(":memory:", SESSIONS)
-    following.bring(memory.home, index, view, *following.listed(memory.home, view), until=None, progress=None)
+    following.update_index(
+        memory.home, index, view, *following.list_logs(memory.home, view), until=None, progress=None
+    )
     try:
         return all_of(index)
     finally:
@@ -121,7 +125,7 @@ def test_below_a_size_what_was_said_in_other_words_is_found(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "environ",
-    [{"VADE_SEARCH_SESSION_VECTORS_MB": "0"}, {"VADE_SEARCH_HYBRID": "off"}, {"VADE_EMBEDDER": "none"}],
+    [{"VADE_SEARCH_HYBRID": "off"}, {"VADE_EMBEDDER": "none"}],
 )
 def test_without_vectors_only_words_count(tmp_path: Path, environ: dict[str, str]) -> None:
     memory = opened(tmp_path, environ={"VADE_EMBEDDER": "local", **environ})
@@ -267,9 +271,9 @@ def test_among_equals_the_newest_session_comes_first_and_a_text_comes_once(
     for name, month in (("one", "01"), ("two", "03"), ("three", "02")):
         log = memory.sessions.transcripts.new(id=name)
         path = tmp_path / "home" / log.path
-        log.append(Said(Message(Role.USER, (Text(f"Purple walls are in room {name}."),))))
-        log.append(Said(Message(Role.USER, (Text("We chose the green colour."),))))
-        log.append(Said(Message(Role.USER, (Text("We chose the green colour."),))))
+        log.append(MessageEvent(Message(Role.USER, (Text(f"Purple walls are in room {name}."),))))
+        log.append(MessageEvent(Message(Role.USER, (Text("We chose the green colour."),))))
+        log.append(MessageEvent(Message(Role.USER, (Text("We chose the green colour."),))))
         path.write_text(re.sub(r'"time":"\d{4}-\d\d', f'"time":"2026-{month}', path.read_text()))
     assert [hit.session for hit in memory.sessions.search("purple walls").hits] == ["two", "three", "one"]
     (hit,) = memory.sessions.search("green colour").hits
@@ -325,7 +329,7 @@ def test_a_group_sees_its_own_session_and_no_other(tmp_path: Path) -> None:
     private = talk(opened(tmp_path), "own", "The heron stands in the pond of ours.")
     group = opened(tmp_path, session="ours", audience="group")
     log = group.sessions.transcripts.new(id="ours")
-    log.append(Said(Message(Role.USER, (Text("The heron is spoken of in the group."),))))
+    log.append(MessageEvent(Message(Role.USER, (Text("The heron is spoken of in the group."),))))
     for memory in (group, opened(tmp_path, session="ours", audience="group")):
         assert found(memory, "heron") == ["The heron is spoken of in the group."]
         assert memory.sessions.search("heron").sessions == 1
@@ -334,7 +338,7 @@ def test_a_group_sees_its_own_session_and_no_other(tmp_path: Path) -> None:
         with pytest.raises(OutsideMemory):
             memory.get(private.path)
     nobody = opened(tmp_path, session="another", audience="group")
-    assert nobody.sessions.search("heron") == Recalled()
+    assert nobody.sessions.search("heron") == SessionHits()
     assert not nobody.search("heron").results
     # A private session is not shown to a group that happens to name it.
     named = opened(tmp_path, session=private.session, audience="group")
@@ -398,7 +402,9 @@ def test_a_passage_of_a_session_names_its_line_time_title_and_origin(memory: Mem
 def test_filters_hold_for_sessions_too(memory: Memory, tmp_path: Path) -> None:
     for name, day in (("old", "2026-03-01"), ("new", "2026-09-01")):
         log = memory.sessions.transcripts.new(id=name)
-        log.append(Said(Message(Role.USER, (Text(f"The heron is {name}."),), time=f"{day}T10:00:00+02:00")))
+        log.append(
+            MessageEvent(Message(Role.USER, (Text(f"The heron is {name}."),), time=f"{day}T10:00:00+02:00"))
+        )
 
     def paths(query: str, **given: Any) -> list[str]:
         results = memory.search(query, sources=("transcript",), **given).results
@@ -453,8 +459,8 @@ def test_lines_of_a_session_are_read_by_path_without_holding_it_whole(
     assert part.text.splitlines() == whole[1:3]
     assert (part.path, part.start, part.end, part.lines) == (log.path, 2, 3, 4)
     assert memory.get(log.path, start=9).text == ""
-    monkeypatch.setattr(reading, "MOST", 300)
-    monkeypatch.setattr(reading, "BLOCK", 64)
+    monkeypatch.setattr(lookup, "MOST", 300)
+    monkeypatch.setattr(lookup, "BLOCK", 64)
     first = memory.get(log.path)
     assert first.text.splitlines() == whole[: first.end]
     assert 1 <= first.end < 4
@@ -493,7 +499,7 @@ def test_of_a_log_that_has_grown_only_the_new_lines_are_read(
     assert found(memory, "heron")
     assert starts == []
     size = (memory.home.path / log.path).stat().st_size
-    log.append(Said(Message(Role.USER, (Text("The otter swims in the river."),))))
+    log.append(MessageEvent(Message(Role.USER, (Text("The otter swims in the river."),))))
     starts.clear()
     (hit,) = memory.sessions.search("otter").hits
     assert (hit.line, hit.turn) == (3, 2)
@@ -631,7 +637,7 @@ def test_a_damaged_index_is_made_anew_and_says_so(tmp_path: Path) -> None:
         fresh._finder.earlier._file.without_until = 0.0
 
 
-def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+def test_an_index_of_a_newer_version_is_set_aside_and_made_anew(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     talk(memory, "x", "The otter swims in the river.")
     memory.care.index()
@@ -641,9 +647,9 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     before = index_of(tmp_path).read_bytes()
     answer = opened(tmp_path).sessions.search("otter")
-    assert len(answer.hits) == 1
-    assert "by scanning files" in answer.degraded[0]
-    assert index_of(tmp_path).read_bytes() == before
+    assert "made by a newer version of vade" in answer.degraded[0]
+    assert len(opened(tmp_path).sessions.search("otter").hits) == 1
+    assert index_of(tmp_path).with_name(f"{index_of(tmp_path).name}.aside").read_bytes() == before
 
 
 def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path) -> None:
@@ -652,7 +658,7 @@ def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path) -> 
     assert found(memory, "otter")
     holder = SqliteIndex(index_of(tmp_path), SESSIONS)
     holder._connection.execute("begin immediate")
-    log.append(Said(Message(Role.USER, (Text("The heron stands in the pond."),))))
+    log.append(MessageEvent(Message(Role.USER, (Text("The heron stands in the pond."),))))
     answer = memory.sessions.search("heron")
     holder._connection.execute("rollback")
     holder.close()
@@ -674,7 +680,7 @@ def test_both_sides_of_a_fork_go_on_searching(memory: Memory) -> None:
     assert found(memory, "otter")
     child = os.fork()
     if not child:
-        log.append(Said(Message(Role.USER, (Text("The heron stands in the pond."),))))
+        log.append(MessageEvent(Message(Role.USER, (Text("The heron stands in the pond."),))))
         os._exit(0 if len(found(memory, "heron")) == 1 else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(found(memory, "heron")) == 1
@@ -721,7 +727,7 @@ class Life:
         if log := self.log():
             role = self.rng.choice([Role.USER, Role.ASSISTANT, Role.TOOL, Role.SYSTEM])
             part = ToolResult("1", (Text(self.words()),)) if role is Role.TOOL else Text(self.words())
-            log.append(Said(Message(role, (part,))))
+            log.append(MessageEvent(Message(role, (part,))))
 
     def foreign(self) -> None:
         if log := self.log():
@@ -768,6 +774,7 @@ class Life:
         memory.sessions.search(self.rng.choice(["heron", "moose pond", "マット"]))
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize(
     "seed", [*range(6), *[pytest.param(each, marks=pytest.mark.soak) for each in range(6, 200)]]
 )
@@ -809,6 +816,7 @@ def act(base: Path, what: str) -> None:
             assert [hit.session for hit in hits] == [log.session], memory.sessions.search(f"{what}x{number}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.soak)])
 def test_a_process_killed_while_it_takes_sessions_in_leaves_an_index_that_answers_right(
     tmp_path: Path, rounds: int
@@ -816,7 +824,9 @@ def test_a_process_killed_while_it_takes_sessions_in_leaves_an_index_that_answer
     rng = random.Random(7)
     memory = opened(tmp_path)
     log = talk(memory, "x", "The needle zebra7 lies here.")
-    lines = [Said(Message(Role.USER, (Text(f"The otter {each} swims. " * 40),))) for each in range(500)]
+    lines = [
+        MessageEvent(Message(Role.USER, (Text(f"The otter {each} swims. " * 40),))) for each in range(500)
+    ]
     log.extend(lines)
     for _ in range(rounds):
         index_of(tmp_path).unlink(missing_ok=True)
@@ -849,13 +859,13 @@ def test_a_look_that_began_before_a_log_grew_leaves_what_others_took_in_meanwhil
 ) -> None:
     mine, other = opened(tmp_path), opened(tmp_path)
     log = talk(mine, "x")
-    view = following.View(tuple(mine.home.names("transcripts")), "robin")
-    there, wrong = following.listed(mine.home, view)
-    log.append(Said(Message(Role.USER, (Text("The otter swims in the river."),))))
+    view = following.LogFilter(tuple(mine.home.names("transcripts")), "robin")
+    there, wrong = following.list_logs(mine.home, view)
+    log.append(MessageEvent(Message(Role.USER, (Text("The otter swims in the river."),))))
     assert found(other, "otter")
     index = SqliteIndex(index_of(tmp_path), SESSIONS)
     before = index.match((), EVERYTHING, None)
-    seen = following.bring(mine.home, index, view, there, wrong, until=None, progress=None)
+    seen = following.update_index(mine.home, index, view, there, wrong, until=None, progress=None)
     assert (seen.changed, seen.pending) == (0, 0)
     assert index.match((), EVERYTHING, None).keys() == before.keys()  # not taken out and in again
     index.close()
@@ -868,7 +878,7 @@ def test_a_look_that_began_before_a_log_grew_leaves_what_others_took_in_meanwhil
 @settings(max_examples=50, deadline=None)
 def test_pieces_cover_a_text_and_none_is_long(text: str) -> None:
     reached = 0
-    for at, length in following.pieces(text):
+    for at, length in following.split_text(text):
         assert at <= reached
         assert length <= following.PIECE
         reached = max(reached, at + length)

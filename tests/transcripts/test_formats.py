@@ -27,11 +27,11 @@ from vademecum.transcripts import (
     Text,
     Thinking,
     ToolCall,
+    foreign,
     from_json,
-    reading,
     to_json,
 )
-from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, moment
+from vademecum.transcripts.foreign import SessionFacts, TranscriptUsage, Unread, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -639,7 +639,7 @@ def test_a_late_piece_of_an_answer_adds_only_what_was_not_counted(tmp_path: Path
 
 
 def test_pieces_that_never_end_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vademecum.transcripts.reading.LONGEST", 10_000)
+    monkeypatch.setattr("vademecum.transcripts.foreign.LONGEST", 10_000)
     many = [claude("assistant", at, message=answer("m1", words("x" * 1000), output=3)) for at in range(50)]
     found = read("claude-code", tmp_path, as_lines(many))
     assert max(len(each.text) for each in messages(found)) < 12_000
@@ -910,6 +910,7 @@ def cut_off(name: str, folder: Path) -> Iterator[tuple[bytes, Read]]:
         yield body[:end], list(transcript_format(form).read(path))
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("name", IN_LINES)
 def test_a_file_cut_off_anywhere_gives_every_whole_line(name: str, tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
@@ -1012,6 +1013,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("name", SAMPLES)
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(draw=st.data())
@@ -1070,8 +1072,8 @@ def test_half_a_character_is_replaced_so_that_the_text_can_be_written(tmp_path: 
 def test_a_line_that_is_too_long_is_named_and_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LONGEST", 1000)
-    monkeypatch.setattr(reading, "_SKIP", 64)
+    monkeypatch.setattr(foreign, "LONGEST", 1000)
+    monkeypatch.setattr(foreign, "_SKIP", 64)
     long = json.dumps({"role": "user", "content": "x" * 2000}).encode()
     exact = json.dumps({"role": "user", "content": ""}).encode()
     exact = exact[:-2] + b"y" * (1000 - len(exact)) + exact[-2:]
@@ -1082,7 +1084,7 @@ def test_a_line_that_is_too_long_is_named_and_passed_over(
 
 
 def test_a_document_that_is_too_large_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LARGEST", 100)
+    monkeypatch.setattr(foreign, "LARGEST", 100)
     assert "larger than" in unread(read("clio", tmp_path))[0].why
 
 

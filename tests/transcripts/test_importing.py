@@ -23,8 +23,8 @@ from vademecum.store.home import Home
 from vademecum.transcripts.events import (
     Ended,
     Event,
+    MessageEvent,
     Renamed,
-    Said,
     Started,
     Trimmed,
     Used,
@@ -32,7 +32,7 @@ from vademecum.transcripts.events import (
     window_of,
 )
 from vademecum.transcripts.importing import ImportedSession, import_files
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.log import Log, LogFile
 from vademecum.transcripts.sessions import Sessions
 from vademecum.types import Origin
 
@@ -91,7 +91,7 @@ class Vault:
         return found
 
     def log(self, found: ImportedSession) -> Log:
-        return Log(found.session, OnDisk(self.home, found.project, found.session))
+        return Log(found.session, LogFile(self.home, found.project, found.session))
 
     def events(self, found: ImportedSession) -> list[Event]:
         every = list(self.log(found).events())
@@ -100,7 +100,7 @@ class Vault:
         return whole
 
     def texts(self, found: ImportedSession) -> list[str]:
-        return [each.message.text for each in self.log(found).events() if isinstance(each, Said)]
+        return [each.message.text for each in self.log(found).events() if isinstance(each, MessageEvent)]
 
 
 @pytest.fixture
@@ -182,8 +182,8 @@ def test_what_somebody_said_here_since_does_not_shift_what_is_added(vault: Vault
     found = vault.one(path)
     log = vault.log(found)
     log.append(Renamed("mine"))
-    for each in [each for each in log.events() if isinstance(each, Said)]:
-        log.append(Said(each.message._replace(id="")))
+    for each in [each for each in log.events() if isinstance(each, MessageEvent)]:
+        log.append(MessageEvent(each.message._replace(id="")))
     write(path, talk(4))
     assert vault.one(path).added == 2
     assert "Words number 3, please." in vault.texts(found)
@@ -282,7 +282,7 @@ def told(vault: Vault, found: ImportedSession) -> list[tuple[str, str]]:
     """Kinds and ids of a log's whole lines, in order; ids that are made anew each time are left out."""
     events = [each for each in vault.log(found).events() if isinstance(each, Event)]
     assert [each.seq for each in events] == list(range(1, len(events) + 1))
-    return [(each.kind, each.id if isinstance(each, Said | Used) else "") for each in events]
+    return [(each.kind, each.id if isinstance(each, MessageEvent | Used) else "") for each in events]
 
 
 def later(count: int) -> list[dict[str, Any]]:
@@ -333,6 +333,7 @@ def in_a_child(call: Callable[[], object]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("grown", [False, True])
 @pytest.mark.parametrize("fail", [die, die_whole, no_space])
 def test_cut_short_at_any_line_an_import_is_completed_by_the_next_and_nothing_is_doubled(
@@ -435,6 +436,7 @@ def test_an_imported_session_is_listed_but_never_gone_on_with_by_itself(vault: V
     assert sessions.current().session == own.session
 
 
+@pytest.mark.full
 def test_a_long_file_is_kept_in_bounded_memory(vault: Vault, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [line(at, "user", f"{at} " + "words " * 2000) for at in range(500)])
     assert path.stat().st_size > 5_000_000
@@ -453,12 +455,13 @@ def test_every_real_sample_is_kept_whole_and_once(vault: Vault) -> None:
     assert {each.outcome for each in found} == {"new"}
     for each in found:
         events = vault.events(each)
-        said = [each for each in events if isinstance(each, Said)]
+        said = [each for each in events if isinstance(each, MessageEvent)]
         assert len(said) == each.added > 0
         assert not any(isinstance(event, Trimmed) for event in events)
     assert {each.outcome for each in vault.take(DATA)} == {"same"}
 
 
+@pytest.mark.full(but=1)
 @needs_data
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
 def test_a_real_sample_imported_while_it_grows_is_the_same_in_the_end(tmp_path: Path, part: float) -> None:

@@ -31,14 +31,16 @@ from vademecum.memory import connect
 from vademecum.store.home import Home
 from vademecum.text import outgoing, secrets
 from vademecum.transcripts import Message, Opaque, Role, Text, ToolCall, ToolResult, events, log
-from vademecum.transcripts.events import Event, Said, Torn, Used
-from vademecum.transcripts.log import InMemory, Log, OnDisk
+from vademecum.transcripts.events import Event, MessageEvent, TornLine, Used
+from vademecum.transcripts.log import Log, LogFile, MemoryLog
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vademecum.transcripts import Part
+
+pytestmark = pytest.mark.disk  # not in memory: it is about what a file system does
 
 KEY = "gh" + "p_" + "aB3x" * 9
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
@@ -47,32 +49,32 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from vademecum.store.home import Home
-from vademecum.transcripts.events import Said
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.events import MessageEvent
+from vademecum.transcripts.log import Log, LogFile
 from vademecum.transcripts import Message, Role, Text
 home, name, count, size, year = sys.argv[1:]
-log = Log("s", OnDisk(Home(Path(home), 60), "p", "s"), now=lambda: datetime(int(year), 1, 1, tzinfo=UTC))
+log = Log("s", LogFile(Home(Path(home), 60), "p", "s"), now=lambda: datetime(int(year), 1, 1, tzinfo=UTC))
 for number in range(int(count)):
     text = f"{name}-{number} " + "words that are said " * (int(size) // 20)
-    log.append(Said(Message(Role.USER, (Text(text),))), sync=number % 10 == 9)
+    log.append(MessageEvent(Message(Role.USER, (Text(text),))), sync=number % 10 == 9)
     print(number, flush=True)
 """
 
 
 def on_disk(base: Path, **given: Any) -> Log:
-    return Log("s", OnDisk(Home(base / "home", 5), "p", "s"), **given)
+    return Log("s", LogFile(Home(base / "home", 5), "p", "s"), **given)
 
 
 def file_of(base: Path) -> Path:
     return base / "home" / "transcripts" / "p" / "s.jsonl"
 
 
-def said(text: str, role: Role = Role.USER) -> Said:
-    return Said(Message(role, (Text(text),)))
+def said(text: str, role: Role = Role.USER) -> MessageEvent:
+    return MessageEvent(Message(role, (Text(text),)))
 
 
 def said_in(found: Log) -> list[str]:
-    return [event.message.text for event in found.events() if isinstance(event, Said)]
+    return [event.message.text for event in found.events() if isinstance(event, MessageEvent)]
 
 
 def writer(base: Path, name: str, count: int, size: int, year: int = 2026) -> subprocess.Popen[str]:
@@ -167,9 +169,9 @@ def test_a_clock_that_goes_back_changes_no_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../s", "a/b", "", "..", "con", "x" * 200, ".hidden"])
 def test_no_id_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidKey):
-        OnDisk(Home(tmp_path), "p", name)
+        LogFile(Home(tmp_path), "p", name)
     with pytest.raises(InvalidKey):
-        OnDisk(Home(tmp_path), name, "s")
+        LogFile(Home(tmp_path), name, "s")
 
 
 @pytest.mark.parametrize("linked", ["transcripts", "transcripts/p", "transcripts/p/s.jsonl"])
@@ -197,7 +199,7 @@ def test_what_is_no_json_is_refused_and_leaves_the_log_as_it_was(tmp_path: Path,
     here = on_disk(tmp_path)
     here.append(said("one"))
     with pytest.raises(InvalidText):
-        here.append(Said(Message(Role.USER, (Opaque(value),))))
+        here.append(MessageEvent(Message(Role.USER, (Opaque(value),))))
     assert said_in(here) == ["one"]
     assert here.append(said("two")).seq == 2
 
@@ -205,9 +207,11 @@ def test_what_is_no_json_is_refused_and_leaves_the_log_as_it_was(tmp_path: Path,
 def test_what_json_has_no_number_for_and_half_characters_are_kept_as_valid_json(tmp_path: Path) -> None:
     here = on_disk(tmp_path)
     strange = "binary \x00\x01\x1b[0m \ud83d \u2028 \r\n end"
-    kept = here.append(Said(Message(Role.USER, (Text(strange), Opaque([float("nan"), float("inf"), 1])))))
+    kept = here.append(
+        MessageEvent(Message(Role.USER, (Text(strange), Opaque([float("nan"), float("inf"), 1]))))
+    )
     here.append(Used(cost=float("nan")))
-    assert isinstance(kept, Said)
+    assert isinstance(kept, MessageEvent)
     assert kept.message.parts == (Text(strange), Opaque([None, None, 1]))
     assert next(here.events()) == kept
     for line in file_of(tmp_path).read_bytes().splitlines():
@@ -219,16 +223,17 @@ def test_a_value_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(InvalidText):
-        on_disk(tmp_path).append(Said(Message(Role.USER, (Opaque(deep),))))
+        on_disk(tmp_path).append(MessageEvent(Message(Role.USER, (Opaque(deep),))))
 
 
+@pytest.mark.full
 def test_a_result_of_fifty_megabytes_is_kept_whole(tmp_path: Path) -> None:
     here = on_disk(tmp_path)
     text = "a line of what some tool has printed\n" * 1_400_000
     assert len(text) > 50_000_000
-    here.append(Said(Message(Role.TOOL, (ToolResult("c", (Text(text),)),))))
+    here.append(MessageEvent(Message(Role.TOOL, (ToolResult("c", (Text(text),)),))))
     [event] = here.events()
-    assert isinstance(event, Said)
+    assert isinstance(event, MessageEvent)
     assert event.message.results[0].text == text
 
 
@@ -246,7 +251,10 @@ def test_a_line_that_could_not_be_read_again_is_refused(
 
 
 def lines_of(count: int) -> tuple[list[Event], bytes]:
-    made = [Said(Message(Role.USER, (Text(f"line {n} äö"),)), seq=n, id=f"e{n}") for n in range(1, count + 1)]
+    made = [
+        MessageEvent(Message(Role.USER, (Text(f"line {n} äö"),)), seq=n, id=f"e{n}")
+        for n in range(1, count + 1)
+    ]
     return list(made), b"".join(events.render(event) + b"\n" for event in made)
 
 
@@ -263,8 +271,8 @@ def test_torn_lines_at_the_end_and_in_the_middle_are_told_and_all_others_read(tm
     content = first + second[:20] + b"\n" + third + b"\x00" * 4096 + b"\n\n  \n" + fourth + first[:9]
     found = list(given_file(tmp_path, content).events())
     assert [event for event in found if isinstance(event, Event)] == [made[0], made[2], made[3]]
-    assert [type(event) for event in found].count(Torn) == 3
-    assert isinstance(found[-1], Torn)
+    assert [type(event) for event in found].count(TornLine) == 3
+    assert isinstance(found[-1], TornLine)
 
 
 def test_lines_know_their_number_and_where_they_stand(tmp_path: Path) -> None:
@@ -280,7 +288,7 @@ def test_lines_know_their_number_and_where_they_stand(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 300), max_size=40), st.integers(0, 45), st.booleans())
 def test_the_last_lines_are_those_at_the_end_of_all(sizes: list[int], count: int, cut: bool) -> None:
-    paper = InMemory()
+    paper = MemoryLog()
     for size in sizes:
         paper.write(b'{"kind":"x","of":"' + b"y" * size + b'"}', sync=False)
     if cut and sizes:
@@ -325,9 +333,9 @@ def test_a_huge_line_is_torn_and_the_lines_around_it_are_read(
         here = given_file(tmp_path, first + huge + b"\n" + second)
         found = list(here.events())
         assert (found[0], found[2]) == (made[0], made[1])
-        assert isinstance(found[1], Torn) == (size > largest)
+        assert isinstance(found[1], TornLine) == (size > largest)
         assert [line.start for line in here.lines()] == [0, len(first), len(first) + size + 1]
-        assert isinstance(list(given_file(tmp_path, first + huge[:-1]).events())[1], Torn)
+        assert isinstance(list(given_file(tmp_path, first + huge[:-1]).events())[1], TornLine)
 
 
 def test_a_long_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
@@ -337,7 +345,7 @@ def test_a_long_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
         for _ in range(1000):  # 30 MB
             file.write(line)
     tracemalloc.start()
-    assert sum(isinstance(event, Said) for event in here.events()) == 1000
+    assert sum(isinstance(event, MessageEvent) for event in here.events()) == 1000
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
 
@@ -347,11 +355,11 @@ import sys
 from pathlib import Path
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Event
-from vademecum.transcripts.log import Log, OnDisk
+from vademecum.transcripts.log import Log, LogFile
 def peak():  # of this program alone: what getrusage tells may be its parent's
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 before = peak()
-log = Log("s", OnDisk(Home(Path(sys.argv[1]), 5), "p", "s"))
+log = Log("s", LogFile(Home(Path(sys.argv[1]), 5), "p", "s"))
 found = list(log.tail(3))
 print(sum(isinstance(each, Event) for each in log.events()), len(found))
 print(peak() - before)
@@ -382,7 +390,7 @@ def test_a_log_of_a_gibibyte_is_read_in_a_few_megabytes(
 
 
 def test_a_log_in_memory_behaves_like_one_on_disk_and_leaves_nothing(tmp_path: Path) -> None:
-    there, here = on_disk(tmp_path, now=lambda: START), Log("s", InMemory(), now=lambda: START)
+    there, here = on_disk(tmp_path, now=lambda: START), Log("s", MemoryLog(), now=lambda: START)
     given = [said("one"), Used(input=2), said("two")]
     for event in given:
         numbered = [log.append(event) for log in (there, here)]
@@ -402,9 +410,9 @@ def test_eight_processes_append_lines_of_200_kb_each_and_all_are_there(tmp_path:
         each.communicate()
         assert each.returncode == 0
     found = list(on_disk(tmp_path).events())
-    assert [type(event) for event in found] == [Said] * 8 * lines
-    assert [event.seq for event in found if isinstance(event, Said)] == list(range(1, 8 * lines + 1))
-    told = {event.message.text.split()[0] for event in found if isinstance(event, Said)}
+    assert [type(event) for event in found] == [MessageEvent] * 8 * lines
+    assert [event.seq for event in found if isinstance(event, MessageEvent)] == list(range(1, 8 * lines + 1))
+    told = {event.message.text.split()[0] for event in found if isinstance(event, MessageEvent)}
     assert told == {f"w{writer}-{number}" for writer in range(8) for number in range(lines)}
     assert file_of(tmp_path).stat().st_size > 8 * lines * 200_000
 
@@ -455,12 +463,13 @@ def test_a_writer_killed_at_any_time_leaves_all_it_told_of_and_the_next_one_goes
         last = on_disk(tmp_path).append(said(f"after-{turn} x"))
         told.append(f"after-{turn}")
         assert on_disk(tmp_path).tail(1)[0].event == last
-    found = [event for event in on_disk(tmp_path).events() if isinstance(event, Said)]
+    found = [event for event in on_disk(tmp_path).events() if isinstance(event, MessageEvent)]
     heads = [event.message.text.split()[0] for event in found]
     assert set(told) <= set(heads)
     assert [event.seq for event in found] == list(range(1, len(found) + 1))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 def test_killed_before_after_and_in_the_middle_of_every_call_a_writer_tears_nothing(tmp_path: Path) -> None:
     here = on_disk(tmp_path)
@@ -515,7 +524,7 @@ def test_processes_whose_clocks_are_years_apart_agree_on_the_order(tmp_path: Pat
     running = [writer(tmp_path, name, 20, 100, year) for name, year in (("past", 1999), ("future", 2099))]
     for each in running:
         each.communicate()
-    found = [event for event in on_disk(tmp_path).events() if isinstance(event, Said)]
+    found = [event for event in on_disk(tmp_path).events() if isinstance(event, MessageEvent)]
     assert [event.seq for event in found] == list(range(1, 41))
     for name in ("past", "future"):
         own = [event.message.text.split()[0] for event in found if event.message.text.startswith(name)]
@@ -528,7 +537,7 @@ def test_a_reader_beside_a_writer_sees_only_whole_lines(tmp_path: Path) -> None:
     seen: list[int] = []
     while running.poll() is None or len(seen) < 30:
         for line in here.follow(at, number):
-            assert isinstance(line.event, Said)
+            assert isinstance(line.event, MessageEvent)
             seen.append(line.event.seq)
             at, number = line.end, line.number + 1
     running.communicate()
@@ -579,7 +588,7 @@ def test_a_stump_that_could_not_be_taken_back_is_closed_off(tmp_path: Path) -> N
     assert not file_of(tmp_path).read_bytes().endswith(b"\n")
     third = here.append(said("three"))
     assert [event for event in here.events() if isinstance(event, Event)] == [first, third]
-    assert sum(isinstance(event, Torn) for event in here.events()) == 1
+    assert sum(isinstance(event, TornLine) for event in here.events()) == 1
     assert third.seq == 2
 
 
@@ -608,7 +617,7 @@ def test_every_failing_call_is_told_or_the_event_is_there(tmp_path: Path) -> Non
             pass
         done = on_disk(tmp_path).append(said(f"after {at}"))
         assert on_disk(tmp_path).tail(1)[0].event == done
-    assert not any(isinstance(event, Torn) for event in here.events())
+    assert not any(isinstance(event, TornLine) for event in here.events())
 
 
 # -------------------------------------------------------------------- secrets
@@ -658,14 +667,14 @@ def test_a_thousand_secrets_in_every_place_are_never_on_disk(tmp_path: Path) -> 
     seeded = []
     for turn, (name, secret) in zip(range(1000), made_up(chance), strict=False):
         seeded.append(secret)
-        here.append(Said(carried(name, secret, turn)))
+        here.append(MessageEvent(carried(name, secret, turn)))
     for path in (each for each in tmp_path.rglob("*") if each.is_file()):
         content = path.read_text()
         assert [secret for secret in seeded if secret in content or secret[:20] in content] == []
     found = list(here.events())
-    assert [type(event) for event in found] == [Said] * 1000
+    assert [type(event) for event in found] == [MessageEvent] * 1000
     for event in found:
-        assert isinstance(event, Said)
+        assert isinstance(event, MessageEvent)
         assert "[REDACTED:" in events.render(event).decode()
         for call in event.message.calls:
             json.loads(call.arguments)
@@ -737,8 +746,12 @@ def test_a_purged_text_is_gone_from_transcripts_in_every_form_and_the_rest_stays
     inner = json.dumps({"content": f"a {canary} b"})
     here.append(said(f"said: {canary}."))
     untouched = here.append(said("nothing of it; ä\\nary \\next"))
-    here.append(Said(Message(Role.ASSISTANT, (ToolCall("c", "write", json.dumps({"inner": inner})),))))
-    here.append(Said(Message(Role.USER, (Text("x", {"y": [canary]}), Opaque({"z": {"type": canary}})))))
+    here.append(
+        MessageEvent(Message(Role.ASSISTANT, (ToolCall("c", "write", json.dumps({"inner": inner})),)))
+    )
+    here.append(
+        MessageEvent(Message(Role.USER, (Text("x", {"y": [canary]}), Opaque({"z": {"type": canary}}))))
+    )
     before = file_of(tmp_path).read_bytes().splitlines()
     with open(file_of(tmp_path), "ab") as file:
         file.write(b'{"seq":5,"kind":"message","text":"' + json.dumps(canary)[1:].encode() + b" torn")
@@ -748,7 +761,7 @@ def test_a_purged_text_is_gone_from_transcripts_in_every_form_and_the_rest_stays
     assert b"CAN\\u00c4RY" not in after
     assert after.splitlines()[1] == before[1]
     assert list(here.events())[1] == untouched
-    kept = [event for event in here.events() if isinstance(event, Said)]
+    kept = [event for event in here.events() if isinstance(event, MessageEvent)]
     assert [event.seq for event in kept] == [1, 2, 3, 4]
     assert json.loads(json.loads(kept[2].message.calls[0].arguments)["inner"]) == {"content": "a [purged] b"}
     assert kept[3].message.parts == (Text("x", {"y": ["[purged]"]}), Opaque({"z": {"type": "[purged]"}}))
@@ -778,7 +791,7 @@ def test_a_purge_beside_a_busy_writer_loses_no_event_and_leaves_no_text(tmp_path
         memory.archive.purge_text("CANARY")
     running.communicate()
     assert running.returncode == 0
-    found = [event for event in here.events() if isinstance(event, Said)]
+    found = [event for event in here.events() if isinstance(event, MessageEvent)]
     assert [event.seq for event in found] == list(range(1, 351))
     assert "CANARY" not in file_of(tmp_path).read_text()
     assert [path.name for path in file_of(tmp_path).parent.iterdir()] == ["s.jsonl"]

@@ -12,27 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from hooks.calls import World, wait_until
 from vademecum.agents.registry import find as find_agent
 from vademecum.context.summary import summarize
+from vademecum.interfaces.tools.core import TOOL_SETS
 from vademecum.memory import connect
 from vademecum.transcripts import (
     ASIDE,
     Message,
     Opaque,
-    OwnCalls,
+    OpenMemoryCalls,
     Role,
     Text,
     ToolCall,
     ToolResult,
     is_aside,
-    is_own_call,
-    is_own_tool,
-    without_block,
-    without_own,
+    is_memory_call,
+    is_memory_tool,
+    replace_memory_blocks,
+    without_memory_calls,
 )
 from vademecum.transcripts.events import Summary
-from vademecum.transcripts.importing import without_injected
+from vademecum.transcripts.importing import without_injected_blocks
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def test_of_fifty_own_calls_none_is_among_the_first_ten_and_a_person_is_first(
         path = placed(tmp_path / "person", agent)
         done = memory.sessions.import_transcript(path, agent=form)
         messages = memory.sessions.messages(done.session, all=True)
-        calls += sum(is_own_call(part) for each in messages for part in each.calls)
+        calls += sum(is_memory_call(part) for each in messages for part in each.calls)
     assert calls >= 50
     for ranking in ("relevance", "keywords"):
         found = memory.sessions.search(
@@ -169,7 +171,7 @@ def test_results_of_others_beside_ours_are_found(memory: Memory) -> None:
     assert "marsupial" not in hit.preview
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "ours"),
     [
         ("mcp__vade__memory_store", True),
@@ -184,15 +186,22 @@ def test_results_of_others_beside_ours_are_found(memory: Memory) -> None:
     ],
 )
 def test_tools_of_ours_are_known_under_every_agents_name_for_them(name: str, ours: bool) -> None:
-    assert is_own_tool(name) is ours
+    assert is_memory_tool(name) is ours
+
+
+def test_every_tool_with_a_name_of_its_own_is_known_without_a_prefix() -> None:
+    """Names that other programs use too, such as `todo`, are known by their prefix alone."""
+    names = {tool.name for tool in TOOL_SETS["all"] if tool.name.startswith(("memory_", "session_"))}
+    assert len(names) > 8
+    assert [name for name in names if not is_memory_tool(name)] == []
 
 
 def test_calls_through_a_dispatcher_or_a_namespace_are_ours_too() -> None:
-    assert is_own_call(ToolCall("1", "tool_call", '{"name": "mcp__vade__memory_get", "arguments": {}}'))
-    assert is_own_call(ToolCall("1", "ToolSearch", '{"query": "select:mcp__vade__memory_get"}'))
-    assert is_own_call(ToolCall("1", "todo", "{}", {"namespace": "mcp__vade"}))
-    assert not is_own_call(ToolCall("1", "tool_call", '{"name": "edit", "arguments": {"text": "vade_x"}}'))
-    assert not is_own_call(ToolCall("1", "tool_call", "vade_ {"))
+    assert is_memory_call(ToolCall("1", "tool_call", '{"name": "mcp__vade__memory_get", "arguments": {}}'))
+    assert is_memory_call(ToolCall("1", "ToolSearch", '{"query": "select:mcp__vade__memory_get"}'))
+    assert is_memory_call(ToolCall("1", "todo", "{}", {"namespace": "mcp__vade"}))
+    assert not is_memory_call(ToolCall("1", "tool_call", '{"name": "edit", "arguments": {"text": "vade_x"}}'))
+    assert not is_memory_call(ToolCall("1", "tool_call", "vade_ {"))
 
 
 def test_what_memory_was_asked_is_not_summed_up() -> None:
@@ -212,36 +221,37 @@ def test_what_memory_was_asked_is_not_summed_up() -> None:
 def test_only_what_is_ours_leaves_a_message() -> None:
     own, other = ToolCall("a", "vade_todo", "{}"), ToolCall("b", "edit", "{}")
     message = Message(Role.ASSISTANT, (Text("Both"), own, other))
-    assert without_own(message).parts == (Text("Both"), other)
+    assert without_memory_calls(message).parts == (Text("Both"), other)
     plain = Message(Role.ASSISTANT, (Text("Both"), other))
-    assert without_own(plain) is plain
+    assert without_memory_calls(plain) is plain
 
 
 def test_calls_that_never_got_a_result_are_forgotten_one_day() -> None:
-    calls = OwnCalls()
-    for number in range(OwnCalls.MOST + 10):
+    calls = OpenMemoryCalls()
+    for number in range(OpenMemoryCalls.MOST + 10):
         calls.without(Message(Role.ASSISTANT, (ToolCall(str(number), "vade_todo", "{}"),)))
-    assert len(calls.open) == OwnCalls.MOST
+    assert len(calls.open) == OpenMemoryCalls.MOST
     assert calls.open[0] == "10"
 
 
-@pytest.mark.parametrize(
+@every_case(
     "block",
     [BLOCK, ESCAPED, ESCAPED.replace("&", "&amp;"), json.dumps(BLOCK).replace("<", "\\u003c")[1:-1]],
 )
 def test_the_block_is_known_however_it_was_escaped(block: str) -> None:
-    assert without_block(f"before {block} after") == "before  after"
-    assert without_block(f"before {block[: len(block) // 2]}") == "before "
+    assert replace_memory_blocks(f"before {block} after") == "before  after"
+    assert replace_memory_blocks(f"before {block[: len(block) // 2]}") == "before "
 
 
 def test_words_about_the_block_stay() -> None:
     said = "What stands in `<vade-memory>` is data, and </vade-memory> closes it"
-    assert without_block("See `<vade-memory>` in the docs") == "See `<vade-memory>` in the docs"
-    assert "closes it" in without_block(said)
+    assert replace_memory_blocks("See `<vade-memory>` in the docs") == "See `<vade-memory>` in the docs"
+    assert "closes it" in replace_memory_blocks(said)
 
 
+@pytest.mark.full
 def test_many_marks_without_an_end_take_no_longer_than_one_look_each() -> None:
-    assert without_block("<vade-memory> " * 20_000) == "<vade-memory> " * 20_000
+    assert replace_memory_blocks("<vade-memory> " * 20_000) == "<vade-memory> " * 20_000
 
 
 def test_the_block_is_found_in_whatever_a_message_carries() -> None:
@@ -254,11 +264,11 @@ def test_the_block_is_found_in_whatever_a_message_carries() -> None:
         ),
         extra={"hook_context": [ESCAPED]},
     )
-    cleaned = without_injected(message)
+    cleaned = without_injected_blocks(message)
     assert "striped" not in repr(cleaned)
     assert repr(cleaned).count(ASIDE) == 5
     plain = Message(Role.USER, (Text("nothing of ours"),), extra={"a": [1, {"b": ()}]})
-    assert without_injected(plain) is plain
+    assert without_injected_blocks(plain) is plain
 
 
 # -------------------------------------------------------------------- several files, and bad ones
@@ -316,6 +326,7 @@ def test_a_recorded_prompt_brings_back_what_answers_it(world: World, agent: str)
     assert "grafana.internal/zebra" in world.call(agent, "user-prompt", given).context
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("agent", FORMATS)
 def test_fields_of_a_later_version_are_passed_over(world: World, agent: str) -> None:
     world.memory().store("The zebra dashboard is at grafana.internal/zebra", key="zebra")
@@ -348,6 +359,7 @@ def copied(world: World) -> list[Message]:
     return list(memory.sessions.messages(session.id, all=True))
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("agent", FORMATS)
 def test_hooks_over_a_transcript_cut_in_the_middle_lose_nothing(world: World, agent: str) -> None:
     path = placed(world.person, agent)
@@ -368,6 +380,7 @@ def test_hooks_over_a_transcript_cut_in_the_middle_lose_nothing(world: World, ag
     assert world.failures() == []
 
 
+@pytest.mark.full
 def test_two_agents_with_one_session_id_are_each_told_and_each_kept(world: World) -> None:
     memory = world.memory()
     memory.store("The zebra dashboard is at grafana.internal/zebra", key="zebra")

@@ -15,7 +15,7 @@ from vademecum.index.embed.reader import Reader
 from vademecum.interfaces.cli.app import cli
 from vademecum.search import reading
 from vademecum.transcripts import Message, Role, Text, ToolResult
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def test_what_is_said_later_waits_and_what_was_written_over_is_read_again(
 ) -> None:
     memory.care.index(read=("sessions",))
     log = memory.sessions.transcripts.open("s1")
-    log.append(Said(Message(Role.ASSISTANT, (Text("Then we buy another one on Saturday."),))))
+    log.append(MessageEvent(Message(Role.ASSISTANT, (Text("Then we buy another one on Saturday."),))))
     assert counted(memory) == (len(SAID), 1)
     path = tmp_path / "home" / memory.sessions.transcripts.open("s0").path
     path.write_bytes(path.read_bytes().replace(b"reimbursed within a week", b"welcomed with fresh coffee"))
@@ -154,7 +154,9 @@ def test_nothing_of_what_is_read_of_sessions_is_kept_beside_their_index(
 
 def test_what_tools_gave_back_is_not_read(memory: Memory) -> None:
     log = memory.sessions.transcripts.open("s2")
-    log.append(Said(Message(Role.TOOL, (ToolResult("c1", content=(Text("many files of a listing"),)),))))
+    log.append(
+        MessageEvent(Message(Role.TOOL, (ToolResult("c1", content=(Text("many files of a listing"),)),)))
+    )
     memory.care.index(read=("sessions",))
     assert counted(memory) == (len(SAID), 0)
 

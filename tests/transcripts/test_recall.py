@@ -11,26 +11,19 @@ from hypothesis import strategies as st
 
 from vademecum.errors import NotFound, UnknownName, UsageError
 from vademecum.search.legs import PREVIEW
+from vademecum.search.session_keywords import check_ranking, parse_query, preview, score, session_search
 from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Said
-from vademecum.transcripts.sessions import (
-    Sessions,
-    ask,
-    check_ranking,
-    preview,
-    score,
-    session_get,
-    session_search,
-)
+from vademecum.transcripts.events import MessageEvent
+from vademecum.transcripts.sessions import Sessions, session_get
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from vademecum.search.session_keywords import Hit
     from vademecum.transcripts.log import Log
-    from vademecum.transcripts.sessions import Hit
 
 
 class Past:
@@ -51,7 +44,7 @@ class Past:
         log = self.sessions.new(name=name)
         for at, each in enumerate(said):
             role = Role.ASSISTANT if at % 2 else Role.USER
-            log.append(Said(Message(role, (Text(each),)) if isinstance(each, str) else each))
+            log.append(MessageEvent(Message(role, (Text(each),)) if isinstance(each, str) else each))
         return log
 
     def find(self, query: str, **given: Any) -> Sequence[Hit]:
@@ -84,7 +77,7 @@ def test_role_and_title_alone_never_make_a_result(past: Past) -> None:
 
 
 def test_the_points_are_those_of_the_seed() -> None:
-    wanted = ask("the Redis cache timeout")
+    wanted = parse_query("the Redis cache timeout")
     assert wanted.keywords == ("redis", "cache", "timeout")
     assert score(wanted, "nothing of it", Role.USER, "redis") is None
     assert score(wanted, "the redis cache\n timeout is 5", Role.TOOL, "") == (3 + 3 + 1.5, 3, True)
@@ -134,7 +127,7 @@ def test_results_of_tools_are_found_and_read_back_whole_by_the_id_of_the_call(pa
     assert "zebra7" in hit.preview[250:350]
     for place in ("call-1", 4, "4"):
         (line,) = session_get(log, place)
-        assert isinstance(line.event, Said)
+        assert isinstance(line.event, MessageEvent)
         assert line.event.message.results[0].text == long
     assert [each.number for each in session_get(log, 2, lines=9)] == [2, 3, 4]
     assert session_get(log, 99) == []
@@ -185,7 +178,7 @@ def test_it_says_in_how_many_sessions_was_looked_and_which_could_not_be_read(
 def test_a_preview_is_a_part_of_bounded_size_and_a_score_needs_a_match(
     query: str, text: str, role: Role
 ) -> None:
-    wanted = ask(query)
+    wanted = parse_query(query)
     cut = preview(text, wanted)
     assert len(cut) <= PREVIEW
     assert cut.strip("…") in text or "…" in text

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from vademecum.errors import Ambiguous, Collision, ConfigError, InvalidKey, NotFound, NotVisible, UsageError
 from vademecum.memory import connect
 from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, Role, Text, ToolResult
-from vademecum.transcripts.events import Ended, Renamed, Said, Started, end_of
+from vademecum.transcripts.events import Ended, MessageEvent, Renamed, Started, end_of
 from vademecum.transcripts.sessions import Reset, Sessions, parse_reset
 from vademecum.types import Audience, Change, Origin
 
@@ -48,7 +49,7 @@ def sessions(base: Path, *, project: str = "acme", agent: str = "main", **given:
 
 
 def say(log: Log, text: str, role: Role = Role.USER) -> None:
-    log.append(Said(Message(role, (Text(text),))))
+    log.append(MessageEvent(Message(role, (Text(text),))))
 
 
 def files_in(base: Path) -> list[str]:
@@ -263,7 +264,7 @@ def test_a_named_session_is_the_callers_to_end(tmp_path: Path) -> None:
     assert len(list(here.current().events())) == 1
 
 
-@pytest.mark.parametrize("text", ["", "weekly", "idle", "idle:", "idle:soon", "daily:3"])
+@every_case("text", ["", "weekly", "idle", "idle:", "idle:soon", "daily:3"])
 def test_a_policy_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_reset(text)
@@ -275,6 +276,7 @@ def test_policies_are_read() -> None:
     assert parse_reset("idle:90s") == Reset(idle=90.0)
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("named", [None, "editor-7"])
 def test_many_processes_at_once_agree_on_one_current_session(tmp_path: Path, named: str | None) -> None:
     code = """
@@ -302,7 +304,7 @@ def spoken(log: Log, count: int) -> None:
     for number in range(count):
         say(log, f"question {number}")
         say(log, f"answer {number}", Role.ASSISTANT)
-        log.append(Said(Message(Role.TOOL, (ToolResult("c", (Text(f"output {number}"),)),))))
+        log.append(MessageEvent(Message(Role.TOOL, (ToolResult("c", (Text(f"output {number}"),)),))))
 
 
 def test_the_note_has_the_last_fifteen_messages_of_user_and_assistant(tmp_path: Path) -> None:

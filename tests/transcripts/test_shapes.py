@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cases import every_case
 from vademecum.errors import UnknownName, UsageError
 from vademecum.transcripts import (
     Image,
@@ -360,7 +361,7 @@ TRICKY: dict[str, list[list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "theirs"), [(name, each) for name in NAMES for each in TRICKY[name]])
+@every_case(("name", "theirs"), [(name, each) for name in NAMES for each in TRICKY[name]])
 def test_each_of_two_ways_to_say_the_same_comes_back_as_it_was(name: str, theirs: list[Any]) -> None:
     ours = shape(name).read(theirs)
     assert exact(shape(name).write(ours)) == exact(theirs)
@@ -466,9 +467,7 @@ RESULTS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "given_message"), [(name, each) for name in NAMES for each in RESULTS[name]]
-)
+@every_case(("name", "given_message"), [(name, each) for name in NAMES for each in RESULTS[name]])
 def test_a_result_that_was_cut_is_written_cut(name: str, given_message: Any) -> None:
     [ours, *rest] = shape(name).read([given_message])
     cut = ours._replace(parts=tuple(each._replace(content=(Text("CUT"),)) for each in ours.results))
@@ -554,7 +553,7 @@ def meaning(messages: list[Message]) -> dict[str, Any]:
             (call.id, call.name, arguments_of(call.arguments)) for each in messages for call in each.calls
         ],
         "results": [(result.id, result.name, result.text) for each in messages for result in each.results],
-        "images": sorted(carry.data_url(image) for image in shown),
+        "images": sorted(carry.image_url(image) for image in shown),
     }
 
 
@@ -582,16 +581,14 @@ def test_arguments_that_are_no_object_come_back_from_one(text: str) -> None:
     assert arguments_of(back) == arguments_of(text)
 
 
-@pytest.mark.parametrize(
-    "inner", ["", "{", "{}", '{"INVALID_JSON": "{"}', '{"INVALID_JSON": "{}"}', "[]", 1, None]
-)
+@every_case("inner", ["", "{", "{}", '{"INVALID_JSON": "{"}', '{"INVALID_JSON": "{}"}', "[]", 1, None])
 def test_an_object_that_looks_like_such_arguments_stays_what_it_is(inner: Any) -> None:
     arguments = carry.from_object({"INVALID_JSON": inner})
     assert arguments is not None
     assert carry.to_object(arguments) == {"INVALID_JSON": inner}
 
 
-@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1e999}', "null", "[]", '"x"', "{", "9" * 5000])
+@every_case("text", ['{"a": NaN}', '{"a": 1e999}', "null", "[]", '"x"', "{", "9" * 5000])
 def test_arguments_json_has_no_object_for_are_carried_as_text(text: str) -> None:
     assert carry.to_object(text) == {"INVALID_JSON": text}
 
@@ -811,7 +808,7 @@ def test_pydantic_ai_history_is_understood() -> None:
 # Which shape it is
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "theirs"),
     [
         ("pydantic_ai", PYDANTIC),

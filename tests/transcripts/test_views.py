@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cases import every_case
 from vademecum.transcripts import (
     LONGEST_NAME,
     Message,
@@ -15,18 +16,18 @@ from vademecum.transcripts import (
     Text,
     ToolCall,
     ToolResult,
-    says_something,
+    asks_something,
 )
 from vademecum.transcripts.events import (
     Compacted,
     Ended,
     Event,
+    MessageEvent,
     Pruned,
     Renamed,
-    Said,
     Started,
     Summary,
-    Torn,
+    TornLine,
     Trimmed,
     Unknown,
     Usage,
@@ -37,7 +38,7 @@ from vademecum.transcripts.events import (
     usage_of,
     window_of,
 )
-from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.log import Log, MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,21 +46,21 @@ if TYPE_CHECKING:
 PLACEHOLDER = "[Old tool result content cleared]"
 
 
-def said(text: str, role: Role = Role.USER, **given: Any) -> Said:
-    return Said(Message(role, (Text(text),)), **given)
+def said(text: str, role: Role = Role.USER, **given: Any) -> MessageEvent:
+    return MessageEvent(Message(role, (Text(text),)), **given)
 
 
-def spoken(events: Iterable[Event | Torn]) -> list[Said]:
-    return [each for each in events if isinstance(each, Said)]
+def spoken(events: Iterable[Event | TornLine]) -> list[MessageEvent]:
+    return [each for each in events if isinstance(each, MessageEvent)]
 
 
 def kept(*events: Event) -> list[Event]:
     """These events as a log has them."""
-    log = Log("s", InMemory())
+    log = Log("s", MemoryLog())
     return [log.append(event) for event in events]
 
 
-def texts(found: Iterable[Said]) -> list[str]:
+def texts(found: Iterable[MessageEvent]) -> list[str]:
     return [each.message.text for each in found]
 
 
@@ -113,7 +114,7 @@ def shorten(messages: Sequence[Message], decided: Sequence[Pruned | Trimmed]) ->
 
 def test_decisions_are_replayed_by_who_made_them_on_the_messages_as_they_were_said() -> None:
     result = Message(Role.TOOL, (ToolResult("a", (Text("A" * 5000),)),), name="first")
-    events = kept(said("one"), Said(result), said("two"))
+    events = kept(said("one"), MessageEvent(result), said("two"))
     events += kept(Pruned((events[1].id,), "clear", ({"event": "first", "text": PLACEHOLDER},)))
     found = window_of(events, shorten)
     assert found[1].message.results[0].text == PLACEHOLDER
@@ -130,7 +131,7 @@ def test_a_host_that_gives_back_another_number_of_messages_is_refused() -> None:
 
 
 def test_messages_can_be_named_by_their_own_ids_too() -> None:
-    own = [Said(Message(Role.USER, (Text(f"line {n}"),), id=f"m{n}")) for n in range(4)]
+    own = [MessageEvent(Message(Role.USER, (Text(f"line {n}"),), id=f"m{n}")) for n in range(4)]
     assert texts(window_of(kept(*own, Trimmed(("m0", "m2", ""))))) == ["line 1", "line 3"]
     assert texts(window_of(kept(*own, Compacted("sum", ("m0",), "m1")))) == ["sum", *texts(own[1:])]
     assert texts(window_of(kept(*own, Compacted("sum", first_kept="m3")))) == ["sum", "line 3"]
@@ -141,13 +142,13 @@ class Host:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.log = Log("s", InMemory())
-        self.opening: list[Said] = []
-        self.summary: list[Said] = []
-        self.body: list[Said] = []
+        self.log = Log("s", MemoryLog())
+        self.opening: list[MessageEvent] = []
+        self.summary: list[MessageEvent] = []
+        self.body: list[MessageEvent] = []
 
     @property
-    def sent(self) -> list[Said]:
+    def sent(self) -> list[MessageEvent]:
         return [*self.opening, *self.summary, *self.body]
 
     def step(self, number: int) -> None:
@@ -160,9 +161,9 @@ class Host:
             )
         elif choice < 0.7:
             call = f"call{number % 3}"  # ids of calls repeat
-            self.body.append(self.say(Said(Message(Role.ASSISTANT, (ToolCall(call, "read", "{}"),)))))
+            self.body.append(self.say(MessageEvent(Message(Role.ASSISTANT, (ToolCall(call, "read", "{}"),)))))
             result = ToolResult(call, (Text(f"{number} " * self.chance.randrange(1, 2000)),))
-            self.body.append(self.say(Said(Message(Role.TOOL, (result,), name=f"n{number}"))))
+            self.body.append(self.say(MessageEvent(Message(Role.TOOL, (result,), name=f"n{number}"))))
         elif choice < 0.8:
             self.prune()
         elif choice < 0.9:
@@ -178,14 +179,14 @@ class Host:
             self.body = self.body[at:]
             self.summarise(made, f"compact {number}")
 
-    def say(self, event: Said) -> Said:
+    def say(self, event: MessageEvent) -> MessageEvent:
         found = self.log.append(event)
-        assert isinstance(found, Said)
+        assert isinstance(found, MessageEvent)
         return found
 
     def summarise(self, event: Event, text: str) -> None:
         message = Message(Role.SYSTEM, (Text(text),))
-        self.summary = [Said(message, seq=event.seq, time=event.time, id=event.id)]
+        self.summary = [MessageEvent(message, seq=event.seq, time=event.time, id=event.id)]
 
     def prune(self) -> None:
         at = self.chance.randrange(len(self.body))
@@ -199,7 +200,7 @@ class Host:
         self.body[at] = replace(target, message=target.message._replace(parts=(result,)))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_case("seed", range(40))
 def test_replaying_any_course_gives_back_exactly_what_was_sent(seed: int) -> None:
     host = Host(seed)
     for number in range(80):
@@ -210,9 +211,9 @@ def test_replaying_any_course_gives_back_exactly_what_was_sent(seed: int) -> Non
 
 
 def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
-    events: list[Event | Torn] = []
+    events: list[Event | TornLine] = []
     for each in kept(said("mend it"), said("two")):
-        events += [Torn("cut", 3), each, Unknown(name="dreamt")]
+        events += [TornLine("cut", 3), each, Unknown(name="dreamt")]
     assert texts(window_of(events)) == ["mend it", "two"]
     assert name_of(events) == "mend it"
     assert usage_of(events) == Usage()
@@ -235,7 +236,7 @@ def test_a_session_in_which_somebody_spoke_again_has_not_ended() -> None:
     assert end_of([*events, *kept(said("two"))]) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         *(
@@ -266,10 +267,10 @@ def test_a_session_in_which_somebody_spoke_again_has_not_ended() -> None:
     ],
 )
 def test_greetings_consent_and_commands_are_no_requests(text: str) -> None:
-    assert not says_something(text)
+    assert not asks_something(text)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         *("fix the login test", "yes, but first rename the module", "deploy", "修复登录错误", "Почини тест"),
@@ -277,7 +278,7 @@ def test_greetings_consent_and_commands_are_no_requests(text: str) -> None:
     ],
 )
 def test_a_request_says_something_of_its_own(text: str) -> None:
-    assert says_something(text)
+    assert asks_something(text)
 
 
 def test_a_session_is_named_after_its_first_real_request_until_somebody_names_it() -> None:
@@ -292,5 +293,5 @@ def test_a_session_is_named_after_its_first_real_request_until_somebody_names_it
     assert name_of([*events, *kept(Renamed("better"))]) == "better"
     assert name_of(kept(said("hi"), said("yes"))) == ""
     machinery = Message(Role.USER, (Text("the environment is Linux"),), extra={"meta": "environment"})
-    assert name_of(kept(Said(machinery), said("fix the parser"))) == "fix the parser"
+    assert name_of(kept(MessageEvent(machinery), said("fix the parser"))) == "fix the parser"
     assert name_of(kept(said("很" * 200))) == "很" * 59 + "…"

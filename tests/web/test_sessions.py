@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.events import Said, Used
+from vademecum.transcripts.events import MessageEvent, Used
 
 if TYPE_CHECKING:
     from web.conftest import Site, Web
@@ -25,7 +25,7 @@ def _filled(site: Site) -> None:
     log = memory.sessions.new(id="deploys", name="Fix the deploy job", model="some-model")
 
     def say(role: Role, *parts: object) -> None:
-        log.append(Said(Message(role, tuple(parts))))  # type: ignore[arg-type]  # parts of any kind
+        log.append(MessageEvent(Message(role, tuple(parts))))  # type: ignore[arg-type]  # parts of any kind
 
     say(Role.USER, Text("Why does the deploy fail?"))
     say(Role.ASSISTANT, Text("I'll **look**."), ToolCall("c1", "Bash", '{"command": "gh run view"}'))

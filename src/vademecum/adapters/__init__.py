@@ -1,1 +1,1 @@
-"""Memory inside other people's frameworks: one file for each, which needs that library and no other does."""
+"""Memory inside agent frameworks: one module for each, the only one that needs that library."""

@@ -1,7 +1,7 @@
-"""Anthropic's memory tool, `memory_20250818`: records of one scope as files under `/memories`.
+"""Anthropic's memory tool, `memory_20250818`: the records of one scope as files under `/memories`.
 
-No path of a model's ever becomes a path of this machine: it is looked up among the names of records, and a
-record is reached by its id. A file's text is what of its record still holds.
+A model's path never becomes a path of this machine: it is looked up among the names of records, and a record
+is accessed by its id. A file's text is the current text of its record.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ except ModuleNotFoundError as error:
     raise ImportError(f"{error.name} is not installed: pip install 'vademecum[anthropic]'") from error
 
 from vademecum import Audience, Finding, PersonsText, Scope, VadeError
-from vademecum.adapters.base import alone, as_agent, told
+from vademecum.adapters.base import as_agent, describe_error, locked
 from vademecum.interfaces.present.safe import clean_text
-from vademecum.store.document import rewrite
+from vademecum.text.document import rewrite
 from vademecum.text.names import is_new_key, numbered, slug
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from vademecum import Memory, Record
 
 ROOT = "/memories"
-READ_ONLY = ("journal", "pinned")  # folders of what is kept otherwise than as records
-FILE_TAG = "file:"  # the tag of a record whose file is not called as its key is
-_BESIDE = (
+READ_ONLY = ("journal", "pinned")  # folders of content that is not stored as records
+FILE_TAG = "file:"  # the prefix of a tag that holds a file name different from the key
+_PENDING_NOTE = (
     "\nNote: the user wrote this file, so your version is saved next to theirs and is pending"
     " review; their text is unchanged."
 )
-DAYS = 14  # of the journal that are listed
+DAYS = 14  # days of the journal that are listed
 MOST_LINES = 999_999
 
 _LONGEST_PATH = 160
@@ -65,7 +65,7 @@ _PARAMETERS = ("command", *dict.fromkeys(name for needed in _COMMANDS.values() f
 
 
 class MemoryFile(NamedTuple):
-    """A file as the model sees it; one without a record can only be read."""
+    """A file as the model sees it; a file that belongs to no record is read-only."""
 
     text: str
     record: Record | None = None
@@ -75,7 +75,7 @@ class MemoryFile(NamedTuple):
 
 
 def relative(path: str) -> str:
-    """A path below `/memories` without that beginning; refused when it could lead anywhere else."""
+    """Return a path relative to `/memories`; refuse a path that could lead anywhere else."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Error: Path must start with {ROOT}, got: {path}")
     plain = unicodedata.normalize("NFKC", path)
@@ -93,13 +93,13 @@ def relative(path: str) -> str:
 
 
 def name_of(record: Record) -> str:
-    """What a record's file is called: as its tag says, else after its key."""
+    """Return a record's file name: the one in its tag, else one made from its key."""
     own = (tag.removeprefix(FILE_TAG) for tag in record.tags if tag.startswith(FILE_TAG))
     return next((name for name in own if _is_safe(name)), f"{record.key}.md")
 
 
 def _is_safe(name: str) -> bool:
-    """Whether a tag, which anybody may have written, is a name that could be asked for."""
+    """Return whether a name from a tag, which anybody may have written, is a valid file name."""
     with contextlib.suppress(ToolError):
         return relative(f"{ROOT}/{name}") == name and not _is_read_only(name)
     return False
@@ -110,7 +110,7 @@ def _is_read_only(name: str) -> bool:
 
 
 def key_for(name: str, taken: set[str]) -> str:
-    """The key of a new file: its own name where that is one, else made from it."""
+    """Return the key for a new file's record: the file's name if it is a valid key, else made from it."""
     stem = name.removesuffix(".md")
     key = stem if name.endswith(".md") and is_new_key(stem) else slug(name)
     number, free = 2, key
@@ -123,17 +123,17 @@ def key_for(name: str, taken: set[str]) -> str:
 
 
 def text_of(record: Record) -> str:
-    """What of a record still holds, oldest first."""
+    """Return the current text of a record, oldest entry first."""
     return "\n\n".join(entry.text for entry in record.live or record.entries[-1:])
 
 
 def with_numbers(lines: Sequence[str], first: int = 1) -> str:
-    """Lines behind their numbers."""
+    """Return lines, each with its line number in front."""
     return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(lines, first))
 
 
 def size_of(size: float) -> str:
-    """So many bytes, as people say it."""
+    """Return a size in bytes as people write it."""
     for unit in ("B", "K"):
         if size < 1024:
             return f"{size:.0f}B" if unit == "B" else f"{size:.1f}K"
@@ -145,7 +145,10 @@ def size_of(size: float) -> str:
 
 
 class MemoryTool(BetaAbstractMemoryTool):
-    """The memory tool over the records of one scope; for `client.beta.messages.tool_runner` and by hand."""
+    """The memory tool over the records of one scope.
+
+    It is passed to `client.beta.messages.tool_runner`, or called directly.
+    """
 
     def __init__(
         self,
@@ -161,30 +164,30 @@ class MemoryTool(BetaAbstractMemoryTool):
         self._turn = threading.Lock()
 
     def call(self, input: object) -> str:
-        """Do what the model asked for; raises ToolError, which the model reads, when that cannot be."""
-        return str(super().call(checked(input)))
+        """Run the model's command; raises ToolError, which the model reads, if that is impossible."""
+        return str(super().call(check_input(input)))
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """Do one command, alone among all that use this memory."""
-        checked({name: getattr(command, name) for name in _PARAMETERS if hasattr(command, name)})
+        """Run one command under a lock among all users of this memory."""
+        check_input({name: getattr(command, name) for name in _PARAMETERS if hasattr(command, name)})
         try:
-            with contextlib.nullcontext() if command.command == "view" else self._alone():
+            with contextlib.nullcontext() if command.command == "view" else self._locked():
                 return clean_text(str(super().execute(command)))
         except VadeError as error:
-            raise ToolError(f"Error: {told(error)}") from error
+            raise ToolError(f"Error: {describe_error(error)}") from error
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """A file with line numbers, or what is in a folder."""
+        """Return a file with line numbers, or the content of a folder."""
         name, files = relative(command.path), self._files()
         if name in files:
-            return _shown(command.path, files[name].text, command.view_range)
+            return _file_view(command.path, files[name].text, command.view_range)
         inside = _below(files, name)
         if name and not inside:
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return _listed(command.path.rstrip("/"), inside)
+        return _folder_listing(command.path.rstrip("/"), inside)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file."""
+        """Create a file."""
         name = self._writable(command.path)
         files = self._files()
         if name in files or _below(files, name):
@@ -193,7 +196,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         return f"File created successfully at: {command.path}{noted}"
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Another text in the place of one that stands there once."""
+        """Replace a text that occurs exactly once."""
         missing = f"Error: The path {command.path} does not exist. Please provide a valid path."
         file = self._file(command.path, missing)
         old, text = command.old_str, file.text
@@ -218,7 +221,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         )
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """A text behind a line, or before all of them."""
+        """Insert a text after a line, or at the beginning."""
         file = self._file(command.path, f"Error: The path {command.path} does not exist")
         lines = file.text.split("\n")
         if not 0 <= command.insert_line <= len(lines):
@@ -230,16 +233,16 @@ class MemoryTool(BetaAbstractMemoryTool):
         return f"The file {command.path} has been edited.{self._edit(file, chr(10).join(lines))}"
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a file, or all of a folder, to the archive."""
+        """Move a file, or all files of a folder, to the archive."""
         name = self._writable(command.path)
-        for file in self._found(name, command.path).values():
+        for file in self._matching_files(name, command.path).values():
             self._forget(file)
         return f"Successfully deleted {command.path}"
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Keep a file, or all of a folder, under another name; what it was called goes to the archive."""
+        """Save a file, or all files of a folder, under another name; the old ones go to the archive."""
         old, new = self._writable(command.old_path), self._writable(command.new_path)
-        moving = self._found(old, command.old_path)
+        moving = self._matching_files(old, command.old_path)
         files = self._files()
         if new in files or _below(files, new):
             raise ToolError(f"Error: The destination {command.new_path} already exists")
@@ -250,28 +253,28 @@ class MemoryTool(BetaAbstractMemoryTool):
             noted = (
                 self._create(f"{new}{name.removeprefix(old)}", file.text, files, like=file.record) or noted
             )
-            self._forget(file)  # last: a text that stands twice is better than none
+            self._forget(file)  # done last, because a text saved twice is better than a lost one
         return f"Successfully renamed {command.old_path} to {command.new_path}{noted}"
 
     def clear_all_memory(self) -> str:
-        """Move every file to the archive, but for those of protected records."""
-        with self._alone():
+        """Move every file to the archive, except those of protected records."""
+        with self._locked():
             self._memory.archive.clear(scope=self._scope)
         return "All memory cleared"
 
     # ---------------------------------------------------------------- files and records
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One command at a time: looking for a name and taking it are two steps."""
+    def _locked(self) -> Iterator[None]:
+        """Hold a lock while one command runs, because finding a free name and taking it are two steps."""
         with self._turn, contextlib.ExitStack() as stack:
             if not self._memory.settings.incognito:
                 what = f"memory files of {self._place}"
-                stack.enter_context(alone(self._memory, what, doing="take the lock on memory files"))
+                stack.enter_context(locked(self._memory, what, doing="take the lock on memory files"))
             yield
 
     def _files(self) -> dict[str, MemoryFile]:
-        """Every file by its name below `/memories`."""
+        """Return every file by its name below `/memories`."""
         listing = self._memory.list(scope=self._scope)
         found: dict[str, MemoryFile] = {}
         for record in listing.records:
@@ -301,8 +304,8 @@ class MemoryTool(BetaAbstractMemoryTool):
             raise ToolError(missing)
         return found
 
-    def _found(self, name: str, path: str) -> dict[str, MemoryFile]:
-        """A file, or all files of a folder."""
+    def _matching_files(self, name: str, path: str) -> dict[str, MemoryFile]:
+        """Return the file with this name, or all files of the folder with this name."""
         if not name:
             raise ToolError(f"Error: The {ROOT} directory itself cannot be deleted or renamed")
         files = self._files()
@@ -337,26 +340,26 @@ class MemoryTool(BetaAbstractMemoryTool):
             confidence=like.confidence if like else None,
             protected=like.protected or None if like else None,
         )
-        return _redacted(stored.secrets)
+        return _redaction_note(stored.secrets)
 
     def _edit(self, file: MemoryFile, text: str) -> str:
         name = _record_name(file)
         _, raw = self._memory.care.editable(name, scope=self._scope)
         changed = rewrite(raw, text, at=self._memory.workspace.now())
         try:
-            return _redacted(self._memory.care.edited(name, raw, changed, scope=self._scope))
+            return _redaction_note(self._memory.care.edited(name, raw, changed, scope=self._scope))
         except PersonsText:
             if file.record is None:
                 raise
             stored = self._memory.store(text, key=file.record.key, scope=self._scope, mode="replace")
-            return f"{_redacted(stored.secrets)}{_BESIDE if stored.approval else ''}"
+            return f"{_redaction_note(stored.secrets)}{_PENDING_NOTE if stored.approval else ''}"
 
     def _forget(self, file: MemoryFile) -> None:
         self._memory.forget(_record_name(file), scope=self._scope)
 
 
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for an async client: each command runs in a worker thread."""
+    """The memory tool for an async client: each command runs in a worker thread."""
 
     def __init__(
         self,
@@ -369,44 +372,44 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = MemoryTool(memory, scope=scope)
 
     async def call(self, input: object) -> str:
-        """Do what the model asked for; raises ToolError, which the model reads, when that cannot be."""
+        """Run the model's command; raises ToolError, which the model reads, if that is impossible."""
         return await asyncio.to_thread(self._tool.call, input)
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """Do one command."""
+        """Run one command."""
         return await asyncio.to_thread(self._tool.execute, command)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """A file with line numbers, or what is in a folder."""
+        """Return a file with line numbers, or the content of a folder."""
         return await self.execute(command)
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file."""
+        """Create a file."""
         return await self.execute(command)
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Another text in the place of one that stands there once."""
+        """Replace a text that occurs exactly once."""
         return await self.execute(command)
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """A text behind a line, or before all of them."""
+        """Insert a text after a line, or at the beginning."""
         return await self.execute(command)
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a file, or all of a folder, to the archive."""
+        """Move a file, or all files of a folder, to the archive."""
         return await self.execute(command)
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Keep a file, or all of a folder, under another name."""
+        """Save a file, or all files of a folder, under another name."""
         return await self.execute(command)
 
     async def clear_all_memory(self) -> str:
-        """Move every file to the archive, but for those of protected records."""
+        """Move every file to the archive, except those of protected records."""
         return await asyncio.to_thread(self._tool.clear_all_memory)
 
 
-def checked(input: object) -> Mapping[str, Any]:
-    """A command with all that it needs: the SDK takes whatever a model sends."""
+def check_input(input: object) -> Mapping[str, Any]:
+    """Return a command after checking its parameters, because the SDK accepts any input of a model."""
     if not isinstance(input, Mapping):
         raise ToolError(f"Error: the input is a {type(input).__name__}, not an object")
     command = input.get("command")
@@ -422,19 +425,19 @@ def checked(input: object) -> Mapping[str, Any]:
 
 
 def _record_name(file: MemoryFile) -> str:
-    """By what a record is asked for: its id, which is no other's; one made by hand may have its key alone."""
-    if file.record is None:  # what is read-only has been refused before
+    """Return a name for a file's record: its id, or its key if a record made by hand has no id."""
+    if file.record is None:  # a read-only file has been refused earlier
         raise ToolError("Error: this file is read-only")
     return file.record.id or file.record.key
 
 
 def _below(files: Mapping[str, MemoryFile], name: str) -> dict[str, MemoryFile]:
-    """The files in a folder; all of them for the topmost."""
+    """Return the files in a folder; all files for the root."""
     return {each: file for each, file in files.items() if not name or each.startswith(f"{name}/")}
 
 
 def _places(text: str, part: str) -> list[int]:
-    """Where a text holds another, overlaps included."""
+    """Return the positions at which a text contains a part, including overlapping ones."""
     found = []
     at = text.find(part) if part else -1
     while at >= 0:
@@ -443,7 +446,7 @@ def _places(text: str, part: str) -> list[int]:
     return found
 
 
-def _shown(path: str, text: str, view_range: Sequence[int] | None) -> str:
+def _file_view(path: str, text: str, view_range: Sequence[int] | None) -> str:
     lines = text.split("\n")
     if len(lines) > MOST_LINES:
         raise ToolError(f"File {path} exceeds maximum line limit of 999,999 lines.")
@@ -462,21 +465,21 @@ def _shown(path: str, text: str, view_range: Sequence[int] | None) -> str:
     return f"Here's the content of {path} with line numbers:\n{with_numbers(lines[first - 1 : last], first)}"
 
 
-def _listed(path: str, files: Mapping[str, MemoryFile]) -> str:
-    """What is in a folder, two levels deep, each with its size."""
+def _folder_listing(path: str, files: Mapping[str, MemoryFile]) -> str:
+    """Return the content of a folder, two levels deep, with sizes."""
     top = relative(path)
     sizes: dict[str, int] = {}
     for name, file in files.items():
         parts = name.removeprefix(f"{top}/" if top else "").split("/")
         for depth in range(1, min(len(parts), 2) + 1):
             folder = depth < len(parts)
-            shown = "/".join(parts[:depth]) + ("/" if folder else "")
-            sizes[shown] = sizes.get(shown, 0) + len(file.text.encode())
+            path_shown = "/".join(parts[:depth]) + ("/" if folder else "")
+            sizes[path_shown] = sizes.get(path_shown, 0) + len(file.text.encode())
     rows = [f"{size_of(sizes[name])}\t{path}/{name}" for name in sorted(sizes)]
     whole = size_of(sum(len(file.text.encode()) for file in files.values()))
     header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items"
     return "\n".join((f"{header} and node_modules:", f"{whole}\t{path}", *rows))
 
 
-def _redacted(kinds: Sequence[str]) -> str:
+def _redaction_note(kinds: Sequence[str]) -> str:
     return f"\nNote: secrets in it were replaced ({', '.join(kinds)})." if kinds else ""

@@ -1,6 +1,6 @@
-"""What all adapters share: whose word comes through them, which session is meant, how a refusal is told.
+"""Helpers of all adapters: the origin of what is written, opening a session, locking, and error messages.
 
-Knows no framework.
+This module knows no framework.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_agent(memory: Memory) -> Memory:
-    """The same memory, in which what is written is an agent's word, whoever opened it."""
+    """Return a copy of the memory that writes everything with an agent's origin, whoever opened it."""
     if memory.caller.origin is not Origin.USER:
         return memory
     own = Memory(memory.home, memory.caller.as_agent(), memory.workspace.loaded, now=memory.workspace.now)
@@ -27,29 +27,29 @@ def as_agent(memory: Memory) -> Memory:
     return own
 
 
-def opened(memory: Memory, session: str) -> Log:
-    """The session with exactly this id, begun when there is none; without an id, a new one."""
+def open_session(memory: Memory, session: str) -> Log:
+    """Open the session with exactly this id, or create it; without an id, begin a new session."""
     if not session:
         return memory.sessions.new()
     for _ in range(2):
         with contextlib.suppress(NotFound):
             found = memory.sessions.open(session)
-            if found.session == session:  # and not one whose id or name merely begins so
+            if found.session == session:  # not a session whose id or name only begins with it
                 return found
-        with contextlib.suppress(Collision):  # another process began it in this moment
+        with contextlib.suppress(Collision):  # another process began it at this moment
             return memory.sessions.new(id=session)
     raise NotFound(f"the session {session} exists, but is not visible from here")
 
 
 @contextlib.contextmanager
-def alone(memory: Memory, what: str, *, doing: str) -> Iterator[None]:
-    """Hold a thing among all processes of a home; a disk that refuses is told as what was being done."""
+def locked(memory: Memory, what: str, *, doing: str) -> Iterator[None]:
+    """Hold a lock among all processes of a home; the error of a failing disk names the action `doing`."""
     with memory.workspace.reported(doing), memory.home.lock(what):
         yield
 
 
-def told(error: VadeError) -> str:
-    """A refusal and what to try; hints for a person at a terminal are left out."""
+def describe_error(error: VadeError) -> str:
+    """Return the text of an error and its hint, without hints for a person at a terminal."""
     hint = "" if "vade" in error.hint or "--" in error.hint else error.hint
     parts = (clean_text(str(error)).rstrip("."), hint)
     return " ".join(f"{words[:1].upper()}{words[1:]}." for words in parts if words)

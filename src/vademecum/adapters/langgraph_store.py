@@ -1,7 +1,7 @@
 """LangGraph's `BaseStore` over records: each item is a record that a person can read, search and restore.
 
-An item's namespace, key and value stand as JSON in the text of its record; tags name the namespaces it lies
-in. A value that is put again supersedes the one before it, and what is deleted goes to the archive.
+An item's namespace, key and value stand as JSON in the text of its record; tags name its namespaces. A new
+value supersedes the old one, and deleted items go to the archive.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TAG = "langgraph"  # of every record that is an item
+TAG = "langgraph"  # the tag of every record that is an item
 TTL = (
     "TTL is not supported by RecordStore: items stay until they are deleted, and deleted items can be"
     " restored. Set ttl=None."
@@ -57,13 +57,13 @@ TTL = (
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ODD = re.compile(
     r"(?<=[\s\"])\s|\s(?=\")|[^\S ]|[\ud800-\udfff]"
-)  # what a record would not tell apart or hold
+)  # characters that a record would change or cannot hold
 _OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
-_CANDIDATES = 1000  # passages that a search draws upon before its filter
+_CANDIDATES = 1000  # passages that a search fetches before its filter
 
 
 class StoredItem(NamedTuple):
-    """An item, as its record says it."""
+    """An item of the store, as read from its record."""
 
     namespace: tuple[str, ...]
     key: str
@@ -73,7 +73,7 @@ class StoredItem(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the library's own items are made from."""
+        """Return the arguments for creating the library's own item."""
         created, updated = (_moment(each) for each in (self.record.created, self.record.updated))
         return {
             "namespace": self.namespace,
@@ -88,7 +88,7 @@ class StoredItem(NamedTuple):
 
 
 def record_key(namespace: Sequence[str], key: str) -> str:
-    """The key of an item's record: its last words for people, and a hash that no other item has."""
+    """Return the key of an item's record: readable words and a hash that is unique to the item."""
     whole = json.dumps([list(namespace), key])
     mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
     words = slug(" ".join((*namespace, key)))[: LONGEST_KEY - len(mark) - 1].strip("-")
@@ -96,7 +96,7 @@ def record_key(namespace: Sequence[str], key: str) -> str:
 
 
 def tag_of(namespace: Sequence[str]) -> str:
-    """The tag of all that lies in a namespace or below it; a hash, since a label may hold anything."""
+    """Return the tag of all items in or below a namespace: a hash, because labels may hold any text."""
     if not namespace:
         return TAG
     whole = json.dumps(list(namespace)).encode()
@@ -104,7 +104,7 @@ def tag_of(namespace: Sequence[str]) -> str:
 
 
 def render(namespace: Sequence[str], key: str, value: Mapping[str, Any], *, indexed: bool = True) -> str:
-    """An item as the text of a record; raises TypeError or ValueError for what JSON cannot say."""
+    """Return an item as a record's text; raise TypeError or ValueError for values that JSON lacks."""
     whole: dict[str, Any] = {"namespace": list(namespace), "key": key, "value": value}
     if not indexed:
         whole["index"] = False
@@ -116,9 +116,9 @@ def render(namespace: Sequence[str], key: str, value: Mapping[str, Any], *, inde
 
 
 def parse(record: Record) -> StoredItem:
-    """The item that a record is; Malformed for one that a hand has broken."""
+    """Return the item in a record; raise Malformed for a record that somebody has broken."""
     texts = [entry.text.strip() for entry in record.live or record.entries]
-    # Somebody may have appended words of their own behind it.
+    # A person may have appended text behind the item.
     inner = (fences.unwrap(text, "json") for text in reversed(texts))
     found = next((each for each in inner if each is not None), record.text)
     try:
@@ -130,19 +130,20 @@ def parse(record: Record) -> StoredItem:
             raise TypeError(whole)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Malformed(f"{record.path} is tagged `{TAG}` and contains no item: {error}") from error
-    # String by string, and only now: what is cut out of the whole may take a quotation mark along.
+    # Secrets are removed from each string after parsing; removed from the JSON text, they could take a quote
+    # along.
     return StoredItem(namespace, key, clean_value(value), whole.get("index") is not False, record)
 
 
 def _exact(token: re.Match[str]) -> str:
-    """A JSON string in which white space and composition count: two texts that differ there alone are one."""
-    text = _ODD.sub(lambda found: _escaped(found[0]), token[0])
+    """Return a JSON string with escapes, so that its white space and Unicode form survive in a record."""
+    text = _ODD.sub(lambda found: _escape(found[0]), token[0])
     if unicodedata.normalize("NFC", text) == text:
         return text
-    return "".join(char if char.isascii() else _escaped(char) for char in text)
+    return "".join(char if char.isascii() else _escape(char) for char in text)
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     return json.dumps(char)[1:-1] if not char.isascii() else f"\\u{ord(char):04x}"
 
 
@@ -154,9 +155,9 @@ def _moment(stamp: str | None) -> datetime:
 
 
 class RecordStore(BaseStore):
-    """Items as records of one scope; `scopes` sends those whose namespace begins with a label elsewhere.
+    """A store with an item in each record of one scope; `scopes` gives some first labels other scopes.
 
-    A search brings the nearest items however far they are, as other stores do; `min_score` sets a bar.
+    A search returns the nearest items however far they are, as other stores do; `min_score` sets a limit.
     """
 
     supports_ttl = False
@@ -175,10 +176,12 @@ class RecordStore(BaseStore):
         self._scopes = {label: _reachable(memory, each) for label, each in (scopes or {}).items()}
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do all operations: what is read is as it was before what is put; of two puts the last counts."""
-        listed = [self._checked(op) for op in ops]
-        results = [self._read(op) for op in listed]
-        puts = {(op.namespace, op.key): op for op in listed if isinstance(op, PutOp)}
+        """Run all operations: reads see the state before the writes; of two writes to an item the last
+        counts.
+        """
+        checked_ops = [self._check_op(op) for op in ops]
+        results = [self._read(op) for op in checked_ops]
+        puts = {(op.namespace, op.key): op for op in checked_ops if isinstance(op, PutOp)}
         texts = {place: self._text(op) for place, op in puts.items() if op.value is not None}
         for place, op in puts.items():
             if op.value is None:
@@ -188,18 +191,18 @@ class RecordStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same in a worker thread."""
+        """Run `batch` in a worker thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     # ---------------------------------------------------------------- reading
 
     def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            kept = self._get(op.namespace, op.key)
-            return None if kept is None else Item(**kept.fields)
+            item = self._get(op.namespace, op.key)
+            return None if item is None else Item(**item.fields)
         if isinstance(op, SearchOp):
             found = self._search(op)[op.offset : op.offset + op.limit]
-            return [SearchItem(**kept.fields, score=score) for kept, score in found]
+            return [SearchItem(**item.fields, score=score) for item, score in found]
         if isinstance(op, ListNamespacesOp):
             return self._namespaces(op)
         return None
@@ -214,24 +217,24 @@ class RecordStore(BaseStore):
         return parse(record)
 
     def _all(self, prefix: tuple[str, ...]) -> list[StoredItem]:
-        """All items in a namespace or below it, those that changed last first."""
+        """Return all items in or below a namespace, the last changed first."""
         found = []
         for scope in self._scopes_of(prefix):
             for record in self._memory.list(scope=scope, tag=tag_of(prefix), reveal=True).records:
                 try:
-                    kept = parse(record)
-                except Malformed as error:  # told, and no reason to hide all others
+                    item = parse(record)
+                except Malformed as error:  # logged; one broken item must not hide the others
                     _log.warning("%s", error)
                     continue
-                if kept.namespace[: len(prefix)] == prefix:
-                    found.append(kept)
-        return sorted(found, key=lambda kept: (kept.record.updated or "", kept.record.num or 0), reverse=True)
+                if item.namespace[: len(prefix)] == prefix:
+                    found.append(item)
+        return sorted(found, key=lambda item: (item.record.updated or "", item.record.num or 0), reverse=True)
 
     def _search(self, op: SearchOp) -> list[tuple[StoredItem, float | None]]:
-        matching = [kept for kept in self._all(op.namespace_prefix) if matches(kept.value, op.filter)]
+        matching = [item for item in self._all(op.namespace_prefix) if matches(item.value, op.filter)]
         if not (op.query and op.query.strip()):
-            return [(kept, None) for kept in matching]
-        by_path = {kept.record.path: kept for kept in matching if kept.indexed}
+            return [(item, None) for item in matching]
+        by_path = {item.record.path: item for item in matching if item.indexed}
         ranked: dict[str, float] = {}
         for scope in self._scopes_of(op.namespace_prefix):
             answer = self._memory.search(
@@ -245,23 +248,21 @@ class RecordStore(BaseStore):
             for each in answer.results:
                 if each.path in by_path and each.superseded is None:
                     ranked[each.path] = max(each.relevance, ranked.get(each.path, 0.0))
-        order = sorted(
-            ranked, key=lambda path: -ranked[path]
-        )  # those that are equal stay as they were ranked
+        order = sorted(ranked, key=lambda path: -ranked[path])  # equal items keep their order
         return [(by_path[path], ranked[path]) for path in order]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
-        found = {kept.namespace for kept in self._all(())}
-        kept = {each for each in found if all(fits(each, condition) for condition in conditions)}
+        found = {namespaces.namespace for namespaces in self._all(())}
+        namespaces = {each for each in found if all(fits(each, condition) for condition in conditions)}
         if op.max_depth is not None:
-            kept = {each[: op.max_depth] for each in kept}
-        return sorted(kept)[op.offset : op.offset + op.limit]
+            namespaces = {each[: op.max_depth] for each in namespaces}
+        return sorted(namespaces)[op.offset : op.offset + op.limit]
 
     # ---------------------------------------------------------------- writing
 
     def _text(self, op: PutOp) -> str:
-        """The text of an item, made and checked before anything is written."""
+        """Return an item's text for its record; raise an error if the item cannot be saved."""
         value = op.value
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             raise TypeError(f"a value must be a mapping with string keys, not {type(value).__name__}")
@@ -269,7 +270,7 @@ class RecordStore(BaseStore):
         indexed = op.index is not False
         text = render(op.namespace, op.key, dict(value), indexed=indexed)
         if policy is SecretPolicy.REDACT and has_secret(text):
-            # String by string: what is cut out of the whole may take a quotation mark along.
+            # Secrets are removed from each string; removed from the JSON text, they could take a quote along.
             text = render(op.namespace, op.key, clean_value(dict(value)), indexed=indexed)
             if has_secret(text):
                 raise ValueError(
@@ -288,17 +289,17 @@ class RecordStore(BaseStore):
             scope=self._scope_of(op.namespace),
             tags=[tag_of(each) for each in spaces],
             mode="replace",
-            protected=True,  # neither age nor a cap ends it: a program relies on what it has put
+            protected=True,  # age and caps never remove it, because a program relies on it
         )
 
     def _delete(self, op: PutOp) -> None:
-        kept = self._get(op.namespace, op.key)
-        if kept is not None:
-            name = kept.record.id or kept.record.key
+        item = self._get(op.namespace, op.key)
+        if item is not None:
+            name = item.record.id or item.record.key
             self._memory.forget(name, scope=self._scope_of(op.namespace))
 
-    def _checked(self, op: Op) -> Op:
-        """An operation that can be done, before any of its batch is."""
+    def _check_op(self, op: Op) -> Op:
+        """Return an operation if it can be run, else raise an error, before its batch is begun."""
         if not isinstance(op, GetOp | PutOp | SearchOp | ListNamespacesOp):
             raise ValueError(f"Unknown operation type: {type(op)}")
         validate_op_namespace(op)
@@ -312,7 +313,7 @@ class RecordStore(BaseStore):
         if isinstance(op, SearchOp | ListNamespacesOp) and (op.limit < 0 or op.offset < 0):
             raise ValueError("limit and offset must be 0 or more")
         if isinstance(op, SearchOp):
-            matches({}, op.filter)  # raises for an operator that is none
+            matches({}, op.filter)  # raises for an unknown operator
             return op._replace(namespace_prefix=tuple(op.namespace_prefix))
         return op if isinstance(op, ListNamespacesOp) else op._replace(namespace=tuple(op.namespace))
 
@@ -326,7 +327,7 @@ class RecordStore(BaseStore):
 
 
 def _reachable(memory: Memory, scope: str | Scope) -> Scope:
-    """The scope, once it is sure that the caller has one."""
+    """Return the scope; raise an error if the caller has no access to it."""
     return memory.caller.place(scope).scope
 
 
@@ -334,7 +335,7 @@ def _reachable(memory: Memory, scope: str | Scope) -> Scope:
 
 
 def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
-    """Whether a namespace begins or ends as the condition says; `*` is any label."""
+    """Return whether a namespace begins or ends with the condition's path; `*` matches any label."""
     wanted = condition.path
     if condition.match_type not in ("prefix", "suffix"):
         raise ValueError(f"Unsupported match type: {condition.match_type}")
@@ -349,14 +350,14 @@ def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
 
 
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Whether a value has all that a filter asks for."""
+    """Return whether a value has every field that a filter asks for."""
     return all([_has(value.get(name), each) for name, each in (wanted or {}).items()])  # noqa: C419
 
 
 def _has(own: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if any(name.startswith("$") for name in wanted):
-            return all([_compared(own, name, each) for name, each in wanted.items()])  # noqa: C419
+            return all([_compare(own, name, each) for name, each in wanted.items()])  # noqa: C419
         return isinstance(own, Mapping) and all(_has(own.get(name), each) for name, each in wanted.items())
     if isinstance(wanted, list | tuple):
         same = isinstance(own, list | tuple) and len(own) == len(wanted)
@@ -364,7 +365,7 @@ def _has(own: Any, wanted: Any) -> bool:
     return bool(own == wanted)
 
 
-def _compared(own: Any, operator: str, wanted: Any) -> bool:
+def _compare(own: Any, operator: str, wanted: Any) -> bool:
     if operator not in _OPERATORS:
         raise ValueError(f"Unsupported operator: {operator}")
     if operator in ("$eq", "$ne"):

@@ -1,7 +1,7 @@
-"""Memory for agents written with pydantic-ai: tools to remember with, a context window that loses nothing.
+"""Memory for agents written with pydantic-ai: memory tools, and a context window that loses nothing.
 
-The agent's own history stays whole and is never changed: what the context engine decides about it shapes the
-request alone.
+The agent's own history stays whole and is never changed; the decisions of the context engine only affect the
+request.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ except ModuleNotFoundError as error:
     raise ImportError(f"{error.name} is not installed: pip install 'vademecum[pydantic-ai]'") from error
 
 from vademecum import Message, Role, Scope, Text, Used, VadeError, WindowFull, is_overflow, shape
-from vademecum.adapters.base import as_agent, opened, told
+from vademecum.adapters.base import as_agent, describe_error, open_session
 from vademecum.interfaces.present.safe import safe_answer
-from vademecum.interfaces.tools import read_joined
+from vademecum.interfaces.tools import read_workspaces
 from vademecum.interfaces.tools.core import (
     memory_get,
     memory_learn,
@@ -55,41 +55,44 @@ if TYPE_CHECKING:
 
 _OTHERS = tuple(str(scope) for scope in Scope if scope.rule.others)
 _SHAPE = shape("pydantic_ai")
-_OFFERED = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
+_TOOLS = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
 
 # -------------------------------------------------------------------- tools
 
 
 def memory_toolset(memory: Memory, *, id: str | None = "memory") -> FunctionToolset[Any]:
-    """Six tools over a memory: search, get, store, note, learn, and the search of earlier sessions."""
+    """Return six tools over a memory: search, get, store, note, learn, and search of earlier sessions."""
     own = as_agent(memory)
-    tools = [_offered(_alone(each), own) for each in _OFFERED]
+    tools = [_convert_tool(_without_shared_scopes(each), own) for each in _TOOLS]
     return FunctionToolset(tools, id=id, instructions=_instructions())
 
 
-def _offered(tool: Tool, memory: Memory) -> Offered[Any]:
-    """A tool of ours as one of theirs; theirs sees to it that what a model sends is an object at all."""
+def _convert_tool(tool: Tool, memory: Memory) -> Offered[Any]:
+    """Return a tool of this program as pydantic-ai's, which checks that the model's input is an object."""
 
     async def declared(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
-        # Asked before each request: a workspace may be joined or left while an agent lives.
+        # Called before each request, because a workspace may be joined or left while an agent runs.
         return replace(
-            definition, parameters_json_schema=tool.parameters_where(read_joined(memory.home.path))
+            definition, parameters_json_schema=tool.parameters_where(read_workspaces(memory.home.path))
         )
 
-    return Offered(_calling(tool, memory), name=tool.name, description=tool.description, prepare=declared)
+    return Offered(_make_call(tool, memory), name=tool.name, description=tool.description, prepare=declared)
 
 
-def _alone(tool: Tool) -> Tool:
-    """A tool for an agent whom nobody is asked about: what all agents of this machine share is not for it."""
-    alone = (
+def _without_shared_scopes(tool: Tool) -> Tool:
+    """Return a tool without the scopes that all agents of this machine share.
+
+    No person confirms an agent's call, so the agent must not write there.
+    """
+    arguments = (
         replace(each, choices=tuple(one for one in each.choices if one not in _OTHERS))
         for each in tool.without_retries().arguments
     )
-    return replace(tool, arguments=tuple(alone))
+    return replace(tool, arguments=tuple(arguments))
 
 
-def _calling(tool: Tool, memory: Memory) -> Callable[..., dict[str, Any]]:
-    """A function whose answers hold no secret, and whose refusals reach the model and never end a run."""
+def _make_call(tool: Tool, memory: Memory) -> Callable[..., dict[str, Any]]:
+    """Return a function that calls a tool; its answers hold no secrets, and its errors do not end the run."""
 
     def call(**given: Any) -> dict[str, Any]:
         try:
@@ -98,33 +101,33 @@ def _calling(tool: Tool, memory: Memory) -> Callable[..., dict[str, Any]]:
                 return safe_answer(plan.do(memory))
             return safe_answer(plan.render(memory.requests.perform(plan.operation, plan.arguments)))
         except VadeError as error:
-            raise ToolFailed(told(error)) from error
+            raise ToolFailed(describe_error(error)) from error
 
     return call
 
 
 def _instructions() -> str:
-    """When to use the tools, and when not."""
+    """Return the instructions that tell a model when to use the tools."""
     return resources.files("vademecum.adapters").joinpath("instructions.txt").read_text().strip()
 
 
 # -------------------------------------------------------------------- the window
 
 
-UNANSWERED = VadeError("the request was not answered")  # why a turn ends early: pydantic-ai tells the cause
+UNANSWERED = VadeError("the request was not answered")  # why a turn ends early; pydantic-ai reports the cause
 
 
 class _Run:
-    """What one run of an agent knows of its session."""
+    """The state of one run of an agent."""
 
     def __init__(self, memory: Memory, session: str) -> None:
         self.memory = memory
         self.session = session
-        self.history: list[ModelMessage] = []  # the run's own, which grows
+        self.history: list[ModelMessage] = []  # the run's own messages, a list that grows
         self.engine: ContextEngine | None = None
         self.served = ""  # the model that the engine was made for
-        self.refused: Exception | None = None  # what the provider said of a request that was too long
-        self.turn: Turn | None = None  # the one that is under way
+        self.refused: Exception | None = None  # the error of a request that was too long
+        self.turn: Turn | None = None  # the turn in progress
         self.alone = threading.Lock()
 
     def prepare(
@@ -136,7 +139,7 @@ class _Run:
         window: int,
         complete: Complete | None,
     ) -> Prepared:
-        """What to send: the whole window, or after a refusal a smaller one."""
+        """Return the request to send: the whole window, or a smaller one if the last was refused."""
         with self.alone:
             refused, self.refused = self.refused, None
             if refused is not None and self.turn is not None:
@@ -146,39 +149,39 @@ class _Run:
                     raise refused from full
             self.leave()
             if self.engine is None or model != self.served:
-                log = opened(self.memory, self.session)
+                log = open_session(self.memory, self.session)
                 self.engine = self.memory.sessions.context(log, window=window, model=model, complete=complete)
                 self.served = model
             self.turn = self.engine.turn(messages, tools).__enter__()
             return self.turn.prepared
 
-    def answer(self, said: Sequence[Message], usage: Used) -> None:
-        """A request was answered."""
+    def answer(self, messages: Sequence[Message], usage: Used) -> None:
+        """Record the model's answer."""
         with self.alone:
             if self.turn is not None:
-                self.turn.keep((said, usage))
+                self.turn.keep((messages, usage))
                 self.leave()
 
     def leave(self, error: BaseException | None = None) -> None:
-        """End the turn that is under way, if there is one; what was asked is in the log."""
+        """End the turn in progress, if there is any; its request is already in the log."""
         turn, self.turn = self.turn, None
         if turn is not None:
             turn.__exit__(None, error or (None if turn.answers else UNANSWERED), None)
 
     def keep(self, messages: Sequence[Message]) -> None:
-        """Write to the log what was said since the last request."""
+        """Log the messages that are new since the last request."""
         with self.alone:
             self.leave()
             if self.engine is not None:
-                self.memory.sessions.record(opened(self.memory, self.session), messages)
+                self.memory.sessions.record(open_session(self.memory, self.session), messages)
 
 
 @dataclass
 class ContextWindow(AbstractCapability[AgentDepsT]):
-    """Keeps an agent's requests within its model's window, and every message in a transcript.
+    """A capability that keeps an agent's requests within its model's window and logs every message.
 
-    The session is the one named, else the run's own conversation. `window` is in tokens; without it, it is
-    what the model's profile says. With `ask_model` off there is no flush, and no model makes summaries.
+    The session is the named one, else the run's own conversation. `window` is in tokens; the default is the
+    window in the model's profile. With `ask_model` off there is no flush, and no model makes summaries.
     """
 
     memory: Memory
@@ -188,14 +191,14 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
     _run: _Run | None = field(default=None, init=False, repr=False)
 
     def history(self, session: str = "") -> list[ModelMessage]:
-        """All that was said in a session, to go on with as `message_history`; nothing if there is none."""
+        """Return the messages of a session, for use as `message_history`; empty if there is no session."""
         wanted = session or self.session
         if wanted not in {each.id for each in self.memory.sessions.list()}:
             return []
-        return _theirs(self.memory.sessions.messages(wanted))
+        return _to_pydantic(self.memory.sessions.messages(wanted))
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
-        """A window for this run alone."""
+        """Return a window for this run only."""
         own = replace(self)
         own._run = _Run(as_agent(self.memory), self.session or ctx.conversation_id or "")
         return own
@@ -203,7 +206,7 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
     async def prepare_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Log what is new, and prune, flush and trim what no longer fits."""
+        """Log new messages; prune, flush and trim the request until it fits into the window."""
         if self._run is None:
             return request_context
         self._run.history = ctx.messages
@@ -211,8 +214,8 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
         window = self.window or model.context_window
         if not window:
             raise UserError(f"the context window of {model.model_name} is unknown: pass `window=`")
-        ours = _ours(request_context.messages)
-        complete = _asking(model, asyncio.get_running_loop()) if self.ask_model else None
+        ours = _from_pydantic(request_context.messages)
+        complete = _make_complete(model, asyncio.get_running_loop()) if self.ask_model else None
         ready = await asyncio.to_thread(
             self._run.prepare,
             ours,
@@ -223,12 +226,12 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
         )
         if [(each.role, each.parts) for each in ready.messages] == [(each.role, each.parts) for each in ours]:
             return request_context
-        return replace(request_context, messages=_theirs(ready.messages))
+        return replace(request_context, messages=_to_pydantic(ready.messages))
 
     async def after_model_request(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Write the answer down, and learn from what the provider counted."""
+        """Record the answer, and learn from the provider's token counts."""
         used = response.usage
         if self._run is not None:
             event = Used(
@@ -238,20 +241,20 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
                 total=used.total_tokens,
                 model=response.model_name or "",
             )
-            # The run puts its names on the answer when all hooks are through; the log has it before that.
+            # The run adds these ids to the answer after all hooks; the log gets the answer before that.
             named = replace(
                 response,
                 run_id=ctx.run_id,
                 conversation_id=ctx.conversation_id,
                 model_id=response.model_id or request_context.model.model_id,
             )
-            await asyncio.to_thread(self._run.answer, _ours([named]), event)
+            await asyncio.to_thread(self._run.answer, _from_pydantic([named]), event)
         return response
 
     async def on_model_request_error(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
-        """Try again with less when the provider says that it was too much."""
+        """Retry with a smaller request if the provider says that it was too long."""
         if self._run is None or not (
             isinstance(error, ModelContextWindowExceededError) or is_overflow(error)
         ):
@@ -260,11 +263,11 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
         raise RetryModelRequest
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Have the transcript hold the last words too, however the run ends."""
+        """Run the agent and log the last messages, however the run ends."""
         try:
             result = await handler()
         except BaseException:
-            with contextlib.suppress(VadeError):  # what ended the run is told, and not this
+            with contextlib.suppress(VadeError):  # the error that ended the run is reported, and not this one
                 await self._keep(self._run.history if self._run else [])
             raise
         await self._keep(result.all_messages())
@@ -272,22 +275,22 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
 
     async def _keep(self, messages: list[ModelMessage]) -> None:
         if self._run is not None:
-            await asyncio.to_thread(self._run.keep, _ours(messages))
+            await asyncio.to_thread(self._run.keep, _from_pydantic(messages))
 
 
-# -------------------------------------------------------------------- theirs and ours
+# -------------------------------------------------------------------- conversions
 
 
-def _ours(messages: Sequence[ModelMessage]) -> list[Message]:
+def _from_pydantic(messages: Sequence[ModelMessage]) -> list[Message]:
     return _SHAPE.read(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
 
 
-def _theirs(messages: Sequence[Message]) -> list[ModelMessage]:
+def _to_pydantic(messages: Sequence[Message]) -> list[ModelMessage]:
     return ModelMessagesTypeAdapter.validate_python(_SHAPE.write(messages))
 
 
 def _schemas(parameters: ModelRequestParameters) -> list[Any]:
-    """All that is sent beside the messages: tools, and the instructions, which are no part of any of them."""
+    """Return everything sent besides messages: the tools' schemas, and the instructions."""
     tools = [
         {"name": each.name, "description": each.description or "", "parameters": each.parameters_json_schema}
         for each in (*parameters.function_tools, *parameters.output_tools)
@@ -296,11 +299,11 @@ def _schemas(parameters: ModelRequestParameters) -> list[Any]:
     return [*tools, *([{"instructions": "\n\n".join(words)}] if words else [])]
 
 
-def _asking(model: Model, loop: asyncio.AbstractEventLoop) -> Complete:
-    """Questions of the engine, which waits in a thread, to the model, which lives on the loop."""
+def _make_complete(model: Model, loop: asyncio.AbstractEventLoop) -> Complete:
+    """Return a function by which the engine, in a thread, asks the model on the event loop."""
 
     def complete(messages: Sequence[Message], system: str, tools: Sequence[Any], seconds: float) -> Message:
-        asked = _theirs([Message(Role.SYSTEM, (Text(system),)), *messages])
+        request = _to_pydantic([Message(Role.SYSTEM, (Text(system),)), *messages])
         parameters = ModelRequestParameters(
             function_tools=[
                 ToolDefinition(
@@ -311,12 +314,12 @@ def _asking(model: Model, loop: asyncio.AbstractEventLoop) -> Complete:
                 for each in tools
             ]
         )
-        waiting = asyncio.run_coroutine_threadsafe(
-            model_request(model, asked, model_request_parameters=parameters), loop
+        future = asyncio.run_coroutine_threadsafe(
+            model_request(model, request, model_request_parameters=parameters), loop
         )
         try:
-            return _ours([waiting.result(seconds)])[0]
+            return _from_pydantic([future.result(seconds)])[0]
         finally:
-            waiting.cancel()
+            future.cancel()
 
     return complete

@@ -1,5 +1,5 @@
-"""The agents that are known: one module for each, with all that is particular to it.
+"""The known agents: one module for each, with everything specific to it.
 
-Descriptions and parsers alone. What acts on them stands elsewhere: hooks are answered and configuration is
-written by `interfaces`, files are taken in by `transcripts` and `knowledge`.
+This package only describes and parses. `interfaces` answers hooks and writes configuration; `transcripts` and
+`knowledge` import files.
 """

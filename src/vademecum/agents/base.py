@@ -1,6 +1,6 @@
-"""What there is to say of an agent; every part may be missing.
+"""Base classes that describe an agent; every part of a description may be missing.
 
-Imports nothing heavy: a hook loads this, and its agent's description, before anything is worth loading.
+This module imports nothing heavy, because a hook loads it and its agent's description first.
 """
 
 from __future__ import annotations
@@ -15,30 +15,48 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vademecum.agents.memories import FileTree, Importing
-    from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.reading import Found
+    from vademecum.agents.memory_files import FileTree, Importing
+    from vademecum.knowledge import Piece
+    from vademecum.transcripts.foreign import FileItem
 
 NOTHING: Mapping[Any, str] = {}
 
 
 class Agent(NamedTuple):
-    """One agent, by its name on the command line."""
+    """An agent, by its name on the command line, with the description of everything specific to it."""
 
     name: str
     hooks: Hooks | None = None
     setup: Setup | None = None
     instructions: InstructionFile | None = None
     transcripts: TranscriptFormat | None = None
-    memories: Callable[[FileTree, Importing], Iterator[Piece]] | None = None  # what it remembers, in pieces
-    keeps: tuple[str, ...] = ()  # endings of its files beside Markdown and JSON, and its hidden names
+    # yields the agent's memories, in pieces
+    memories: Callable[[FileTree, Importing], Iterator[Piece]] | None = None
+    # endings of its memory files besides Markdown and JSON, and names of its hidden files
+    keeps: tuple[str, ...] = ()
+    environment: Environment | None = None
 
 
-def later(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module that is imported with the first call: a hook needs no parser."""
+class Environment(NamedTuple):
+    """The environment variables that tell a command that it runs inside an agent.
 
-    def call(*given: Any) -> Any:
-        return getattr(import_module(module), name)(*given)
+    Commands read the variables of this package's agents from `environment.json`, which
+    `python -m tools.agent_environment` writes.
+    """
+
+    title: str  # the agent's name in messages
+    agent: tuple[str, ...] = ()  # set for the commands that the agent runs
+    editor: tuple[str, ...] = ()  # set in a person's terminal in the editor, too; ignored in a terminal
+
+
+def lazy_function(module: str, name: str) -> Callable[..., Any]:
+    """Return a stand-in for a module's function; it imports the module at the first call.
+
+    A hook loads an agent's description but no parser, so it starts faster this way.
+    """
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
 
     return call
 
@@ -47,7 +65,7 @@ def later(module: str, name: str) -> Callable[..., Any]:
 
 
 class HookEvent(StrEnum):
-    """A moment in a session, by our name for it."""
+    """An event in a session, by this program's name for it."""
 
     SESSION_START = "session-start"
     USER_PROMPT = "user-prompt"
@@ -56,63 +74,66 @@ class HookEvent(StrEnum):
     SESSION_END = "session-end"
 
 
-ANSWERED = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT})  # the others are done when begun
+# the agent waits for an answer to these events; others are only recorded
+ANSWERED_EVENTS = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT})
 
 
 class HookInput(NamedTuple):
-    """What an agent said about a moment, whatever it calls the fields."""
+    """The fields of an agent's hook call, under this program's names."""
 
     cwd: str = ""
     session: str = ""
     prompt: str = ""
     transcript: str = ""
-    source: str = ""  # why a session begins: it was started, resumed, cleared or compacted
+    source: str = ""  # why the session begins: it was started, resumed, cleared or compacted
 
 
-def read_common(given: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
-    """The fields most agents name alike; anything of another type counts as absent."""
+def read_common(raw: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
+    """Return the fields that most agents name alike; a value of a wrong type counts as missing."""
     return HookInput(
-        cwd=absolute(given.get("cwd")),
-        session=text(given.get("session_id")),
-        prompt=text(given.get("prompt")),
-        transcript=text(given.get("transcript_path")),
-        source=text(given.get("source")),
+        cwd=absolute(raw.get("cwd")),
+        session=text(raw.get("session_id")),
+        prompt=text(raw.get("prompt")),
+        transcript=text(raw.get("transcript_path")),
+        source=text(raw.get("source")),
     )
 
 
-def additional_context(event: str, told: str) -> str:
-    """The answer in the shape that Claude Code made and others took over."""
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": told}})
+def additional_context(event: str, context: str) -> str:
+    """Return a hook's answer in Claude Code's format, which other agents use too."""
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
 
 
 def text(value: object) -> str:
-    """A string, or nothing."""
+    """Return the value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def absolute(value: object) -> str:
-    """An absolute path, or nothing."""
+    """Return the value if it is an absolute path, else an empty string."""
     path = text(value)
     return path if os.path.isabs(path) and "\0" not in path else ""
 
 
 class Hooks(NamedTuple):
-    """How an agent calls hooks, what it says then, and how it wants its answer."""
+    """How an agent calls hooks, what it passes, and in which format it reads the answer."""
 
-    moments: Mapping[HookEvent, str]  # those that we can use, by the agent's own names for them
-    missing: Mapping[HookEvent, str] = NOTHING  # the others, and why nothing is installed for them
+    moments: Mapping[HookEvent, str]  # the supported events, with the agent's names for them
+    missing: Mapping[HookEvent, str] = NOTHING  # the other events, and why no hook is installed for them
     read: Callable[[Mapping[str, Any], Mapping[str, str]], HookInput] = read_common
-    render: Callable[[str, str], str] = additional_context  # the agent's name of a moment, and the words
-    announces: bool = True  # whether `pre-compact` means a compaction; else only the transcript shows one
+    # called with the agent's name of the event, and the text
+    render: Callable[[str, str], str] = additional_context
+    # whether `pre-compact` always means a compaction; otherwise only the transcript shows one
+    announces: bool = True
 
 
 # -------------------------------------------------------------------- what is installed
 
 
 USER, PROJECT = "user", "project"
-SERVER, HOOKS, WORDS = "server", "hooks", "instruction"  # what an installation has
+SERVER, HOOKS, INSTRUCTION_KIND = "server", "hooks", "instruction"  # the parts of an installation
 NAME = "vade"
-SECONDS = 5  # after which an agent gives a hook up; it is over long before
+SECONDS = 5  # an agent's time limit for a hook; our hooks take far less
 INSTRUCTION = """\
 ## Memory
 
@@ -128,8 +149,8 @@ You have a long-term memory that outlives this session, through the `vade` tools
 """
 
 
-class Where(NamedTuple):
-    """For whom it is installed: the person, or one project."""
+class InstallTarget(NamedTuple):
+    """The target of an installation: the person's configuration, or one project's."""
 
     scope: str
     person: Path
@@ -138,17 +159,17 @@ class Where(NamedTuple):
 
     @property
     def is_personal(self) -> bool:
-        """Whether it is for the person."""
+        """Whether the target is the person's configuration."""
         return self.scope == USER
 
     @property
     def root(self) -> Path:
-        """The folder nothing is written outside of."""
+        """The folder outside which nothing is written."""
         return self.person if self.is_personal else self.project
 
 
 class Program(NamedTuple):
-    """How this very program is started."""
+    """The command that starts this program."""
 
     words: tuple[str, ...]
     home: str = ""
@@ -156,101 +177,104 @@ class Program(NamedTuple):
 
     @property
     def server(self) -> tuple[str, ...]:
-        """The words that start the server, which is told for whom."""
-        told = ("--client", self.client) if self.client else ()
-        return (*self.words, *(("--home", self.home) if self.home else ()), "mcp", *told)
+        """The command that starts the server, with its client's name."""
+        client = ("--client", self.client) if self.client else ()
+        return (*self.words, *(("--home", self.home) if self.home else ()), "mcp", *client)
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The server as most agents list it."""
+        """The server as an entry in most agents' JSON."""
         first, *rest = self.server
         return {"command": first, "args": rest}
 
     def hook(self, agent: str, event: str) -> str:
-        """The line that answers a hook."""
+        """Return the shell command that answers a hook."""
         import shlex
 
-        words = [*self.words, "hook", agent, event, *(("--home", self.home) if self.home else ())]
-        return " ".join(words) if os.name == "nt" else shlex.join(words)
+        command = [*self.words, "hook", agent, event, *(("--home", self.home) if self.home else ())]
+        return " ".join(command) if os.name == "nt" else shlex.join(command)
 
 
 class JsonServer(NamedTuple):
-    """Our server among an agent's, in JSON."""
+    """This program's entry in an agent's list of servers, in JSON."""
 
     path: Path
     entry: Mapping[str, Any]
-    below: str = "mcpServers"  # what the list of servers is called
+    below: str = "mcpServers"  # the key of the list of servers
 
 
 class TomlServer(NamedTuple):
-    """Our server among an agent's, in TOML."""
+    """This program's entry in an agent's list of servers, in TOML."""
 
     path: Path
     command: tuple[str, ...]
 
 
 class HookList(NamedTuple):
-    """Our hooks among an agent's, a list for each of its events; `wrapped` makes an entry of a command."""
+    """This program's entries in an agent's lists of hooks, a list for each event.
+
+    `wrapped` turns a shell command into an entry of the list.
+    """
 
     path: Path
     wrapped: Callable[[str], Any]
-    also: Mapping[str, Any] = NOTHING  # what the file must have beside them
+    also: Mapping[str, Any] = NOTHING  # other keys that the file must have
 
 
 class OwnFile(NamedTuple):
-    """A file that is ours alone, with the hooks or the instruction in it."""
+    """A file that belongs to this program alone, with the hooks or the instruction."""
 
     what: str
     path: Path
     content: str
 
 
-class Words(NamedTuple):
-    """The instruction in a file that the agent reads, between two marks."""
+class InstructionBlock(NamedTuple):
+    """The instruction to an agent in a file that the agent reads, between two marker lines."""
 
     path: Path
 
 
-Part = JsonServer | TomlServer | HookList | OwnFile | Words
+Part = JsonServer | TomlServer | HookList | OwnFile | InstructionBlock
 
 
-def own_folder(where: Where, folder: Path) -> Path:
-    """Everything is in the agent's folder."""
+def own_folder(where: InstallTarget, folder: Path) -> Path:
+    """Return the agent's folder, for an agent whose parts all lie in that folder."""
     return folder
 
 
-def folder_or_project(where: Where, folder: Path) -> Path:
-    """A project's instruction stands beside the agent's folder."""
+def folder_or_project(where: InstallTarget, folder: Path) -> Path:
+    """Return the agent's folder for a person's configuration, else the project's root."""
     return folder if where.is_personal else where.project
 
 
 def wrapped_command(command: str) -> Any:
-    """An entry of Claude Code's list of hooks, as others took it over."""
+    """Return an entry for a list of hooks in Claude Code's format."""
     return {"hooks": [{"type": "command", "command": command, "timeout": SECONDS}]}
 
 
 class Setup(NamedTuple):
-    """An agent's configuration: where it is, and what is kept in it."""
+    """An agent's configuration: its folder, and what is installed there."""
 
-    programs: tuple[str, ...]  # what the agent is called on a path
-    below: str  # its folder, in a person's home or in a project
-    parts: Callable[[Where, Path, Program], Iterable[Part]]  # what is installed, by that folder
-    variable: str = ""  # which moves a person's folder
-    root_of: Callable[[Where, Path], Path] = own_folder  # the folder that everything it gets lies in
-    missing: Mapping[str, str] = NOTHING  # what a person cannot have, only a project, and why
-    note: str = ""  # what a person has to do once it is installed
+    programs: tuple[str, ...]  # names of the agent's executables
+    below: str  # its folder, relative to a person's home or to a project
+    parts: Callable[[InstallTarget, Path, Program], Iterable[Part]]  # the parts to install, given that folder
+    variable: str = ""  # the environment variable that moves a person's folder
+    root_of: Callable[[InstallTarget, Path], Path] = own_folder  # the folder that contains all parts
+    missing: Mapping[str, str] = NOTHING  # parts that only a project can have, and why
+    note: str = ""  # what a person has to do after the installation
 
-    def folder(self, where: Where) -> Path:
-        """Where the configuration is; it may not be there."""
+    def folder(self, where: InstallTarget) -> Path:
+        """Return the configuration folder; it may not exist."""
         moved = where.environ.get(self.variable, "") if where.is_personal and self.variable else ""
         return Path(moved) if os.path.isabs(moved) else where.root / self.below
 
-    def root(self, where: Where) -> Path:
-        """The folder that everything lies in."""
+    def root(self, where: InstallTarget) -> Path:
+        """Return the folder that contains all installed parts."""
         return self.root_of(where, self.folder(where))
 
-    def without(self, where: Where) -> Mapping[str, str]:
-        """What cannot be installed there, and why."""
+    def without(self, where: InstallTarget) -> Mapping[str, str]:
+        """Return the parts that cannot be installed for a target, each with the reason."""
         return self.missing if where.is_personal else NOTHING
 
 
@@ -258,26 +282,28 @@ class Setup(NamedTuple):
 
 
 class InstructionFile(NamedTuple):
-    """The file an agent reads by itself, from a project's root, and what must stand at its beginning."""
+    """The file that an agent reads from a project's root, and the text with which it must begin."""
 
     parts: tuple[str, ...]
     opening: str = ""
 
 
 class TranscriptFormat(NamedTuple):
-    """How an agent keeps its sessions: where, and how they are read."""
+    """Where an agent stores its sessions, and how they are read."""
 
-    name: str  # as it is called on the command line, and in a session's id
+    name: str  # the name on the command line, and the prefix of session ids
     folders: Mapping[
         str, str
-    ]  # below a person's home, which may not be there, and the pattern of files in it
-    recognises: Callable[[bytes, Path], bool]  # by a file's first bytes and its name
-    read: Callable[..., Iterator[Found]]
-    """Everything in a file, in order, in bounded memory; never raises for what is in it.
+    ]  # folders in a person's home, which may not exist, and the pattern of files in each
+    recognises: Callable[[bytes, Path], bool]  # decides by a file's first bytes and its name
+    read: Callable[..., Iterator[FileItem]]
+    """Yields everything in a file, in order, in bounded memory; never raises for any content.
 
-    Given a path and, when somebody wants to know how far it is, a function that is told after each line how
-    many bytes of the file have been read.
+    Its arguments are the path and, optionally, a function that is called after each line with the number of
+    bytes read so far.
     """
     files: Callable[[Path, str], Iterable[Path]] = Path.glob
-    moved: tuple[str, tuple[str, ...]] = ("", ())  # a variable that moves its folder, and the names in it
-    rank: int = 6  # formats are tried in this order: the plainest marks first, last what takes any list
+    # an environment variable that moves its folder, and the subfolders with sessions
+    moved: tuple[str, tuple[str, ...]] = ("", ())
+    # the order in which formats are tried: distinctive marks first, the format that accepts any list last
+    rank: int = 6

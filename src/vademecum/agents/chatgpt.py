@@ -1,13 +1,14 @@
-"""ChatGPT: the archive that its data export mails, or the folder it was unpacked to.
+"""ChatGPT: the archive of its data export, or the unpacked folder.
 
-Conversations: `conversations.json`, or `conversations-000.json` and on. Each is a tree of messages, of which
-`current_node` ends the branch that was last shown; all are read, those of other branches flagged (`left`).
-Each becomes a session. A message to a tool is a call; code, thoughts, quotes and results are read by their
-`content_type`, and what is not known is carried as it is. What a person does not see there is flagged
-(`meta`). The fields of a conversation stand in its first message. Left out: messages that say nothing.
+Conversations are in `conversations.json`, or `conversations-000.json` and so on. Each is a tree of messages,
+in which `current_node` ends the branch that was shown last; all messages are read, and those of other
+branches are flagged (`left`). Each conversation becomes a session. A message to a tool becomes a call; code,
+reasoning, quotes and results are read by their `content_type`, and unknown content is kept opaque. Messages
+hidden from the person are flagged (`meta`). The fields of a conversation are stored in its first message.
+Empty messages are left out.
 
-Memory: an export has no file of memories. What the model was told of them (`model_editable_context`), what it
-wrote to them (the tool `bio`), and the custom instructions become records, each version at its time.
+Memory: an export has no file of memories. The memories shown to the model (`model_editable_context`), the
+memories it wrote (the tool `bio`), and the custom instructions become records, each version with its time.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import session_in, value_in
-from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece
+from vademecum.agents.memory_files import session_in, value_in
+from vademecum.knowledge import Conversation, Skipped, TopicPiece
 from vademecum.transcripts import LEFT, META, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts.reading import (
+from vademecum.transcripts.foreign import (
     SessionFacts,
     Unread,
-    listed,
+    as_list,
+    as_text,
+    ignore_progress,
     mapping,
     moment,
     part_of,
     text,
-    unseen,
     without,
-    written,
 )
 from vademecum.types import Entry, RecordType, Scope
 
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.agents.memories import FileTree, Importing
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, Importing
+    from vademecum.knowledge import Piece
     from vademecum.transcripts import Json, Part
-    from vademecum.transcripts.reading import Found, Seen
+    from vademecum.transcripts.foreign import FileItem, OnBytes
 
 _CONVERSATIONS = re.compile(r"conversations(-\d+)?\.json")
 _ROLES = {each.value: each for each in (Role.USER, Role.ASSISTANT, Role.SYSTEM, Role.TOOL)}
@@ -54,8 +55,8 @@ _DAY = re.compile(r"\[(\d{4}-\d\d-\d\d)\]\.?[ ]?")
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every conversation, and what they tell of the memory behind them."""
-    kept = _Memory({}, {})
+    """Yield every conversation of the export as a session, and records of the memories found in them."""
+    memory = _Memory({}, {})
     wanted = [name for name in tree.names() if name.endswith(".json")]
     for name in wanted:
         if len(wanted) > 1 and not _CONVERSATIONS.fullmatch(name.rpartition("/")[2]):
@@ -63,16 +64,16 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
             continue
         value, problems = value_in(tree, name)
         yield from problems
-        for number, each in enumerate(listed(value)):
+        for number, each in enumerate(as_list(value)):
             conversation = mapping(each)
             if isinstance(conversation.get("mapping"), dict):
-                kept.look(conversation)
+                memory.add(conversation)
                 yield _session(tree, name, conversation)
             else:
                 yield Skipped(f"{name}#{number + 1}", _other(conversation))
         if not isinstance(value, list) and not problems:
             yield Skipped(name, "not a list of conversations")
-    yield from kept.pieces()
+    yield from memory.pieces()
 
 
 def _other(conversation: dict[str, Json]) -> str:
@@ -82,10 +83,10 @@ def _other(conversation: dict[str, Json]) -> str:
 
 
 def _session(tree: FileTree, name: str, conversation: dict[str, Json]) -> Piece:
-    told = text(conversation.get("conversation_id")) or text(conversation.get("id"))
-    own = told or hashlib.sha256(json.dumps(conversation, sort_keys=True).encode()).hexdigest()[:32]
+    given_id = text(conversation.get("conversation_id")) or text(conversation.get("id"))
+    own = given_id or hashlib.sha256(json.dumps(conversation, sort_keys=True).encode()).hexdigest()[:32]
 
-    def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
+    def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
         return read_conversation(conversation, own)
 
     title = " ".join(text(conversation.get("title")).split()) or own
@@ -95,43 +96,43 @@ def _session(tree: FileTree, name: str, conversation: dict[str, Json]) -> Piece:
 # -------------------------------------------------------------------- conversations
 
 
-def read_conversation(conversation: dict[str, Json], own: str) -> Iterator[Found]:
-    """Everything that was said in a conversation."""
+def read_conversation(conversation: dict[str, Json], own: str) -> Iterator[FileItem]:
+    """Yield the messages of a conversation."""
     nodes = {name: mapping(node) for name, node in mapping(conversation.get("mapping")).items()}
     model = text(conversation.get("default_model_slug"))
     created = moment(conversation.get("create_time"))
     yield SessionFacts(own, text(conversation.get("title")), created=created, model=model)
-    shown = _shown(nodes, text(conversation.get("current_node")))
+    last_branch = _last_branch(nodes, text(conversation.get("current_node")))
     about = without(conversation, _FIELDS)
-    for name in _in_order(nodes):
-        given = nodes[name].get("message")
-        if given is None:
+    for name in _nodes_in_order(nodes):
+        raw = nodes[name].get("message")
+        if raw is None:
             continue
-        if not isinstance(given, dict):
+        if not isinstance(raw, dict):
             yield Unread(0, "a message that is not an object")
             continue
-        message = _message(given, _call_above(nodes, name))
+        message = _message(raw, _call_above(nodes, name))
         if message.parts:
-            extra = {**message.extra, **({} if name in shown else {LEFT: True})}
+            extra = {**message.extra, **({} if name in last_branch else {LEFT: True})}
             yield message._replace(extra={**extra, "conversation": about} if about else extra)
             about = {}
 
 
-def _in_order(nodes: dict[str, dict[str, Json]]) -> list[str]:
-    """All nodes, each behind its parent, and branches in the order they were made."""
+def _nodes_in_order(nodes: dict[str, dict[str, Json]]) -> list[str]:
+    """Return all nodes, each after its parent; branches come in the order in which they were made."""
     tops = [name for name, node in nodes.items() if text(node.get("parent")) not in nodes]
     found: dict[str, None] = {}
-    waiting = [*reversed([*tops, *nodes])]  # the second time for those that are each other's parents
-    while waiting:
-        name = waiting.pop()
+    pending = [*reversed([*tops, *nodes])]  # the second copy is for nodes that are each other's parents
+    while pending:
+        name = pending.pop()
         if name in nodes and name not in found:
             found[name] = None
-            waiting += [text(each) for each in reversed(listed(nodes[name].get("children")))]
+            pending += [text(each) for each in reversed(as_list(nodes[name].get("children")))]
     return [*found]
 
 
-def _shown(nodes: dict[str, dict[str, Json]], last: str) -> set[str]:
-    """The branch that was last shown; all of it when nothing says which that is."""
+def _last_branch(nodes: dict[str, dict[str, Json]], last: str) -> set[str]:
+    """Return the branch that was shown last; all nodes if that is unknown."""
     found: set[str] = set()
     while last in nodes and last not in found:
         found.add(last)
@@ -140,60 +141,60 @@ def _shown(nodes: dict[str, dict[str, Json]], last: str) -> set[str]:
 
 
 def _call_above(nodes: dict[str, dict[str, Json]], name: str) -> str:
-    """The message that a tool's answer answers: the nearest one above that is none of a tool's."""
-    seen: set[str] = set()
-    while (name := text(nodes[name].get("parent"))) in nodes and name not in seen:
-        seen.add(name)
+    """Return the id of the message that a tool's result answers: the nearest message above from no tool."""
+    visited: set[str] = set()
+    while (name := text(nodes[name].get("parent"))) in nodes and name not in visited:
+        visited.add(name)
         message = mapping(nodes[name].get("message"))
         if mapping(message.get("author")).get("role") != "tool":
             return text(message.get("id")) or name
     return ""
 
 
-def _message(given: dict[str, Json], call: str) -> Message:
-    author, content = mapping(given.get("author")), mapping(given.get("content"))
+def _message(raw: dict[str, Json], call: str) -> Message:
+    author, content = mapping(raw.get("author")), mapping(raw.get("content"))
     role = _ROLES.get(text(author.get("role")), Role.SYSTEM)
-    about = mapping(given.get("metadata"))
+    about = mapping(raw.get("metadata"))
     parts = tuple(_parts(content))
-    to = text(given.get("recipient"))
+    to = text(raw.get("recipient"))
     if role is Role.TOOL and parts:
         words = [
             part if isinstance(part, Text | Opaque) else Text(getattr(part, "text", "")) for part in parts
         ]
         parts = (ToolResult(call, tuple(words), text(author.get("name"))),)
     elif role is Role.ASSISTANT and to not in ("", "all") and parts:
-        said = "\n".join(part.text for part in parts if isinstance(part, Text))
-        parts = (ToolCall(text(given.get("id")), to, said, without(content, ("parts", "text"))),)
-    extra = without(given, _KNOWN)
+        arguments = "\n".join(part.text for part in parts if isinstance(part, Text))
+        parts = (ToolCall(text(raw.get("id")), to, arguments, without(content, ("parts", "text"))),)
+    extra = without(raw, _KNOWN)
     kind = text(content.get("content_type"))
     if kind in _CONTEXTS or about.get("is_visually_hidden_from_conversation") is True:
         extra[META] = kind if kind in _CONTEXTS else "hidden"
     if text(author.get("role")) not in _ROLES:
-        extra[META] = written(author.get("role")) or "no role"
+        extra[META] = as_text(author.get("role")) or "no role"
     return Message(
         role,
         parts,
-        id=text(given.get("id")),
-        time=moment(given.get("create_time")),
+        id=text(raw.get("id")),
+        time=moment(raw.get("create_time")),
         model=text(about.get("model_slug")),
         extra=extra,
     )
 
 
 def _parts(content: dict[str, Json]) -> Iterator[Part]:
-    """The parts of a message, by the kind of its content."""
+    """Yield the parts of a message, by its content type."""
     kind = text(content.get("content_type"))
     if kind == "thoughts":
-        for each in listed(content.get("thoughts")):
+        for each in as_list(content.get("thoughts")):
             thought = [text(mapping(each).get(name)) for name in ("summary", "content")]
             yield Thinking("\n".join(filter(None, thought)))
     elif kind == "reasoning_recap":
         yield Thinking(text(content.get("content")))
     elif kind in _CONTEXTS:
         named = ("user_profile", "user_instructions", "model_set_context")
-        yield from (Text(said) for name in named if (said := text(content.get(name))))
+        yield from (Text(field) for name in named if (field := text(content.get(name))))
     elif isinstance(content.get("parts"), list):
-        for each in listed(content["parts"]):
+        for each in as_list(content["parts"]):
             if not isinstance(each, str):
                 words = text(mapping(each).get("text"))
                 yield Text(words, without(mapping(each), ("text",))) if words else Opaque(each)
@@ -208,17 +209,17 @@ def _parts(content: dict[str, Json]) -> Iterator[Part]:
             yield Opaque(content)
 
 
-# -------------------------------------------------------------------- what it remembers
+# -------------------------------------------------------------------- memories
 
 
 class _Memory(NamedTuple):
-    """What the conversations tell of the memory behind them, each thing once, with its time."""
+    """The memories and instructions found in conversations, each text once, with its time."""
 
-    remembered: dict[str, str]
-    instructed: dict[str, str]
+    memory_times: dict[str, str]
+    instructions: dict[str, str]
 
-    def look(self, conversation: dict[str, Json]) -> None:
-        """Note what one conversation tells."""
+    def add(self, conversation: dict[str, Json]) -> None:
+        """Add the memories found in one conversation."""
         for node in mapping(conversation.get("mapping")).values():
             message = mapping(mapping(node).get("message"))
             content = mapping(message.get("content"))
@@ -228,19 +229,19 @@ class _Memory(NamedTuple):
                 whole = text(content.get("model_set_context"))
                 for item in _NUMBER.split(whole)[1:] or [whole]:
                     day = _DAY.match(item)
-                    _earliest(self.remembered, item[day.end() :] if day else item, day[1] if day else when)
+                    _earliest(self.memory_times, item[day.end() :] if day else item, day[1] if day else when)
             elif kind == "user_editable_context":
                 for name in ("user_profile", "user_instructions"):
-                    _earliest(self.instructed, text(content.get(name)), when)
+                    _earliest(self.instructions, text(content.get(name)), when)
             elif message.get("recipient") == "bio":
-                said = "\n".join(part.text for part in _parts(content) if isinstance(part, Text))
-                _earliest(self.remembered, said, when)
+                memory_text = "\n".join(part.text for part in _parts(content) if isinstance(part, Text))
+                _earliest(self.memory_times, memory_text, when)
 
     def pieces(self) -> Iterator[Piece]:
-        """A record of what it remembers, and one of the instructions it was given."""
-        found = (("memory", self.remembered), ("custom-instructions", self.instructed))
-        for name, said in found:
-            entries = tuple(Entry(words, when or None) for words, when in said.items())
+        """Yield a record of the memories, and one of the custom instructions."""
+        found = (("memory", self.memory_times), ("custom-instructions", self.instructions))
+        for name, times_by_text in found:
+            entries = tuple(Entry(words, when or None) for words, when in times_by_text.items())
             if entries:
                 key = f"chatgpt-{name}"
                 yield TopicPiece(
@@ -248,10 +249,10 @@ class _Memory(NamedTuple):
                 )
 
 
-def _earliest(found: dict[str, str], said: str, when: str) -> None:
-    words = said.strip()
+def _earliest(times_by_text: dict[str, str], memory_text: str, when: str) -> None:
+    words = memory_text.strip()
     if words:
-        found[words] = min(filter(None, (found.get(words), when)), default="")
+        times_by_text[words] = min(filter(None, (times_by_text.get(words), when)), default="")
 
 
 AGENT = Agent("chatgpt", memories=memories)

@@ -1,11 +1,11 @@
-"""Claude.ai: the archive that its data export mails, or the folder it was unpacked to.
+"""Claude.ai: the archive of its data export, or the unpacked folder.
 
-Conversations: `conversations.json`, a list of conversations with their messages in order, each of which
-becomes a session. A message is read from its blocks, or from its `text` where it has none; what was attached
-comes with its text. The fields of a conversation stand in its first message.
+Conversations are in `conversations.json`, a list of conversations with their messages in order; each becomes
+a session. A message is read from its blocks, or from its `text` if it has none; attachments come with their
+text. The fields of a conversation are stored in its first message.
 
-Memory: `memories.json` (or `memories/*.json`) has a text about the person and one for each project;
-`projects.json` (or `projects/*.json`) has instructions and documents. Each becomes a record.
+Memory: `memories.json` (or `memories/*.json`) holds a text about the person and one for each project;
+`projects.json` (or `projects/*.json`) holds instructions and documents. Each becomes a record.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import session_in, value_in
-from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece
+from vademecum.agents.memory_files import session_in, value_in
+from vademecum.knowledge import Conversation, Skipped, TopicPiece
 from vademecum.transcripts import META, Message, Opaque, Role, Text, ToolResult
-from vademecum.transcripts.reading import (
+from vademecum.transcripts.foreign import (
     SessionFacts,
     Unread,
-    listed,
+    as_list,
+    as_text,
+    ignore_progress,
     mapping,
     moment,
     parts_of,
     text,
-    unseen,
     without,
-    written,
 )
 from vademecum.types import Entry, RecordType, Scope
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.agents.memories import FileTree, Importing
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, Importing
+    from vademecum.knowledge import Piece
     from vademecum.transcripts import Json, Part
-    from vademecum.transcripts.reading import Found, Seen
+    from vademecum.transcripts.foreign import FileItem, OnBytes
 
 _ROLES = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 _KNOWN = ("uuid", "text", "content", "sender", "created_at", "updated_at", "attachments", "files")
@@ -50,13 +50,13 @@ _PROJECT = tuple("uuid name prompt_template docs created_at updated_at creator".
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every conversation, memory and project."""
+    """Yield every conversation as a session, and a record for each memory and project."""
     wanted = [name for name in tree.names() if name.endswith(".json")]
-    called: dict[str, str] = {}
+    project_names: dict[str, str] = {}
     found = [(name, *value_in(tree, name)) for name in wanted if _kind(name) or len(wanted) == 1]
     for _, value, _ in found:
         for each in _each(value):
-            called[text(each.get("uuid"))] = text(each.get("name"))
+            project_names[text(each.get("uuid"))] = text(each.get("name"))
     for name in wanted:
         if name not in [each[0] for each in found]:
             yield Skipped(name, "no conversations, memories or projects, only account data")
@@ -65,7 +65,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
         if not _each(value) and not problems:
             yield Skipped(name, "it is empty")
         for number, each in enumerate(_each(value)):
-            yield from _pieces(tree, name, each, number, called)
+            yield from _pieces(tree, name, each, number, project_names)
 
 
 def _kind(name: str) -> bool:
@@ -79,15 +79,15 @@ def _each(value: Json) -> list[dict[str, Json]]:
 
 
 def _pieces(
-    tree: FileTree, name: str, given: dict[str, Json], number: int, called: dict[str, str]
+    tree: FileTree, name: str, raw: dict[str, Json], number: int, project_names: dict[str, str]
 ) -> Iterator[Piece]:
-    if isinstance(given.get("chat_messages"), list):
-        yield _session(tree, name, given)
-    elif "conversations_memory" in given or "project_memories" in given:
-        yield from _memory(name, given, called, tree.changed(name))
-    elif "docs" in given or "prompt_template" in given:
-        yield from _project(name, given)
-    elif "mapping" in given:
+    if isinstance(raw.get("chat_messages"), list):
+        yield _session(tree, name, raw)
+    elif "conversations_memory" in raw or "project_memories" in raw:
+        yield from _memory(name, raw, project_names, tree.changed(name))
+    elif "docs" in raw or "prompt_template" in raw:
+        yield from _project(name, raw)
+    elif "mapping" in raw:
         yield Skipped(f"{name}#{number + 1}", "a conversation of ChatGPT: use `vade import chatgpt`")
     else:
         yield Skipped(f"{name}#{number + 1}", "not a conversation, memory or project")
@@ -96,22 +96,22 @@ def _pieces(
 # -------------------------------------------------------------------- conversations
 
 
-def _session(tree: FileTree, name: str, given: dict[str, Json]) -> Piece:
-    own = text(given.get("uuid"))
-    own = own or hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
+def _session(tree: FileTree, name: str, raw: dict[str, Json]) -> Piece:
+    own = text(raw.get("uuid"))
+    own = own or hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()[:32]
 
-    def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
-        return read_conversation(given, own)
+    def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
+        return read_conversation(raw, own)
 
-    title = " ".join(text(given.get("name")).split()) or own
+    title = " ".join(text(raw.get("name")).split()) or own
     return session_in(tree, name, f"{name}: {title[:80]}", Conversation("claude-ai", read))
 
 
-def read_conversation(given: dict[str, Json], own: str) -> Iterator[Found]:
-    """Everything that was said in a conversation."""
-    yield SessionFacts(own, text(given.get("name")), created=moment(given.get("created_at")))
-    about = without(given, _FIELDS)
-    for each in listed(given.get("chat_messages")):
+def read_conversation(raw: dict[str, Json], own: str) -> Iterator[FileItem]:
+    """Yield the messages of a conversation."""
+    yield SessionFacts(own, text(raw.get("name")), created=moment(raw.get("created_at")))
+    about = without(raw, _FIELDS)
+    for each in as_list(raw.get("chat_messages")):
         if not isinstance(each, dict):
             yield Unread(0, "a message that is not an object")
             continue
@@ -120,83 +120,83 @@ def read_conversation(given: dict[str, Json], own: str) -> Iterator[Found]:
             about = {}
 
 
-def _messages(given: dict[str, Json]) -> Iterator[Message]:
-    """A message, with the results of its tools as messages of their own."""
-    sender = text(given.get("sender"))
-    parts = tuple(_parts(given))
-    extra = without(given, _KNOWN)
+def _messages(raw: dict[str, Json]) -> Iterator[Message]:
+    """Yield a message of a conversation, and its tool results as separate messages."""
+    sender = text(raw.get("sender"))
+    parts = tuple(_parts(raw))
+    extra = without(raw, _KNOWN)
     if sender not in _ROLES:
-        extra[META] = written(given.get("sender")) or "no role"
-    own = text(given.get("uuid"))
+        extra[META] = as_text(raw.get("sender")) or "no role"
+    own = text(raw.get("uuid"))
     runs = groupby(parts, key=lambda part: isinstance(part, ToolResult))
     for number, (result, run) in enumerate(runs):
         role = Role.TOOL if result else _ROLES.get(sender, Role.SYSTEM)
         id = f"{own}:{number}" if number and own else own
-        yield Message(role, tuple(run), id=id, time=moment(given.get("created_at")), extra=extra)
+        yield Message(role, tuple(run), id=id, time=moment(raw.get("created_at")), extra=extra)
         extra = {}
 
 
-def _parts(given: dict[str, Json]) -> Iterator[Part]:
-    blocks = parts_of(given.get("content"))
-    words = text(given.get("text"))
+def _parts(raw: dict[str, Json]) -> Iterator[Part]:
+    blocks = parts_of(raw.get("content"))
+    words = text(raw.get("text"))
     yield from (part for part in blocks if not (isinstance(part, Text) and not part.text))
     if words and not any(isinstance(part, Text) and part.text for part in blocks):
         yield Text(words)
-    for each in listed(given.get("attachments")):
+    for each in as_list(raw.get("attachments")):
         about = mapping(each)
         content = text(about.get("extracted_content"))
         rest = {"attachment": without(about, ("extracted_content",))}
         yield Text(content, rest) if content else Opaque(each)
-    yield from (Opaque({"file": each}) for each in listed(given.get("files")))
+    yield from (Opaque({"file": each}) for each in as_list(raw.get("files")))
 
 
-# -------------------------------------------------------------------- what it remembers
+# -------------------------------------------------------------------- memories
 
 
-def _memory(name: str, given: dict[str, Json], called: dict[str, str], when: str) -> Iterator[Piece]:
-    said = text(given.get("conversations_memory"))
-    rest = without(given, _MEMORY)
-    beside = {"export": rest} if rest else {}
-    if said.strip() or rest:
+def _memory(name: str, raw: dict[str, Json], project_names: dict[str, str], when: str) -> Iterator[Piece]:
+    memory_text = text(raw.get("conversations_memory"))
+    rest = without(raw, _MEMORY)
+    export_fields = {"export": rest} if rest else {}
+    if memory_text.strip() or rest:
         yield TopicPiece(
             name,
             "claude-ai-memory",
-            (Entry(said, when or None),) if said.strip() else (),
+            (Entry(memory_text, when or None),) if memory_text.strip() else (),
             Scope.GLOBAL,
             type=RecordType.USER,
             title="What Claude.ai remembers",
-            fields=beside,
+            fields=export_fields,
         )
-    for project, words in mapping(given.get("project_memories")).items():
-        title = called.get(project) or project
+    for project, words in mapping(raw.get("project_memories")).items():
+        title = project_names.get(project) or project
         yield TopicPiece(
             f"{name}#{project}",
             f"claude-ai-{title}-memory",
-            (Entry(written(words), when or None),),
+            (Entry(as_text(words), when or None),),
             Scope.GLOBAL,
             named=False,
             title=f"What Claude.ai remembers of {title}",
         )
 
 
-def _project(name: str, given: dict[str, Json]) -> Iterator[Piece]:
-    title, own = text(given.get("name")), text(given.get("uuid"))
+def _project(name: str, raw: dict[str, Json]) -> Iterator[Piece]:
+    title, own = text(raw.get("name")), text(raw.get("uuid"))
     source = f"{name}#{own or title}"
-    words = "\n\n".join(filter(None, (text(given.get("description")), text(given.get("prompt_template")))))
-    rest = without(given, (*_PROJECT, "description"))
+    words = "\n\n".join(filter(None, (text(raw.get("description")), text(raw.get("prompt_template")))))
+    rest = without(raw, (*_PROJECT, "description"))
     if words.strip():
         yield TopicPiece(
             source,
             f"claude-ai-{title or own}",
-            (Entry(words, moment(given.get("updated_at")) or moment(given.get("created_at")) or None),),
+            (Entry(words, moment(raw.get("updated_at")) or moment(raw.get("created_at")) or None),),
             Scope.GLOBAL,
             named=False,
             type=RecordType.REFERENCE,
             title=title,
-            created=moment(given.get("created_at")),
+            created=moment(raw.get("created_at")),
             fields={"export": rest} if rest else {},
         )
-    for each in listed(given.get("docs")):
+    for each in as_list(raw.get("docs")):
         document = mapping(each)
         file = text(document.get("filename")) or text(document.get("uuid"))
         yield TopicPiece(
@@ -208,7 +208,7 @@ def _project(name: str, given: dict[str, Json]) -> Iterator[Piece]:
             type=RecordType.REFERENCE,
             title=file,
         )
-    if not words.strip() and not listed(given.get("docs")):
+    if not words.strip() and not as_list(raw.get("docs")):
         yield Skipped(source, "a project without instructions or documents")
 
 

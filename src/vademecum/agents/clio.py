@@ -1,18 +1,17 @@
-"""CLIO: `.clio/` in a project, with what it learned, its notes by key, and its sessions.
+"""CLIO: `.clio/` in a project, with its lessons, its notes by key, and its sessions.
 
-Transcripts: `.clio/sessions/<session>.json` in each project, or below `~/.clio`.
-One JSON object. `history` is the conversation as CLIO last had it in its window; `yarn` is the archive of
-everything said, `stm` the short-term memory. The three overlap, so they are laid over one another: what
-`history` no longer has comes out before what followed it, with `archived` in `extra`. The messages are
-OpenAI's, with ids and times.
+Transcripts are in `.clio/sessions/<session>.json` of each project, or below `~/.clio`. A file is one JSON
+object. `history` is the conversation as CLIO last had it in its window; `yarn` is the archive of all
+messages, `stm` the short-term memory. The three overlap and are merged: messages that `history` has lost come
+before those that followed them, with `archived` in `extra`. The messages are in OpenAI's format, with ids and
+times.
 
-Flagged: the `<thread_summary>` that CLIO puts in place of what it trimmed (`summary`). Told: the session
-(its file's name), `session_name`, `working_directory`, `created_at`, the model. `billing.requests` are the
-usage; they have no place among the messages and come at the end. Left out: settings, quota, the last
-request as it was sent.
+The `<thread_summary>` that replaces trimmed messages is flagged (`summary`). The session facts are the file's
+name, `session_name`, `working_directory`, `created_at` and the model. `billing.requests` are the usage; they
+have no position among the messages and come at the end. Settings, quota and the last request are left out.
 
-Memory: `ltm.json` becomes lessons, `memory/<key>.json` and `memory/*.md` records, `profile.md` the profile,
-and `sessions/*.json` transcripts.
+Memory: `ltm.json` becomes lessons, `memory/<key>.json` and `memory/*.md` become records, `profile.md` the
+profile, and `sessions/*.json` transcripts.
 """
 
 from __future__ import annotations
@@ -22,24 +21,23 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from vademecum.agents.base import Agent, TranscriptFormat
-from vademecum.agents.memories import stamp_of, text_of, words_of
+from vademecum.agents.memory_files import stamp_of, text_of, word_list
 from vademecum.errors import VadeError
-from vademecum.knowledge import ltm
-from vademecum.knowledge.intake import LessonsPiece, SectionPiece, Skipped, TopicPiece, TranscriptPiece
-from vademecum.store import pinned
+from vademecum.knowledge import LessonsPiece, SectionPiece, Skipped, TopicPiece, TranscriptPiece, ltm
+from vademecum.text import filenames
 from vademecum.transcripts import SUMMARY, Role
-from vademecum.transcripts.reading import (
-    FactsSoFar,
+from vademecum.transcripts.foreign import (
+    NewFacts,
     TranscriptUsage,
     Unread,
+    as_list,
     chat_message,
     count,
     document,
-    listed,
+    ignore_progress,
     mapping,
     moment,
     text,
-    unseen,
 )
 from vademecum.types import Entry, Scope
 
@@ -47,42 +45,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.agents.memories import FileTree, Importing
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, Importing
+    from vademecum.knowledge import Piece
     from vademecum.transcripts import Json
-    from vademecum.transcripts.reading import Found, Seen
+    from vademecum.transcripts.foreign import FileItem, OnBytes
 
 _NOTE = ("key", "content", "timestamp", "tags")
 _MARKS = (b'"yarn"', b'"stm"', b'"_stateful_markers"', b'"lastGitHubCopilotResponseId"')
 
 
 def recognises(head: bytes, path: Path) -> bool:
-    """By fields that nobody else has, which Perl writes in any order, or by the folder it is in."""
+    """Return whether a file has fields that only CLIO writes, in any order, or lies in CLIO's folder."""
     if path.suffix != ".json" or not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return False
-    kept = path.parent.name == "sessions" and ".clio" in path.parts
-    return kept or any(mark in head for mark in _MARKS)
+    in_folder = path.parent.name == "sessions" and ".clio" in path.parts
+    return in_folder or any(mark in head for mark in _MARKS)
 
 
-def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
-    """Everything in a file, in order."""
+def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
+    """Yield everything in a session file, in order: messages and session facts."""
     value, problems = document(path)
     session = mapping(value)
     billing = mapping(session.get("billing"))
-    yield from FactsSoFar().tell(
+    yield from NewFacts().add(
         id=text(session.get("session_id")) or path.stem,
         title=text(session.get("session_name")),
         folder=text(session.get("working_directory")),
         created=moment(session.get("created_at")),
         model=text(session.get("selected_model")) or text(billing.get("model")),
     )
-    for said, archived in _laid_over(listed(session.get("history")), _archive(session)):
+    for message, archived in _merge_histories(as_list(session.get("history")), _archive(session)):
         yield (
-            _read(said, archived=archived)
-            if isinstance(said, dict)
+            _read(message, archived=archived)
+            if isinstance(message, dict)
             else Unread(0, "a message that is not an object")
         )
-    for request in listed(billing.get("requests")):
+    for request in as_list(billing.get("requests")):
         yield from _usage(mapping(request))
     if not problems and not isinstance(value, dict):
         yield Unread(0, "not a session")
@@ -90,47 +88,53 @@ def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
 
 
 def _archive(session: dict[str, Json]) -> list[Json]:
-    """Everything said, from the threads and then whatever only the short-term memory has."""
-    said: list[Json] = []
+    """Return all messages of the archived threads, then those that only the short-term memory has."""
+    messages: list[Json] = []
     threads = session.get("yarn")
     threads = mapping(mapping(threads).get("threads")) or threads
-    for thread in threads.values() if isinstance(threads, dict) else listed(threads):
-        said += listed(thread) or listed(mapping(thread).get("messages"))
+    for thread in threads.values() if isinstance(threads, dict) else as_list(threads):
+        messages += as_list(thread) or as_list(mapping(thread).get("messages"))
     short = session.get("stm")
-    short = listed(short) or listed(mapping(short).get("history"))
-    known = {_key(each) for each in said}
-    return said + [each for each in short if _key(each) not in known]
+    short = as_list(short) or as_list(mapping(short).get("history"))
+    known = {_key(each) for each in messages}
+    return messages + [each for each in short if _key(each) not in known]
 
 
-def _laid_over(history: list[Json], archive: list[Json]) -> Iterator[tuple[Json, bool]]:
-    """Both in order, what they share once; with whether only the archive has it."""
+def _merge_histories(history: list[Json], archive: list[Json]) -> Iterator[tuple[Json, bool]]:
+    """Yield each message of both lists in order, and whether only the archive has the message.
+
+    A message that is in both lists is yielded once.
+    """
     places: defaultdict[str, deque[int]] = defaultdict(deque)
-    for at, each in enumerate(archive):
-        places[_key(each)].append(at)
-    shared = [places[_key(each)].popleft() if places.get(_key(each)) else -1 for each in history]
-    met = set(shared)
-    done = 0
-    for each, at in zip(history, shared, strict=True):
-        while done < at:
-            if done not in met:
-                yield archive[done], True
-            done += 1
-        yield each, False
-    for at in range(done, len(archive)):
-        if at not in met:
+    for at, message in enumerate(archive):
+        places[_key(message)].append(at)
+    shared = [places[_key(message)].popleft() if places.get(_key(message)) else -1 for message in history]
+    shared_places = set(shared)
+    next_archived = 0
+    for message, at in zip(history, shared, strict=True):
+        while next_archived < at:
+            if next_archived not in shared_places:
+                yield archive[next_archived], True
+            next_archived += 1
+        yield message, False
+    for at in range(next_archived, len(archive)):
+        if at not in shared_places:
             yield archive[at], True
 
 
-def _key(said: Json) -> str:
-    """What makes two copies of a message the same; the short-term memory keeps neither ids nor times."""
-    value = mapping(said)
+def _key(message: Json) -> str:
+    """Return a message's role, content and tool calls as a key, equal for copies of the same message.
+
+    Ids and times are no part of the key, because the short-term memory lacks them.
+    """
+    value = mapping(message)
     return json.dumps(
         [value.get(name) for name in ("role", "content", "tool_call_id", "tool_calls")], sort_keys=True
     )
 
 
-def _read(said: dict[str, Json], *, archived: bool) -> Found:
-    message = chat_message(said)
+def _read(raw: dict[str, Json], *, archived: bool) -> FileItem:
+    message = chat_message(raw)
     extra = dict(message.extra)
     if archived:
         extra["archived"] = True
@@ -140,29 +144,31 @@ def _read(said: dict[str, Json], *, archived: bool) -> Found:
 
 
 def _usage(request: dict[str, Json]) -> Iterator[TranscriptUsage]:
-    given, output = count(request.get("prompt_tokens")), count(request.get("completion_tokens"))
-    total = count(request.get("total_tokens")) or given + output
+    prompt_tokens, output = count(request.get("prompt_tokens")), count(request.get("completion_tokens"))
+    total = count(request.get("total_tokens")) or prompt_tokens + output
     model = text(request.get("model"))
     if total:
         model = "" if model == "unknown" else model
-        yield TranscriptUsage(given, output, total=total, model=model, time=moment(request.get("timestamp")))
+        yield TranscriptUsage(
+            prompt_tokens, output, total=total, model=model, time=moment(request.get("timestamp"))
+        )
 
 
-# -------------------------------------------------------------------- what it remembers
+# -------------------------------------------------------------------- memories
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every piece of it."""
-    inside = {name: _below(name) for name in tree.names()}
-    if not any(inside.values()):  # the folder itself was named, or a file of it
+    """Yield every piece of CLIO's memory: lessons, records, profile and sessions."""
+    inside = {name: _path_in_clio(name) for name in tree.names()}
+    if not any(inside.values()):  # the user named the folder itself, or a file in it
         inside = {name: name for name in tree.names()}
     for name, own in inside.items():
         if own:
             yield from _piece(tree, name, own)
 
 
-def _below(name: str) -> str:
-    """A path from a folder of CLIO's on, wherever that lies; empty when none is on the path."""
+def _path_in_clio(name: str) -> str:
+    """Return the part of a path from the `.clio` folder on; empty if the path has no such folder."""
     _, found, own = f"/{name}".partition("/.clio/")
     return own if found else ""
 
@@ -176,7 +182,7 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         yield (
             file
             if isinstance(file, Skipped)
-            else SectionPiece("profile.md", pinned.PROFILE, file.text, Scope.GLOBAL)
+            else SectionPiece("profile.md", filenames.PROFILE, file.text, Scope.GLOBAL)
         )
     elif folder == "memory" and last.endswith(".json"):
         yield _note(tree, name, own)
@@ -208,7 +214,7 @@ def _lessons(tree: FileTree, name: str) -> Piece:
 
 
 def _note(tree: FileTree, name: str, own: str) -> Piece:
-    """A note under its key; its content may be anything that JSON can say."""
+    """Return a note as a record under the note's key; its content may be any JSON value."""
     file = tree.read(name)
     if isinstance(file, Skipped):
         return file
@@ -218,23 +224,23 @@ def _note(tree: FileTree, name: str, own: str) -> Piece:
         return Skipped(own, f"malformed: not JSON: {error}")
     if not isinstance(value, dict) or value.get("content") in (None, ""):
         return Skipped(own, "malformed: a note has a `key` and a `content`")
-    return _noted(value, own, file.changed)
+    return _note_piece(value, own, file.changed)
 
 
-def _noted(value: dict[str, Any], own: str, changed: str) -> Piece:
+def _note_piece(value: dict[str, Any], own: str, changed: str) -> Piece:
     content = value["content"]
     text = content if isinstance(content, str) else _pretty(content)
     key = text_of(value.get("key")) or own.rpartition("/")[2].removesuffix(".json")
-    said = stamp_of(value.get("timestamp")) or changed
-    beside = {name: each for name, each in value.items() if name not in _NOTE}
+    time = stamp_of(value.get("timestamp")) or changed
+    other_fields = {name: each for name, each in value.items() if name not in _NOTE}
     return TopicPiece(
         own,
         key,
-        (Entry(text, said),),
+        (Entry(text, time),),
         Scope.PROJECT,
         title=key,
-        tags=words_of(value.get("tags")),
-        fields={"note": beside} if beside else {},
+        tags=word_list(value.get("tags")),
+        fields={"note": other_fields} if other_fields else {},
     )
 
 

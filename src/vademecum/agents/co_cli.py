@@ -6,29 +6,31 @@ import re
 from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import fronted, stamp_of, text_of, words_of
-from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
-from vademecum.store import pinned
+from vademecum.agents.memory_files import split_frontmatter, stamp_of, text_of, word_list
+from vademecum.knowledge import SectionPiece, Skipped, TopicPiece
 from vademecum.store.merge import SIGNALS
+from vademecum.text import filenames
 from vademecum.text import names as keys
 from vademecum.types import Entry, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.agents.memories import FileTree, Fronted, Importing, TextFile
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, FrontmatterFile, Importing, TextFile
+    from vademecum.knowledge import Piece
 
 _MEMORY = re.compile(r"(\d+)-(.+)\.md")
-_LATER = re.compile(r"(.+)-[0-9a-f]{8}\.md")  # once a memory had a UUID, its name ended with the first of it
-# What becomes a label of ours under another name, or is said by the record itself.
+_OLD_MEMORY = re.compile(
+    r"(.+)-[0-9a-f]{8}\.md"
+)  # file names of older memories ended with the start of a UUID
+# Fields that get another name here, or that the record itself holds.
 _MAPPED = tuple("id decay_protected source related created_at updated_at".split())
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every memory, and the context."""
+    """Yield a record for every memory, and `context.md`."""
     for name in tree.names():
-        parts, _ = tree.whole(name)
+        parts, _ = tree.full_path(name)
         if not name.endswith(".md"):
             continue
         if parts[-1] == "context.md" and ("/" not in name or parts[-2] == "knowledge"):
@@ -40,28 +42,28 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
 
 def _context(tree: FileTree, name: str, parts: list[str]) -> Piece:
     file = tree.read(name)
-    part = file if isinstance(file, Skipped) else fronted(file)
+    part = file if isinstance(file, Skipped) else split_frontmatter(file)
     if isinstance(part, Skipped):
         return part
     everywhere = "co-cli" in parts and ".co-cli" not in parts
     scope = Scope.GLOBAL if everywhere else Scope.PROJECT
-    return SectionPiece("context.md", pinned.CONTEXT, part.body, scope, part.front)
+    return SectionPiece("context.md", filenames.CONTEXT, part.body, scope, part.front)
 
 
 def _memory(file: TextFile, parts: list[str]) -> Piece:
-    part = fronted(file)
+    part = split_frontmatter(file)
     if isinstance(part, Skipped):
         return part
     values = part.values
     created = stamp_of(values.get("created")) or stamp_of(values.get("created_at"))
-    said = stamp_of(values.get("updated")) or stamp_of(values.get("updated_at")) or created or file.changed
-    tags = words_of(values.get("tags"))
+    time = stamp_of(values.get("updated")) or stamp_of(values.get("updated_at")) or created or file.changed
+    tags = word_list(values.get("tags"))
     category = _category(part, tags)
-    told = text_of(values.get("source"))  # who said it there: a claim here
+    source = text_of(values.get("source"))  # who said it there; here it is only a claim
     return TopicPiece(
         f"memories/{parts[-1]}",
         _slug(parts[-1]),
-        (Entry(part.body, said),),
+        (Entry(part.body, time),),
         Scope.PROJECT,
         id=text_of(values.get("id")),
         named=False,
@@ -71,24 +73,24 @@ def _memory(file: TextFile, parts: list[str]) -> Piece:
         created=created,
         front=part.front,
         without=(*_MAPPED, *(("auto_category",) if category == values.get("auto_category") else ())),
-        fields={**_related(values.get("related")), **({"claims": {"source": told}} if told else {})},
+        fields={**_related(values.get("related")), **({"claims": {"source": source}} if source else {})},
     )
 
 
 def _slug(name: str) -> str:
-    """What a file's name says of its memory, without the number or the id that makes it unique."""
-    numbered, later = _MEMORY.fullmatch(name), _LATER.fullmatch(name)
-    return numbered[2] if numbered else later[1] if later else name.removesuffix(".md")
+    """Return a memory's name from its file name, without the number or the id that makes it unique."""
+    numbered, old_style = _MEMORY.fullmatch(name), _OLD_MEMORY.fullmatch(name)
+    return numbered[2] if numbered else old_style[1] if old_style else name.removesuffix(".md")
 
 
-def _category(part: Fronted, tags: tuple[str, ...]) -> str:
-    told = text_of(part.values.get("auto_category"))
-    return told if told in SIGNALS else next((each for each in tags if each in SIGNALS), "")
+def _category(part: FrontmatterFile, tags: tuple[str, ...]) -> str:
+    category = text_of(part.values.get("auto_category"))
+    return category if category in SIGNALS else next((each for each in tags if each in SIGNALS), "")
 
 
 def _related(value: object) -> dict[str, object]:
-    """What a memory names as related: by slug there, by key here."""
-    wanted = [_slug(f"{each.removesuffix('.md')}.md") for each in words_of(value) if each]
+    """Return a memory's relations, by the keys of the related records instead of co-cli's slugs."""
+    wanted = [_slug(f"{each.removesuffix('.md')}.md") for each in word_list(value) if each]
     links = [{"key": keys.slug(each), "rel": "relates_to"} for each in wanted]
     return {"related": links} if links else {}
 

@@ -1,4 +1,7 @@
-"""Cursor: `mcp.json`, `hooks.json` and, in a project, a rule; one hook alone can tell the model anything."""
+"""Cursor: `mcp.json`, `hooks.json` and, in a project, a rule.
+
+Only one of Cursor's hooks can pass text to the model.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ _UNREAD = "Cursor's transcript format is not supported"
 _FRONT = "---\ndescription: {}\nalwaysApply: true\n---\n\n"
 
 
-def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
-    """The first of the workspace's folders, and the conversation for a session."""
-    told = base.read_common(given, environ)
-    roots = given.get("workspace_roots")
+def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
+    """Return the hook's fields, with the first workspace folder, and the conversation's id as session id."""
+    found = base.read_common(raw, environ)
+    roots = raw.get("workspace_roots")
     root = base.absolute(roots[0]) if isinstance(roots, list) and roots else ""
-    return told._replace(
-        cwd=root or told.cwd, session=told.session or base.text(given.get("conversation_id"))
+    return found._replace(
+        cwd=root or found.cwd, session=found.session or base.text(raw.get("conversation_id"))
     )
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
-    """A person's rules are in the editor's settings, which are no file of ours to write."""
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
+    """Return the parts to install; a person's rules are in the editor's settings, out of reach."""
     found: list[base.Part] = [
         base.JsonServer(folder / "mcp.json", program.entry),
         base.HookList(
@@ -37,8 +40,8 @@ def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.
         ),
     ]
     if not where.is_personal:
-        words = _FRONT.format("When to use long-term memory") + base.INSTRUCTION
-        found.append(base.OwnFile(base.WORDS, folder / "rules" / "vade.mdc", words))
+        text = _FRONT.format("When to use long-term memory") + base.INSTRUCTION
+        found.append(base.OwnFile(base.INSTRUCTION_KIND, folder / "rules" / "vade.mdc", text))
     return found
 
 
@@ -60,11 +63,12 @@ AGENT = base.Agent(
         ".cursor",
         _parts,
         note="enable the server in Cursor under Settings > MCP, and allow its tools",
-        missing={base.WORDS: "Cursor keeps user rules in its own settings; use --scope project"},
+        missing={base.INSTRUCTION_KIND: "Cursor keeps user rules in its own settings; use --scope project"},
     ),
     instructions=base.InstructionFile(
         (".cursor", "rules", "vade-memory.mdc"), _FRONT.format("Memory of earlier sessions")
     ),
-    memories=base.later("vademecum.agents.rules", "of_cursor"),
+    memories=base.lazy_function("vademecum.agents.editor_rules", "read_cursor"),
     keeps=(".mdc", ".cursor", ".cursorrules"),
+    environment=base.Environment("Cursor", ("CURSOR_AGENT",), editor=("CURSOR_TRACE_ID",)),
 )

@@ -1,6 +1,7 @@
-"""Kiro: `settings/mcp.json`, a file of hooks in a workspace, and one of steering.
+"""Kiro: `settings/mcp.json`, a file of hooks in a workspace, and a steering file.
 
-None of its hooks begins a session, so that the first prompt brings what others get at the start.
+Kiro has no hook for the start of a session, so the first prompt's hook returns the memory that other agents
+get at the start.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ _PROMPT = "UserPromptSubmit"
 _NONE = "Kiro has no such hook"
 
 
-def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
-    """The fields as they are; the editor has the prompt in a variable."""
-    told = base.read_common(given, environ)
-    return told if told.prompt else told._replace(prompt=environ.get("USER_PROMPT", ""))
+def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
+    """Return the hook's fields; the editor passes the prompt in an environment variable."""
+    found = base.read_common(raw, environ)
+    return found if found.prompt else found._replace(prompt=environ.get("USER_PROMPT", ""))
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
-    """Hooks and steering have files of their own."""
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
+    """Return the parts to install; hooks and steering are in files of this program alone."""
     found: list[base.Part] = [base.JsonServer(folder / "settings" / "mcp.json", program.entry)]
     if not where.is_personal:
         found.append(base.OwnFile(base.HOOKS, folder / "hooks" / "vade.json", _hooks(program)))
     steering = f"---\ninclusion: always\n---\n\n{base.INSTRUCTION}"
-    return [*found, base.OwnFile(base.WORDS, folder / "steering" / "vade.md", steering)]
+    return [*found, base.OwnFile(base.INSTRUCTION_KIND, folder / "steering" / "vade.md", steering)]
 
 
 def _hooks(program: base.Program) -> str:
@@ -56,7 +57,7 @@ AGENT = base.Agent(
             base.HookEvent.SESSION_END: _NONE,
         },
         _read,
-        lambda event, words: words,  # all that is printed goes to the model
+        lambda event, words: words,  # all output goes to the model
     ),
     setup=base.Setup(
         ("kiro-cli", "kiro"),
@@ -66,4 +67,7 @@ AGENT = base.Agent(
         missing={base.HOOKS: "Kiro has hooks for a workspace only; use --scope project there"},
     ),
     instructions=base.InstructionFile((".kiro", "steering", "vade-memory.md")),
+    environment=base.Environment(
+        "Kiro", ("KIRO_AGENT", "KIRO_SESSION_ID", "AGENT_CONTEXT_OUT"), editor=("KIRO_AGENT_PATH",)
+    ),
 )

@@ -1,8 +1,8 @@
 """Obsidian: a vault of Markdown notes with properties, tags, wikilinks and daily notes.
 
-A note is a record with its text as it stands; its links are edges by themselves, those in its properties
-become `related`. A daily note, by the vault's own settings or a name that is a date, becomes the journal of
-its day. Settings, templates, drawings, canvases and attachments stay where they are, and the report says so.
+A note becomes a record with its text unchanged; links in the text are edges, and links in its properties
+become `related`. A daily note, by the vault's settings or by a date as its name, becomes the journal of its
+day. Settings, templates, drawings, canvases and attachments are left out, and the report says so.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import fronted, key_of, stamp_of, text_of, titled, words_of
+from vademecum.agents.memory_files import key_of, split_frontmatter, split_title, stamp_of, text_of, word_list
 from vademecum.agents.openclaw import entries_of_day
 from vademecum.errors import Malformed
-from vademecum.knowledge.intake import NotesPiece, Skipped, TopicPiece
-from vademecum.store import frontmatter
-from vademecum.text import fences, names
+from vademecum.knowledge import NotesPiece, Skipped, TopicPiece
+from vademecum.text import fences, frontmatter, names
 from vademecum.types import Entry, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.agents.memories import FileTree, Fronted, Importing, TextFile
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, FrontmatterFile, Importing, TextFile
+    from vademecum.knowledge import Piece
 
 _SETTINGS = ".obsidian"
-_DRAWN = {
+_DRAWINGS = {
     ".canvas": "a canvas, not a note",
     ".excalidraw": "a drawing, not a note",
     ".base": "a view of notes",
 }
-# What a vault shows beside notes.
-_ATTACHED = (
+# Attachments that a vault shows besides notes.
+_ATTACHMENTS = (
     *(".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".svg", ".webp", ".pdf"),
     *(".3gp", ".flac", ".m4a", ".mkv", ".mov", ".mp3", ".mp4", ".ogg", ".ogv", ".wav", ".webm"),
 )
@@ -44,8 +43,8 @@ _TAG = re.compile(r"(?<!\S)#(?=[\d/_-]*[^\W\d])([\w/-]{1,100})(?![\w/-])")
 _EMBED = re.compile(r"!\[\[([^\]|#\n]{1,200})")
 _LINK = re.compile(r"\[\[([^\]|#\n]{1,200})[^\]\n]{0,200}\]\]")
 _DATES = ("modified", "updated", "created", "date")
-# Properties that mean something else in a record; they are kept aside, as they were.
-_ASIDE = frozenset(
+# Properties with another meaning in a record; they are stored separately, unchanged.
+_RESERVED = frozenset(
     "aliases related source sources key id num scope scope_id imported generated confidence protected"
     " category verified confirmed claims obsidian".split()
 )
@@ -54,13 +53,15 @@ _TOO_LONG = 1024 * 1024
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every note, and what beside them is none."""
+    """Yield every note of the vault, and the files that were skipped."""
     vault = _Vault(tree.names())
     yield from vault.read_settings(tree)
     others: Counter[str] = Counter()
     for name in vault.files:
         folder, _, last = name.rpartition("/")
-        kind = next((_DRAWN[each] for each in _DRAWN if last.lower().removesuffix(".md").endswith(each)), "")
+        kind = next(
+            (_DRAWINGS[each] for each in _DRAWINGS if last.lower().removesuffix(".md").endswith(each)), ""
+        )
         if kind:
             yield Skipped(name, kind)
         elif name not in vault.notes:
@@ -74,16 +75,16 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
         yield Skipped(f"{folder}/" if folder else "./", f"attachments, which are no notes: {count}")
 
 
-# -------------------------------------------------------------------- the vault
+# -------------------------------------------------------------------- vault
 
 
 class _Vault:
-    """The files of a vault, and what its settings say of them."""
+    """The files of a vault, and its settings."""
 
-    def __init__(self, listed: list[str]) -> None:
-        self.settings = [name for name in listed if _SETTINGS in name.split("/")[:-1]]
+    def __init__(self, paths: list[str]) -> None:
+        self.settings = [name for name in paths if _SETTINGS in name.split("/")[:-1]]
         hidden = {*self.settings}
-        self.files = [name for name in listed if name not in hidden]
+        self.files = [name for name in paths if name not in hidden]
         self.notes = {name for name in self.files if name.lower().endswith((".md", ".markdown"))}
         self.stems = Counter(names.slug(_stem(name)) for name in self.notes)
         self.nearest = {_stem(name): name for name in sorted(self.notes, key=lambda each: (-len(each), each))}
@@ -91,7 +92,7 @@ class _Vault:
         self.templates: list[str] = []
 
     def read_settings(self, tree: FileTree) -> Iterator[Skipped]:
-        """Learn where daily notes and templates are; tells of what cannot be read, and of the rest."""
+        """Read the vault's folders of daily notes and templates; yield unreadable and skipped files."""
         tops = dict.fromkeys(name.partition(f"{_SETTINGS}/")[0] for name in self.settings)
         for top in tops:
             yield Skipped(f"{top}{_SETTINGS}/", "Obsidian's own settings")
@@ -101,17 +102,17 @@ class _Vault:
                 continue
             try:
                 value = json.loads(tree.content(name))
-                given = value if isinstance(value, dict) else {}
-                folder = "".join(f"{part}/" for part in text_of(given.get("folder")).split("/") if part)
+                raw = value if isinstance(value, dict) else {}
+                folder = "".join(f"{part}/" for part in text_of(raw.get("folder")).split("/") if part)
                 if own == "daily-notes.json":
-                    self.days.append(_pattern(top + folder, text_of(given.get("format")) or "YYYY-MM-DD"))
+                    self.days.append(_pattern(top + folder, text_of(raw.get("format")) or "YYYY-MM-DD"))
                 elif folder:
                     self.templates.append(top + folder)
             except (Malformed, ValueError, RecursionError, OSError) as error:
                 yield Skipped(name, f"cannot be read: {error}; only notes named by a date are daily notes")
 
     def day_of(self, name: str) -> str:
-        """The day whose daily note it is; empty for any other note."""
+        """Return the day of a daily note; empty for any other note."""
         for pattern in self.days:
             match = pattern.fullmatch(name)
             found = _day(match.groupdict()) if match else ""
@@ -121,7 +122,7 @@ class _Vault:
         return _day(match.groupdict()) if match else ""
 
     def key_for(self, link: str, own: str) -> str:
-        """The key of the note that a link in a property leads to; empty when it is no record."""
+        """Return the key of the note to which a property's link leads; empty if that note is no record."""
         path = link.strip().removesuffix(".md")
         exact = next((each for each in (f"{path}.md", f"{path}.markdown") if each in self.notes), "")
         found = exact or self.nearest.get(path.rpartition("/")[2], "")
@@ -147,35 +148,35 @@ _PARTS = {
     "Do": r"(?P<day>\d{1,2})(?:st|nd|rd|th)",
 }
 _DATED = re.compile("-".join(_PARTS[each] for each in ("YYYY", "MM", "DD")))
-_MOST_LOOSE = 4  # parts of a name that may be anything, such as the name of a weekday
+_MOST_LOOSE = 4  # parts of a name that match anything, such as the name of a weekday
 _LONGEST_FORMAT = 100
 
 
 def _pattern(folder: str, form: str) -> re.Pattern[str]:
-    """The paths of daily notes by the vault's date format, which is Moment's."""
-    made, seen, loose = re.escape(folder), set[str](), 0
+    """Return a pattern for paths of daily notes in the vault's date format, which is that of Moment.js."""
+    made, groups, wildcards = re.escape(folder), set[str](), 0
     for match in _TOKEN.finditer(form[: _LONGEST_FORMAT + 1]):
         whole = match[0]
         known = _PARTS.get(whole)
         group = known[4 : known.index(">")] if known else ""
         if match[1] is not None or match[3]:
             made += re.escape(match[1] if match[1] is not None else match[3])
-        elif known and group not in seen:
+        elif known and group not in groups:
             made += known
-            seen.add(group)
+            groups.add(group)
         else:
             made += r"[^/]{1,20}?"
-            loose += 1
-    told = seen >= {"day"} and seen & {"year", "short"} and seen & {"month", "named"}
-    if not told or loose > _MOST_LOOSE or len(form) > _LONGEST_FORMAT:
+            wildcards += 1
+    is_day = groups >= {"day"} and groups & {"year", "short"} and groups & {"month", "named"}
+    if not is_day or wildcards > _MOST_LOOSE or len(form) > _LONGEST_FORMAT:
         raise Malformed(f"the date format {names.shown(form)} does not name a day")
     return re.compile(made + r"\.(?:md|markdown)")
 
 
 def _day(found: dict[str, Any]) -> str:
-    """The day that the parts of a name tell; empty when there is no such day."""
-    named = str(found.get("named") or "").lower()
-    month = next((n for n, each in enumerate(_MONTHS, 1) if named in (each, each[:3])), 0)
+    """Return the day in the matched parts of a name; empty if there is no such day."""
+    month_name = str(found.get("named") or "").lower()
+    month = next((n for n, each in enumerate(_MONTHS, 1) if month_name in (each, each[:3])), 0)
     try:
         year = int(found.get("year") or f"20{found['short']}")
         return date(year, int(found.get("month") or month), int(found["day"])).isoformat()
@@ -183,39 +184,43 @@ def _day(found: dict[str, Any]) -> str:
         return ""
 
 
-# -------------------------------------------------------------------- one note
+# -------------------------------------------------------------------- notes
 
 
 def _note(file: TextFile, vault: _Vault) -> Iterator[Piece]:
-    part = fronted(file)
+    part = split_frontmatter(file)
     if isinstance(part, Skipped):
         yield part
         return
     if "excalidraw-plugin" in part.values:
-        yield Skipped(file.name, _DRAWN[".excalidraw"])
+        yield Skipped(file.name, _DRAWINGS[".excalidraw"])
         return
     if not part.body.strip():
         yield Skipped(file.name, "it holds properties and no text" if part.values else "it holds no text")
         return
     plain = _CODE.sub("", fences.blank(part.body))
     embeds = [each.strip() for each in _EMBED.findall(plain)]
-    attached = [*dict.fromkeys(each for each in embeds if each.lower().endswith((*_ATTACHED, *_DRAWN)))]
+    attachments = [
+        *dict.fromkeys(each for each in embeds if each.lower().endswith((*_ATTACHMENTS, *_DRAWINGS)))
+    ]
     day = vault.day_of(file.name)
     try:
         yield _daily(file, part, day) if day else _topic(file, part, vault, plain)
     except Malformed as error:
         yield Skipped(file.name, f"malformed: {error}")
         return
-    if attached:
-        told = ", ".join(attached[:5]) + (" …" if len(attached) > 5 else "")
-        yield Skipped(f"{file.name} ![[…]]", f"what it shows stays in the vault: {told}")
+    if attachments:
+        shown_names = ", ".join(attachments[:5]) + (" …" if len(attachments) > 5 else "")
+        yield Skipped(f"{file.name} ![[…]]", f"what it shows stays in the vault: {shown_names}")
 
 
-def _daily(file: TextFile, part: Fronted, day: str) -> NotesPiece:
-    """The notes of a day; a journal has no properties, so they stand above the text."""
+def _daily(file: TextFile, part: FrontmatterFile, day: str) -> NotesPiece:
+    """Return the notes of a daily note; its properties are put above the text, as a journal has none."""
     above = [Entry(fences.wrap(_inner(part.front), "yaml"), day)] if part.front else []
     entries = [
-        each for entry in entries_of_day(day, part.body) for each in _fitting(entry.text, entry.time or day)
+        each
+        for entry in entries_of_day(day, part.body)
+        for each in _split_entries(entry.text, entry.time or day)
     ]
     return NotesPiece(file.name, day, (*above, *entries), Scope.GLOBAL)
 
@@ -224,39 +229,39 @@ def _inner(front: str) -> str:
     return "\n".join(front.strip().split("\n")[1:-1])
 
 
-def _topic(file: TextFile, part: Fronted, vault: _Vault, plain: str) -> TopicPiece:
-    heading, body = titled(part.body)
+def _topic(file: TextFile, part: FrontmatterFile, vault: _Vault, plain: str) -> TopicPiece:
+    heading, body = split_title(part.body)
     body = body if body.strip() else part.body
     values = part.values
     when = [stamp for each in _DATES if (stamp := stamp_of(values.get(each)))]
-    aside = {name: each for name, each in values.items() if _is_aside(name, each)}
-    front = frontmatter.edit(part.front, dict.fromkeys(aside)) if aside else part.front
-    given = [*words_of(values.get("tags")), *words_of(values.get("tag"))]
+    reserved = {name: each for name, each in values.items() if _needs_own_field(name, each)}
+    front = frontmatter.edit(part.front, dict.fromkeys(reserved)) if reserved else part.front
+    raw = [*word_list(values.get("tags")), *word_list(values.get("tag"))]
     return TopicPiece(
         file.name,
         _key(file.name),
-        tuple(_fitting(body, max(when, default=file.changed))),
+        tuple(_split_entries(body, max(when, default=file.changed))),
         Scope.GLOBAL,
         named=False,
         type=RecordType.REFERENCE,
         title=text_of(values.get("title")) or _stem(file.name),
         heading=heading,
-        tags=tuple(dict.fromkeys(each.lstrip("#") for each in [*given, *_tags(plain)] if each.strip("# "))),
+        tags=tuple(dict.fromkeys(each.lstrip("#") for each in [*raw, *_tags(plain)] if each.strip("# "))),
         created=min(when, default=""),
         front=front,
         fields={
             **_aliases(file.name, values, vault),
             **_related(file.name, values, vault),
-            **({"obsidian": aside} if aside else {}),
+            **({"obsidian": reserved} if reserved else {}),
         },
     )
 
 
-def _is_aside(name: str, value: object) -> bool:
-    """Whether a property cannot stand in a record as it is."""
+def _needs_own_field(name: str, value: object) -> bool:
+    """Return whether a property has to be stored in a record under a name of its own."""
     if name in ("created", "updated"):
         return not stamp_of(value)
-    return name in _ASIDE or (name in ("type", "title") and not isinstance(value, str))
+    return name in _RESERVED or (name in ("type", "title") and not isinstance(value, str))
 
 
 def _tags(plain: str) -> list[str]:
@@ -264,9 +269,9 @@ def _tags(plain: str) -> list[str]:
 
 
 def _aliases(name: str, values: Any, vault: _Vault) -> dict[str, Any]:
-    """The other names of a note; that of its file, unless another note has it too."""
+    """Return the aliases of a note, with its file name if no other note has the same."""
     stem = names.slug(_stem(name))
-    called = [*words_of(values.get("aliases")), *words_of(values.get("alias"))]
+    called = [*word_list(values.get("aliases")), *word_list(values.get("alias"))]
     found = dict.fromkeys(names.slug(each) for each in called if each.strip())
     if vault.stems[stem] == 1:
         found = {stem: None, **found}
@@ -275,19 +280,19 @@ def _aliases(name: str, values: Any, vault: _Vault) -> dict[str, Any]:
 
 
 def _related(name: str, values: Any, vault: _Vault) -> dict[str, Any]:
-    """The links in the properties of a note, each with the property that it stands in."""
+    """Return the links in the properties of a note, each with the property's name."""
     found: dict[str, dict[str, str]] = {}
-    for said, value in values.items():
+    for property_name, value in values.items():
         for link in _LINK.findall(" ".join(_texts(value))):
             key = vault.key_for(link, name)
-            told = {} if said == "related" else {"type": said}
+            type_field = {} if property_name == "related" else {"type": property_name}
             if key:
-                found.setdefault(key, {"key": key, "rel": "relates_to", **told})
+                found.setdefault(key, {"key": key, "rel": "relates_to", **type_field})
     return {"related": [*found.values()]} if found else {}
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts in a property; a link without quotes is a list in a list for YAML."""
+    """Yield the texts in a property; a link without quotes is a list in a list, as YAML reads it."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -299,11 +304,11 @@ def _texts(value: object) -> Iterator[str]:
                 yield from _texts(each)
 
 
-# -------------------------------------------------------------------- notes that are too long
+# -------------------------------------------------------------------- splitting long notes
 
 
-def _fitting(text: str, when: str) -> Iterator[Entry]:
-    """A text as one entry, or as several where it is longer than an entry may be."""
+def _split_entries(text: str, when: str) -> Iterator[Entry]:
+    """Yield a text as an entry, or as several entries if it is longer than an entry may be."""
     if len(text.encode()) <= _TOO_LONG:
         yield Entry(text, when)
         return
@@ -320,10 +325,10 @@ def _fitting(text: str, when: str) -> Iterator[Entry]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """The lines of a text, cut where one alone is too long."""
+    """Yield the lines of a text; lines that are too long for an entry are cut."""
     for line in text.splitlines(keepends=True):
         for at in range(0, len(line), _LONGEST // 4):
             yield line[at : at + _LONGEST // 4]
 
 
-AGENT = Agent("obsidian", memories=memories, keeps=(_SETTINGS, *_DRAWN, *_ATTACHED))
+AGENT = Agent("obsidian", memories=memories, keeps=(_SETTINGS, *_DRAWINGS, *_ATTACHMENTS))

@@ -1,7 +1,7 @@
-"""The Open Knowledge Format: a folder or an archive of Markdown files with frontmatter, ours or anybody's.
+"""The Open Knowledge Format: a folder or an archive of Markdown files with frontmatter, from any program.
 
-A file is a record with every key it has; the entries in one of ours keep their times. Listings are made
-anew, and a `log.md` becomes notes of its days.
+A file becomes a record with all its keys; entries in a file of ours keep their times. Listings are generated
+and not read, and a `log.md` becomes notes of its days.
 """
 
 from __future__ import annotations
@@ -11,24 +11,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import TextFile, fronted, key_of, stamp_of, text_of, titled, words_of
+from vademecum.agents.memory_files import (
+    TextFile,
+    key_of,
+    split_frontmatter,
+    split_title,
+    stamp_of,
+    text_of,
+    word_list,
+)
 from vademecum.errors import Malformed
-from vademecum.knowledge.intake import NotesPiece, Skipped, TopicPiece
-from vademecum.store import document
+from vademecum.knowledge import NotesPiece, Skipped, TopicPiece
+from vademecum.text import document
 from vademecum.types import Entry, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.agents.memories import FileTree, Fronted, Importing
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, FrontmatterFile, Importing
+    from vademecum.knowledge import Piece
 
 _DAY = re.compile(r"^## (\d{4}-\d\d-\d\d)(?![\d-])[^\n]*$", re.MULTILINE)
-_LISTED = re.compile(r"#.*|[-*+] .*\]\(.*")
+_LISTING_LINE = re.compile(r"#.*|[-*+] .*\]\(.*")
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every record, and the log."""
+    """Yield every record of the folder, and the notes in `log.md`."""
     wanted = [name for name in tree.names() if name.endswith((".md", ".markdown"))]
     for file in map(tree.read, wanted):
         last = file.name.rpartition("/")[2] if isinstance(file, TextFile) else ""
@@ -43,17 +51,17 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
 
 
 def _listing(file: TextFile) -> Iterator[Piece]:
-    """Nothing of a listing, which is made anew; but what somebody says in it beside is a record."""
-    part = fronted(file)
+    """Yield text from a listing file as a record; nothing for a plain listing, which is generated."""
+    part = split_frontmatter(file)
     lines = [] if isinstance(part, Skipped) else [line.strip() for line in part.body.split("\n")]
-    if isinstance(part, Skipped) or any(line and not _LISTED.match(line) for line in lines):
+    if isinstance(part, Skipped) or any(line and not _LISTING_LINE.match(line) for line in lines):
         topic = _topic(file)
         key = f"{file.name.rpartition('/')[0]} bundle index".strip().replace("/", " ")
         yield replace(topic, key=key) if isinstance(topic, TopicPiece) else topic  # `index` is taken
 
 
 def _topic(file: TextFile) -> Piece:
-    part = fronted(file)
+    part = split_frontmatter(file)
     if isinstance(part, Skipped):
         return part
     try:
@@ -77,22 +85,22 @@ def _topic(file: TextFile) -> Piece:
         type=text_of(values.get("type")) or RecordType.PROJECT,
         title=text_of(values.get("title")) or parsed.title or "",
         heading=parsed.title or "",
-        tags=words_of(values.get("tags")),
+        tags=word_list(values.get("tags")),
         created=_when(part),
         front=part.front,
     )
 
 
-def _where(part: Fronted) -> tuple[Scope, str]:
-    """Where a record was kept; one of a project goes to the project it is imported in."""
-    told = text_of(part.values.get("scope"))
-    scope = Scope(told) if told in list(Scope) else Scope.PROJECT
+def _where(part: FrontmatterFile) -> tuple[Scope, str]:
+    """Return scope and owner of a record; a project's record goes to the project of the import."""
+    scope_name = text_of(part.values.get("scope"))
+    scope = Scope(scope_name) if scope_name in list(Scope) else Scope.PROJECT
     owner = text_of(part.values.get("scope_id"))
     return scope, owner if scope in (Scope.AGENT, Scope.SESSION) else ""
 
 
-def _when(part: Fronted) -> str:
-    """When it was made, as this version of the format says it, or the first."""
+def _when(part: FrontmatterFile) -> str:
+    """Return when a file was made, from the field of the format's present or first version."""
     made = part.values.get("generated")
     at = made.get("at") if isinstance(made, dict) else None
     return stamp_of(at) or stamp_of(part.values.get("timestamp"))
@@ -101,7 +109,7 @@ def _when(part: Fronted) -> str:
 def _days(file: TextFile) -> Iterator[Piece]:
     cuts = [*_DAY.finditer(file.text)]
     above = file.text[: cuts[0].start()] if cuts else file.text
-    if titled(above)[1].strip():
+    if split_title(above)[1].strip():
         yield _topic(file._replace(text=above))
     for match, end in zip(cuts, [*(each.start() for each in cuts[1:]), len(file.text)], strict=True):
         bare = match[0].rstrip() == f"## {match[1]}"

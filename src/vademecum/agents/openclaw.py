@@ -1,19 +1,18 @@
-"""OpenClaw, once Clawdbot, and pi: their transcripts, and OpenClaw's workspace of Markdown.
+"""OpenClaw, formerly Clawdbot, and pi: their transcripts, and OpenClaw's workspace of Markdown.
 
-Transcripts: `~/.openclaw/agents/<agent>/sessions/*.jsonl` and `~/.pi/agent/sessions/<folder>/*.jsonl`.
-A header line, then entries that form a tree by `id` and `parentId`. The conversation is the branch that
-ends at the last entry; messages of the branches that were left come out too, in their place, with `left` in
-`extra`. An entry whose parent is missing, because its line is torn, goes on from the entry before it.
-Version 1 files have no ids and are read as they stand. Finding the branch takes one more pass, and sixteen
-bytes for each line.
+Transcripts are `~/.openclaw/agents/<agent>/sessions/*.jsonl` and `~/.pi/agent/sessions/<folder>/*.jsonl`: a
+header line, then entries that form a tree by `id` and `parentId`. The conversation is the branch that ends at
+the last entry. Messages of abandoned branches are yielded in their place too, with `left` in `extra`. An
+entry whose parent is missing, because its line is damaged, follows the entry before it. Version 1 files have
+no ids and are read line by line. Finding the branch takes another pass, and sixteen bytes for each line.
 
-Read as messages: `message` entries (a `bashExecution`, which a person ran, as the user's words). Flagged:
-`compaction` and `branch_summary` entries, and the same as roles (`summary`), `custom_message` entries,
-which an extension wrote (`meta`). Told: the header, and the name in `session_info`. Left out: changes of
-model and of thinking level, labels, extensions' own state (`custom`).
+`message` entries are messages; a `bashExecution`, which a person ran, becomes a user message. Flagged are
+`compaction` and `branch_summary` entries and roles (`summary`), and `custom_message` entries, which an
+extension wrote (`meta`). The session facts are those of the header, and the name in `session_info`. Changes
+of model and thinking level, labels, and extensions' own state (`custom`) are left out.
 
-Memory: `memory/<day>.md` becomes the journal, `MEMORY.md` the pinned one, who the agent is and how it works
-`context.md`, whom it serves `profile.md`; all else below `memory/` becomes records.
+Memory: `memory/<day>.md` becomes the journal, `MEMORY.md` the pinned document, the files about the agent
+`context.md`, and the file about its user `profile.md`; other files below `memory/` become records.
 """
 
 from __future__ import annotations
@@ -22,29 +21,28 @@ import re
 from array import array
 from typing import TYPE_CHECKING
 
-from vademecum.agents.base import Agent, TranscriptFormat
-from vademecum.agents.memories import date_in, fronted, reference, titled
-from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped
-from vademecum.store import pinned
-from vademecum.text import fences
+from vademecum.agents.base import Agent, Environment, TranscriptFormat
+from vademecum.agents.memory_files import date_in, reference, split_frontmatter, split_title
+from vademecum.knowledge import NotesPiece, SectionPiece, Skipped
+from vademecum.text import fences, filenames
 from vademecum.transcripts import LEFT, META, SUMMARY, Message, Role, Text, ToolResult
-from vademecum.transcripts.reading import (
-    FactsSoFar,
+from vademecum.transcripts.foreign import (
     Fragment,
     JsonLine,
+    NewFacts,
     TranscriptUsage,
     Unread,
     amount,
     count,
     first_records,
-    joined,
+    ignore_progress,
+    join_answers,
     lines,
     mapping,
     moment,
     parts_of,
     result_parts,
     text,
-    unseen,
     without,
 )
 from vademecum.types import Entry, Scope
@@ -53,10 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.agents.memories import FileTree, Importing, TextFile
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, Importing, TextFile
+    from vademecum.knowledge import Piece
     from vademecum.transcripts import Json, Part
-    from vademecum.transcripts.reading import Found, Seen, Stream
+    from vademecum.transcripts.foreign import FileItem, OnBytes, Stream
 
 _SILENT = frozenset(
     {"model_change", "thinking_level_change", "label", "custom", "leaf", "active_tools_change"}
@@ -67,17 +65,17 @@ _KNOWN = ("type", "id", "timestamp", "message", "content", "summary")
 _KNOWN_INSIDE = "role content model usage timestamp toolCallId toolName isError details summary".split()
 
 _DOCUMENTS = {
-    "memory.md": pinned.MEMORY,
-    "soul.md": pinned.CONTEXT,
-    "agents.md": pinned.CONTEXT,
-    "tools.md": pinned.CONTEXT,
-    "identity.md": pinned.CONTEXT,
-    "user.md": pinned.PROFILE,
+    "memory.md": filenames.MEMORY,
+    "soul.md": filenames.CONTEXT,
+    "agents.md": filenames.CONTEXT,
+    "tools.md": filenames.CONTEXT,
+    "identity.md": filenames.CONTEXT,
+    "user.md": filenames.PROFILE,
 }
-_ITS_OWN = {"heartbeat.md", "bootstrap.md", "boot.md", "dreams.md"}
+_SCHEDULE_FILES = {"heartbeat.md", "bootstrap.md", "boot.md", "dreams.md"}
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)(?:-([^/]+))?\.md")
 _CUT = re.compile(r"^## ", re.MULTILINE)
-# 14:15, 2:15 PM, 9 pm, and the zone behind it; `9:00-10:00` is from one time to another, and no offset.
+# 14:15, 2:15 PM, 9 pm, and a zone behind it; in `9:00-10:00` the second part is a time, not an offset.
 _TIME = re.compile(
     r"(?<![\d:.+-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?|(?P<whole>0?[1-9]|1[0-2])\s?(?P<side>[ap])\.?m\b\.?)"
@@ -87,7 +85,7 @@ _TIME = re.compile(
 
 
 def recognises(head: bytes, path: Path) -> bool:
-    """By its header, or by the parents of its entries."""
+    """Return whether a file has OpenClaw's header, or entries with parents."""
     return path.suffix == ".jsonl" and any(
         (record.get("type") == "session" and isinstance(record.get("id"), str))
         or (record.get("type") == "message" and "parentId" in record)
@@ -95,39 +93,39 @@ def recognises(head: bytes, path: Path) -> bool:
     )
 
 
-def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
-    """Everything in a file, in order."""
-    return joined(_pieces(path, seen))
+def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
+    """Yield everything in a transcript, in order: messages and session facts."""
+    return join_answers(_pieces(path, on_bytes))
 
 
-def _pieces(path: Path, seen: Seen) -> Stream:
-    telling = FactsSoFar()
-    left = _left(path)
-    for line in lines(path, seen):
+def _pieces(path: Path, on_bytes: OnBytes) -> Stream:
+    facts = NewFacts()
+    abandoned = _abandoned_lines(path)
+    for line in lines(path, on_bytes):
         if isinstance(line, Unread):
             yield line
             continue
-        for each in _entry(line, telling):
-            if isinstance(each, Fragment) and line.number < len(left) and left[line.number]:
+        for each in _entry(line, facts):
+            if isinstance(each, Fragment) and line.number < len(abandoned) and abandoned[line.number]:
                 extra = {**each.message.extra, LEFT: True}
                 yield each._replace(message=each.message._replace(extra=extra))
             else:
                 yield each
 
 
-def _left(path: Path) -> bytearray:
-    """For each line, whether it is an entry on a branch that was left."""
-    ids, parents = array("q", [0]), array("q", [0])  # by line number, as hashes; 0 is none
+def _abandoned_lines(path: Path) -> bytearray:
+    """Return for each line whether it holds an entry on an abandoned branch."""
+    ids, parents = array("q", [0]), array("q", [0])  # by line number, as hashes; 0 means none
     for line in lines(path):
         if isinstance(line, JsonLine) and line.value.get("type") != "session":
             missing = line.number - len(ids)
             ids.extend([0] * missing + [_hashed(line.value.get("id"))])
             parents.extend([0] * missing + [_hashed(line.value.get("parentId"))])
-    left = bytearray(1 if each else 0 for each in ids)
-    where: dict[int, int] = {}
+    abandoned = bytearray(1 if each else 0 for each in ids)
+    line_of_id: dict[int, int] = {}
     at = next((number for number in range(len(ids) - 1, 0, -1) if ids[number]), 0)
     while at:
-        left[at] = 0
+        abandoned[at] = 0
         parent, before = parents[at], at - 1
         while before and not ids[before]:
             before -= 1
@@ -135,41 +133,44 @@ def _left(path: Path) -> bytearray:
             break
         found = before
         if ids[before] != parent:
-            where = where or {each: number for number, each in enumerate(ids) if each}
-            found = where.get(parent, before)
-        at = found if left[found] else 0  # what was passed already would lead in a circle
-    return left
+            line_of_id = line_of_id or {each: number for number, each in enumerate(ids) if each}
+            found = line_of_id.get(parent, before)
+        at = found if abandoned[found] else 0  # an entry that was visited already would lead in a circle
+    return abandoned
 
 
 def _hashed(value: Json) -> int:
     return (hash(value) or 1) if isinstance(value, str) and value else 0
 
 
-def _entry(line: JsonLine, telling: FactsSoFar) -> Stream:
+def _entry(line: JsonLine, facts: NewFacts) -> Stream:
     value, kind = line.value, text(line.value.get("type"))
     if kind == "session":
-        yield from telling.tell(
+        yield from facts.add(
             id=text(value.get("id")),
             folder=text(value.get("cwd")),
             created=moment(value.get("timestamp")),
             model=text(value.get("modelId")),
         )
     elif kind == "message":
-        yield from _message(line, telling)
+        yield from _message(line, facts)
     elif kind == "session_info":
-        yield from telling.tell(title=text(value.get("name")))
+        yield from facts.add(title=text(value.get("name")))
     elif kind in _SUMMARIES:
         yield Fragment(
-            _made(value, Role.SYSTEM, parts_of(text(value.get("summary"))), {SUMMARY: kind}), size=line.size
+            _make_message(value, Role.SYSTEM, parts_of(text(value.get("summary"))), {SUMMARY: kind}),
+            size=line.size,
         )
     elif kind == "custom_message":
         flag = {META: text(value.get("customType")) or kind}
-        yield Fragment(_made(value, Role.USER, parts_of(value.get("content")), flag), size=line.size)
+        yield Fragment(_make_message(value, Role.USER, parts_of(value.get("content")), flag), size=line.size)
     elif kind not in _SILENT:
         yield Unread(line.number, f"an unknown kind of line: {kind or 'none'}")
 
 
-def _made(value: dict[str, Json], role: Role, parts: tuple[Part, ...], extra: dict[str, Json]) -> Message:
+def _make_message(
+    value: dict[str, Json], role: Role, parts: tuple[Part, ...], extra: dict[str, Json]
+) -> Message:
     return Message(
         role,
         parts,
@@ -179,30 +180,30 @@ def _made(value: dict[str, Json], role: Role, parts: tuple[Part, ...], extra: di
     )
 
 
-def _message(line: JsonLine, telling: FactsSoFar) -> Stream:
+def _message(line: JsonLine, facts: NewFacts) -> Stream:
     value, inner = line.value, line.value.get("message")
     if not isinstance(inner, dict):
         yield Unread(line.number, "a message line without a message")
         return
-    spoken = text(inner.get("role"))
+    raw_role = text(inner.get("role"))
     parts = parts_of(inner.get("content"))
     extra = without(inner, _KNOWN_INSIDE)
-    role = _ROLES.get(spoken, Role.USER)
-    if spoken == "toolResult":
+    role = _ROLES.get(raw_role, Role.USER)
+    if raw_role == "toolResult":
         parts = (_result(inner),)
-    elif spoken == "bashExecution":
+    elif raw_role == "bashExecution":
         parts = (Text(f"! {text(inner.get('command'))}\n\n{text(inner.get('output'))}"),)
         extra = {**without(extra, ("command", "output")), "bash": True}
-    elif spoken in ("branchSummary", "compactionSummary"):
-        role, parts, extra = Role.SYSTEM, parts_of(text(inner.get("summary"))), {**extra, SUMMARY: spoken}
-    elif spoken not in _ROLES:
-        extra[META] = text(inner.get("customType")) or spoken or "unknown"
-    message = _made(value, role, parts, extra)
+    elif raw_role in ("branchSummary", "compactionSummary"):
+        role, parts, extra = Role.SYSTEM, parts_of(text(inner.get("summary"))), {**extra, SUMMARY: raw_role}
+    elif raw_role not in _ROLES:
+        extra[META] = text(inner.get("customType")) or raw_role or "unknown"
+    message = _make_message(value, role, parts, extra)
     message = message._replace(
         time=message.time or moment(inner.get("timestamp")), model=text(inner.get("model"))
     )
-    yield from telling.tell(model=message.model)
-    # Each answer is whole on one line: its own id as the answer keeps it apart from its neighbours.
+    yield from facts.add(model=message.model)
+    # An answer is on one line, so its own id separates it from its neighbours.
     answer = (message.id or f"line {line.number}") if role is Role.ASSISTANT else ""
     yield Fragment(message, answer, _usage(inner, message), line.size)
 
@@ -220,27 +221,27 @@ def _result(inner: dict[str, Json]) -> ToolResult:
 def _usage(inner: dict[str, Json], message: Message) -> TranscriptUsage | None:
     counted = mapping(inner.get("usage"))
     cached = count(counted.get("cacheRead"))
-    given = count(counted.get("input")) + cached + count(counted.get("cacheWrite"))
+    prompt_tokens = count(counted.get("input")) + cached + count(counted.get("cacheWrite"))
     output = count(counted.get("output"))
     cost = amount(mapping(counted.get("cost")).get("total"))
-    if not (given or output or cost):
+    if not (prompt_tokens or output or cost):
         return None
     return TranscriptUsage(
-        given,
+        prompt_tokens,
         output,
         cached,
-        count(counted.get("totalTokens")) or given + output,
+        count(counted.get("totalTokens")) or prompt_tokens + output,
         cost,
         message.model,
         message.time,
     )
 
 
-# -------------------------------------------------------------------- what it remembers
+# -------------------------------------------------------------------- memories
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every piece of it, and how much beside it is none."""
+    """Yield every piece of OpenClaw's memory, and the number of files that are not read."""
     top = _workspace(tree.names())
     if top is None:
         return
@@ -262,7 +263,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
 def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
     last = own.lower()
     if "/" not in own and last not in _DOCUMENTS:
-        why = "instructions for its own schedule" if last in _ITS_OWN else "no part of its memory"
+        why = "instructions for its own schedule" if last in _SCHEDULE_FILES else "no part of its memory"
         yield Skipped(own, why)
         return
     file = tree.read(name)
@@ -270,7 +271,7 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         yield file
         return
     if last in _DOCUMENTS:
-        part = fronted(file)
+        part = split_frontmatter(file)
         yield (
             part
             if isinstance(part, Skipped)
@@ -285,7 +286,7 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
 
 
 def _topic(file: TextFile, own: str) -> Piece:
-    part = fronted(file)
+    part = split_frontmatter(file)
     if isinstance(part, Skipped):
         return part
     key = own.removeprefix("memory/").rpartition(".")[0].replace("/", " ")
@@ -294,7 +295,7 @@ def _topic(file: TextFile, own: str) -> Piece:
 
 
 def _workspace(names: list[str]) -> str | None:
-    """The folder of the workspace, with a slash behind it: the nearest one that looks like it."""
+    """Return the workspace folder with a trailing slash: the topmost folder that looks like a workspace."""
     found = []
     for name in names:
         folder, _, last = name.rpartition("/")
@@ -306,35 +307,35 @@ def _workspace(names: list[str]) -> str | None:
 
 
 def entries_of_day(day: str, text: str) -> Iterator[Entry]:
-    """The sections of a day, each under the time its heading names, or else that of the one before."""
+    """Yield the sections of a day, each with its heading's time, else the previous section's time."""
     cuts = [match.start() for match in _CUT.finditer(fences.blank(text))]
     time = day
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         section = text[start:end]
         if start == 0:
-            title, rest = titled(section)
+            title, rest = split_title(section)
             section = rest if title.strip("# ") == day else section
         if not section.strip():
             continue
-        named = _TIME.search(section.split("\n", 1)[0])
-        if named:
-            time = f"{day}T{_clock(named)}"
+        heading_time = _TIME.search(section.split("\n", 1)[0])
+        if heading_time:
+            time = f"{day}T{_clock(heading_time)}"
         yield Entry(section, time)
 
 
-def _clock(named: re.Match[str]) -> str:
-    """The time of a heading as it stands in a stamp: by twenty-four hours, with the zone it names."""
-    half = (named["half"] or named["side"] or "").lower()
-    hour = int(named["hour"] or named["whole"])
+def _clock(heading_time: re.Match[str]) -> str:
+    """Return the time in a heading as part of a stamp: with 24 hours, and with its zone."""
+    half = (heading_time["half"] or heading_time["side"] or "").lower()
+    hour = int(heading_time["hour"] or heading_time["whole"])
     if half and hour <= 12:
         hour = hour % 12 + (12 if half == "p" else 0)
-    return f"{hour:02}:{named['minute'] or '00'}:{named['second'] or '00'}{_zone(named)}"
+    return f"{hour:02}:{heading_time['minute'] or '00'}:{heading_time['second'] or '00'}{_zone(heading_time)}"
 
 
-def _zone(named: re.Match[str]) -> str:
-    if not named["offset"]:
-        return "Z" if named["zone"] else ""
-    sign, digits = named["offset"][0], named["offset"][1:].replace(":", "")
+def _zone(heading_time: re.Match[str]) -> str:
+    if not heading_time["offset"]:
+        return "Z" if heading_time["zone"] else ""
+    sign, digits = heading_time["offset"][0], heading_time["offset"][1:].replace(":", "")
     hours, minutes = (digits[:-2], digits[-2:]) if len(digits) > 2 else (digits, "00")
     return f"{sign}{int(hours):02}:{minutes}"
 
@@ -353,4 +354,5 @@ AGENT = Agent(
         rank=3,
     ),
     memories=memories,
+    environment=Environment("OpenClaw", ("OPENCLAW_SHELL",)),
 )

@@ -1,7 +1,8 @@
-"""Every agent that is known, ours and those that other packages bring, and the transcripts they keep.
+"""Registry of all known agents, built-in or from other packages, and of the transcripts they store.
 
-One is loaded when it is asked for by its name, all only for a list. Another package names its agent as an
-entry point in the group `vademecum.agents`; a name that is ours stays ours.
+An agent's module is loaded when the agent is asked for by name; all are loaded only for a list. Another
+package registers its agent as an entry point in the group `vademecum.agents`; it cannot replace a built-in
+agent.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ if TYPE_CHECKING:
     from vademecum.agents.base import TranscriptFormat
 
 GROUP = "vademecum.agents"
-# In lists these come first, in the order people know; all others follow by name.
+# Lists show these first, in this order; the others follow by name.
 _FIRST = ("clio", "cao", "openclaw", "co-cli", "claude-code", "codex", "cursor", "gemini", "kiro", "okf")
 
 
 def find(name: str) -> Agent | None:
-    """The agent of that name, without a look at any other; None when nobody knows it."""
+    """Return the agent with this name, without loading other agents; None if the name is unknown."""
     module = name.replace("-", "_")
     if module.isidentifier() and find_spec(f"{agents.__name__}.{module}") is not None:
-        found = _shipped(module)
+        found = _agent_in(module)
         if found is not None and found.name == name:
             return found
-    entry = _outside().get(name)
-    return None if entry is None else _loaded(entry)
+    entry = _entry_points().get(name)
+    return None if entry is None else _load(entry)
 
 
 @cache
 def known() -> tuple[Agent, ...]:
-    """All of them; a package whose agent cannot be loaded is left out, and told of when it is named."""
-    found = {each.name: each for each in map(_shipped, _modules()) if each is not None}
-    for name, entry in _outside().items():
+    """Return all agents; an agent that cannot be loaded is left out, and `find` raises its error."""
+    found = {each.name: each for each in map(_agent_in, _modules()) if each is not None}
+    for name, entry in _entry_points().items():
         try:
-            found.setdefault(name, _loaded(entry))
+            found.setdefault(name, _load(entry))
         except Malformed:
             continue
     first = {name: place for place, name in enumerate(_FIRST)}
@@ -54,29 +55,29 @@ def known() -> tuple[Agent, ...]:
 
 
 def having(part: str) -> dict[str, Agent]:
-    """Those that have a part, such as `hooks`, by name."""
+    """Return the agents that have a part, such as `hooks`, by name."""
     return {each.name: each for each in known() if getattr(each, part) is not None}
 
 
 def _modules() -> list[str]:
-    import pkgutil  # a hook, which knows the name, does without
+    import pkgutil  # a hook knows its agent's name and does not need this import
 
     return [each.name for each in pkgutil.iter_modules(agents.__path__)]
 
 
-def _shipped(module: str) -> Agent | None:
-    """The agent of a module here; the few that serve the others have none."""
+def _agent_in(module: str) -> Agent | None:
+    """Return the agent defined in a built-in module; None for a helper module."""
     found = getattr(import_module(f"{agents.__name__}.{module}"), "AGENT", None)
     return found if isinstance(found, Agent) else None
 
 
-def _outside() -> Mapping[str, EntryPoint]:
+def _entry_points() -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {each.name: each for each in entry_points(group=GROUP)}
 
 
-def _loaded(entry: EntryPoint) -> Agent:
+def _load(entry: EntryPoint) -> Agent:
     try:
         found = entry.load()
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -92,20 +93,20 @@ def _loaded(entry: EntryPoint) -> Agent:
     return found
 
 
-# -------------------------------------------------------------------- the transcripts they keep
+# -------------------------------------------------------------------- transcripts
 
 
 _ENDINGS = {".json", ".jsonl"}
 
 
 def transcript_formats() -> list[TranscriptFormat]:
-    """All formats; those with the plainest marks first, and last the one that takes any list of messages."""
+    """Return all formats, most distinctive first; last the format that accepts any list of messages."""
     found = [each.transcripts for each in known() if each.transcripts is not None]
     return sorted(found, key=lambda each: each.rank)
 
 
 def transcript_format(name: str) -> TranscriptFormat:
-    """The format of that name."""
+    """Return the transcript format with this name."""
     agent = find(name)
     if agent is not None and agent.transcripts is not None and agent.transcripts.name == name:
         return agent.transcripts
@@ -117,17 +118,18 @@ def transcript_format(name: str) -> TranscriptFormat:
 
 
 def recognise_transcript(path: Path) -> TranscriptFormat | None:
-    """The format a file is in, by its first bytes and its name; None when nobody knows it."""
+    """Return the format of a transcript by the file's first bytes and name; None if unknown."""
     if not path.is_file():
         return None
-    from vademecum.transcripts.reading import head_of  # a hook that only looks for its agent does without
+    # a hook that only looks for its agent does not need this import
+    from vademecum.transcripts.foreign import head_of
 
     head = head_of(path)
     return next((each for each in transcript_formats() if each.recognises(head, path)), None)
 
 
 def find_transcripts(person: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
-    """The transcripts that agents keep below a person's home folder."""
+    """Yield the transcripts that agents store below a person's home folder."""
     seen: set[str] = set()
     for each in transcript_formats():
         for name, pattern in each.folders.items():
@@ -140,13 +142,13 @@ def find_transcripts(person: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
 
 
 def find_transcripts_in(path: Path, *, without: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
-    """A file, or the transcripts of any format in a folder and those below it, but not our own."""
+    """Yield a file, or the transcripts of any format in a folder and below, except below `without`."""
     if path.is_file():
-        one = recognise_transcript(path)
-        if one is None:
+        format_ = recognise_transcript(path)
+        if format_ is None:
             formats = ", ".join(each.name for each in transcript_formats())
             raise NotFound(f"{path} is not a known transcript format", hint=f"the formats are {formats}")
-        yield one, path
+        yield format_, path
         return
     if not path.is_dir():
         raise NotFound(f"{path} does not exist", hint="give a file or folder of transcripts, or --all")
@@ -157,8 +159,8 @@ def find_transcripts_in(path: Path, *, without: Path) -> Iterator[tuple[Transcri
         )
         for name in sorted(found):
             each = Path(top, name)
-            if each.suffix in _ENDINGS and (one := _readable(each)) is not None:
-                yield one, each
+            if each.suffix in _ENDINGS and (format_ := _readable(each)) is not None:
+                yield format_, each
 
 
 def _readable(path: Path) -> TranscriptFormat | None:
@@ -171,12 +173,12 @@ def _readable(path: Path) -> TranscriptFormat | None:
 def find_owned_transcript(
     path: str, agent: str, *, person: Path, environ: Mapping[str, str]
 ) -> tuple[TranscriptFormat, Path]:
-    """The file itself and its format; refuses what is not in its agent's folder, however written."""
-    one = transcript_format(agent)
+    """Return a transcript's real path and format; raise an error if it is outside its agent's folder."""
+    format_ = transcript_format(agent)
     if not os.path.isabs(path) or "\0" in path:
         raise OutsideMemory("the path of a transcript is not absolute", hint="give the whole path")
     real = os.path.realpath(path)
-    if not any(_within(real, os.path.realpath(folder)) for folder in _folders(one, person, environ)):
+    if not any(_within(real, os.path.realpath(folder)) for folder in _folders(format_, person, environ)):
         raise OutsideMemory(
             f"{path} is not in the folder of {agent}", hint="import it yourself with `vade sessions import`"
         )
@@ -184,15 +186,15 @@ def find_owned_transcript(
         state = os.lstat(real)
     except OSError:
         raise NotFound(f"{path} does not exist") from None
-    if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for
+    if not stat.S_ISREG(state.st_mode):  # opening a pipe would block
         raise OutsideMemory(f"{path} is not a file", hint="give the file of a transcript")
-    return one, Path(real)
+    return format_, Path(real)
 
 
-def _folders(one: TranscriptFormat, person: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    for name in one.folders:
+def _folders(format_: TranscriptFormat, person: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    for name in format_.folders:
         yield person / name
-    variable, below = one.moved
+    variable, below = format_.moved
     moved = environ.get(variable, "")
     if os.path.isabs(moved):
         for name in below:

@@ -6,6 +6,6 @@ from vademecum.agents import base
 
 AGENT = base.Agent(
     "windsurf",
-    memories=base.later("vademecum.agents.rules", "of_windsurf"),
+    memories=base.lazy_function("vademecum.agents.editor_rules", "read_windsurf"),
     keeps=(".windsurf", ".windsurfrules"),
 )

@@ -1,1 +1,3 @@
-"""Managing the window: pure policy over messages; effects through small callbacks of the host."""
+"""Manage a model's context window: decide which messages stay, without side effects but a few
+host callbacks.
+"""

@@ -1,6 +1,7 @@
-"""What must happen before the next call, decided from numbers alone.
+"""Decide, from token counts alone, what must happen before the next model call: flush, trim or nothing.
 
-Counts tokens of the whole prompt: schemas, system prompt and messages together. Knows no messages.
+The counts are tokens of the whole prompt: tool schemas, system prompt and messages. This module never sees
+the messages themselves.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-_REPLY = 8192  # with tools a reply is short; what a model could say at most would waste half of small windows
+# with tools a reply is short; reserving the model's longest reply would waste half of a small window
+_REPLY = 8192
 
 
 class TrimSettings(NamedTuple):
-    """`[trim]`: when the window is trimmed, to which share of it, and what a compaction keeps."""
+    """The settings `[trim]`: when the window is trimmed, to which share, and what a compaction keeps."""
 
     proactive: float = 0.75
     target: float = 0.5
@@ -20,7 +22,7 @@ class TrimSettings(NamedTuple):
 
 
 class FlushSettings(NamedTuple):
-    """`[flush]`: whether and when it runs, and other words than those in the files beside it."""
+    """The settings `[flush]`: whether and when a flush runs, and prompts that replace the built-in ones."""
 
     enabled: bool = True
     reserve_tokens: int = 20_000
@@ -34,31 +36,31 @@ FLUSH = FlushSettings()
 
 
 class Window(NamedTuple):
-    """A model's window and what in it is not ours to trim."""
+    """The size of a model's window, and the sizes of the parts that cannot be trimmed."""
 
     context: int
     reply: int
     schemas: int = 0
-    system: int = 0  # the system prompt with all that is injected into it
+    system: int = 0  # the system prompt with everything injected into it
 
     @property
     def limit(self) -> int:
-        """How large a prompt may be."""
+        """The largest possible prompt."""
         return max(self.context - self.reply, 0)
 
     @property
     def room(self) -> int:
-        """How large all messages together may be, the system prompt among them."""
+        """The room for all messages, including the system prompt."""
         return max(self.limit - self.schemas, 0)
 
     @property
     def fixed(self) -> int:
-        """What is there before anybody has said a word."""
+        """The size of everything before the first message: tool schemas and system prompt."""
         return self.schemas + self.system
 
 
 class Points(NamedTuple):
-    """At how many tokens of prompt what happens."""
+    """The prompt sizes, in tokens, at which a flush or a trim begins, and the size that a trim aims at."""
 
     flush: int
     trim: int
@@ -67,7 +69,7 @@ class Points(NamedTuple):
 
 
 class Move(StrEnum):
-    """What to do next."""
+    """The next action before a model call: send, flush, trim or fail."""
 
     SEND = "send"
     FLUSH = "flush"
@@ -76,7 +78,9 @@ class Move(StrEnum):
 
 
 class Stage(StrEnum):
-    """Why a trim happens; after a refusal each stage is smaller than the one before."""
+    """The reason for a trim: the window is nearly full, or a request was refused, with smaller sizes each
+    time.
+    """
 
     NONE = ""
     PROACTIVE = "proactive"
@@ -86,7 +90,7 @@ class Stage(StrEnum):
 
 
 class Step(NamedTuple):
-    """What to do next; for a trim, its stage and how large the prompt may be afterwards."""
+    """The next action before a model call; for a trim, its stage and the largest prompt afterwards."""
 
     move: Move
     stage: Stage = Stage.NONE
@@ -97,20 +101,20 @@ _LADDER = ((Stage.HALF, 0.5), (Stage.QUARTER, 0.25), (Stage.MINIMAL, 0.1))
 
 
 def reply_reserve(context: int, longest: int | None = None) -> int:
-    """What is kept free for the reply: 8,192 tokens, less if the model says less or the window is small."""
+    """Return the tokens reserved for the reply: 8,192, or fewer for a small model or window."""
     return max(min(longest if longest and longest > 0 else _REPLY, _REPLY, context // 4), 0)
 
 
 def keep_recent(context: int, settings: TrimSettings = TRIM) -> int:
-    """How many of the newest tokens a compaction leaves alone."""
+    """Return how many tokens of the newest messages a compaction leaves as they are."""
     return min(settings.keep_recent_tokens, context // 4)
 
 
 def points(window: Window, trim: TrimSettings = TRIM, flush: FlushSettings = FLUSH) -> Points:
-    """Where in this window the flush, the trim and its target are.
+    """Return the prompt sizes at which flush and trim happen in this window.
 
-    Schemas and system prompt can be so large that half the window is less than they are: then the
-    conversation may fill half of what they leave before it is trimmed, and a quarter of that stays.
+    Schemas and system prompt can be larger than half the window. Then the conversation may fill half of the
+    remaining room before it is trimmed, and a trim keeps a quarter of it.
     """
     limit = window.limit
     left = max(limit - window.fixed, 0)
@@ -132,17 +136,17 @@ def next_step(
     trim: TrimSettings = TRIM,
     flush: FlushSettings = FLUSH,
 ) -> Step:
-    """Decide what must happen before the next call.
+    """Return what must happen before the next model call.
 
-    `used` is the prompt as estimated now; `flushed`, whether the flush of this cycle has run; `trims`, how
-    many trims were made for this call. `overflows` is how often the provider has refused since it last
-    accepted, and is given only when a refusal is being answered: then something must go, whatever the
-    estimate says.
+    `used` is the estimated size of the prompt; `flushed` says whether the flush of this cycle has run;
+    `trims` is the number of trims made for this call. `overflows` is the number of refusals since the
+    provider last accepted a request, and is passed only when a refusal is being answered: then something must
+    go, whatever the estimate says.
     """
     if overflows:
         return _after_overflow(window, used, overflows, may_drop=flushed or not flush.enabled)
     at = points(window, trim, flush)
-    if trims:  # the check before sending: it must fit, or become smaller still
+    if trims:  # the check before sending: the prompt must fit, or shrink further
         if used <= at.limit:
             return Step(Move.SEND)
         return _rung(window, used, trims)
@@ -162,7 +166,10 @@ def _after_overflow(window: Window, used: int, overflows: int, *, may_drop: bool
 
 
 def _rung(window: Window, used: int, rung: int) -> Step:
-    """The trim of one rung: a share of what the conversation may be, and at most half of what it is."""
+    """Return a trim, after a refusal, to the share that this rung (0, 1 or 2) allows; after the last, FAIL.
+
+    The share is of the largest conversation; at most half of the current conversation stays.
+    """
     if rung >= len(_LADDER):
         return Step(Move.FAIL)
     stage, share = _LADDER[rung]

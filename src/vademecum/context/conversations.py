@@ -1,4 +1,4 @@
-"""Sessions: their transcripts, and the window of the current one."""
+"""The sessions that `Memory` offers: their transcripts, and the context window of the current session."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.search.when import moment_of
-from vademecum.stand_ins import renamed
+from vademecum.search import SessionHits, moment_of, session_keywords
 from vademecum.store import Fact, archive, scopes
-from vademecum.text import names
+from vademecum.text import filenames, names
 from vademecum.tokens import Estimator
-from vademecum.transcripts import sessions as recalling
+from vademecum.transcripts import session_get
 from vademecum.types import Audience, Finding
 
 if TYPE_CHECKING:
@@ -38,32 +37,41 @@ if TYPE_CHECKING:
     from vademecum.context.host import Complete, GitActivity, Host
     from vademecum.context.todo import TodoList
     from vademecum.context.window import Prepared
-    from vademecum.knowledge.finder import Finder
-    from vademecum.store import Records, Shelf, Workspace
-    from vademecum.store.reading import Text
-    from vademecum.transcripts import Message, importing
+    from vademecum.search import Finder
+    from vademecum.store import FileLines, Records, ScopeFolder, Workspace
+    from vademecum.transcripts import (
+        ImportedSession,
+        Line,
+        Log,
+        Message,
+        Session,
+        Sessions,
+        SessionTurn,
+    )
     from vademecum.transcripts.events import Ended
-    from vademecum.transcripts.log import Line, Log
-    from vademecum.transcripts.sessions import Session, Sessions
-    from vademecum.transcripts.turns import SessionTurn
     from vademecum.types import Record
 
 Progress = Callable[[str, int, int], None]
-_WINDOW_SECONDS = 7 * 86_400  # how long a window that was learned counts: a server may get a larger one
+_WINDOW_SECONDS = 7 * 86_400  # seconds that a learned window counts, because a server may get a larger one
 
 
-def _heard_in(records: Records, shelf: Shelf, name: str, content: bytes) -> list[str]:
-    """The sessions that said an entry of a record, by the agents' own ids."""
-    told = archive.said(records.home, shelf, archive.RECORDS, name)
-    return sorted({each.partition(":")[2] for said in told.values() for each in said} - {""})
+def _heard_in(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> list[str]:
+    """Return the ids, as agents know them, of the sessions in which an entry of a record was said."""
+    sessions_by_entry = archive.said(records.home, scope_folder, filenames.RECORDS, name)
+    return sorted(
+        {each.partition(":")[2] for entry_sessions in sessions_by_entry.values() for each in entry_sessions}
+        - {""}
+    )
 
 
 HEARD_IN = Fact("heard-in", 1, _heard_in, logged=True)
-_MARK = 60  # characters of an entry by which its line is found
+_MARK_CHARS = 60  # characters of an entry that identify its line
 
 
 class SessionPage(NamedTuple):
-    """Sessions of a page with the program each is from, how many there are, and how many of what."""
+    """One page of sessions with the program each comes from, their total number, and counts by agent and
+    project.
+    """
 
     sessions: tuple[tuple[Session, str], ...]
     total: int
@@ -72,7 +80,7 @@ class SessionPage(NamedTuple):
 
 
 class TurnPage(NamedTuple):
-    """Turns of a session, how many lines it has, and the first that comes after these; 0 when none does."""
+    """Some turns of a session, the session's number of lines, and the line to continue at; 0 at the end."""
 
     turns: tuple[SessionTurn, ...]
     total: int
@@ -80,9 +88,11 @@ class TurnPage(NamedTuple):
 
 
 def _with_lines(log: Log, found: Sequence[Record]) -> list[tuple[Record, int]]:
-    """Each record with the first line of a log that has the beginning of one of its entries, or 0."""
+    """Return each record with the first line of a log that holds the beginning of one of its
+    entries, or 0.
+    """
     marks = {
-        json.dumps(entry.text.strip()[:_MARK], ensure_ascii=False)[1:-1].encode(): record.path
+        json.dumps(entry.text.strip()[:_MARK_CHARS], ensure_ascii=False)[1:-1].encode(): record.path
         for record in found
         for entry in record.entries
         if entry.text.strip()
@@ -96,40 +106,37 @@ def _with_lines(log: Log, found: Sequence[Record]) -> list[tuple[Record, int]]:
     return [(record, lines.get(record.path, 0)) for record in found]
 
 
-class Keeper(Protocol):
-    """Memory as an agent has it, which keeps what leaves a window."""
+class AgentMemory(Protocol):
+    """The memory of the agent, to which a flush saves its notes."""
 
     def store(self, text: str) -> object:
-        """Keep a text."""
+        """Save a text as a record."""
 
     def note(self, text: str) -> object:
         """Append a note to today's journal."""
 
-    def notes_of_today(self) -> Text:
-        """Today's journal."""
+    def notes_of_today(self) -> FileLines:
+        """Return today's journal."""
 
 
 class Conversations:
-    """Sessions, as `Memory` offers them."""
+    """All operations on sessions, reached as `Memory.sessions`."""
 
-    def __init__(self, workspace: Workspace, finder: Finder, as_agent: Callable[[], Keeper]) -> None:
+    def __init__(self, workspace: Workspace, finder: Finder, as_agent: Callable[[], AgentMemory]) -> None:
         self._work = workspace
         self._finder = finder
         self._as_agent = as_agent
 
     def list(self, *, all: bool = False) -> Sequence[Session]:
-        """The sessions of this project and agent, newest first; with `all`, those of every project."""
+        """Return the sessions of this project and agent, newest first; with `all`, of every project."""
         return self._transcripts(all=all).list(all=all)
-
-    if not TYPE_CHECKING:
-        __call__ = renamed("sessions()", "sessions.list()", list)
 
     def page(
         self, *, all: bool = False, project: str = "", agent: str = "", limit: int = 50, offset: int = 0
     ) -> SessionPage:
-        """A page of the sessions, the one written to last first, and how many there are.
+        """Return one page of the sessions, last written first, and how many there are.
 
-        Only those of the page are read. `agent` is the program a session was copied from, or `vade`.
+        Only the logs of this page are read. `agent` is the program a session was imported from, or `vade`.
         """
         from vademecum.agents import registry
 
@@ -151,9 +158,9 @@ class Conversations:
         )
 
     def kept_from(self, which: str, *, all: bool = False) -> Sequence[tuple[Record, int]]:
-        """The records with an entry that was said in a session, each with the line it was said in.
+        """Return the records with an entry that was said in a session, each with the entry's line.
 
-        The line is 0 where the log does not have those words.
+        The line is 0 if the log does not hold the entry's words.
         """
         from vademecum.agents import registry
         from vademecum.transcripts.importing import imported_id
@@ -169,12 +176,13 @@ class Conversations:
             known = self._work.records.listed(scopes.visible(self._work.caller), HEARD_IN)
             for each in known:
                 if not isinstance(each, Finding) and any(map(is_here, each.fact)):
-                    with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone just now
-                        found.append(self._work.records.load(each.shelf, each.name).record)
+                    # the record was removed just now
+                    with contextlib.suppress(NotFound, Malformed, OutsideMemory):
+                        found.append(self._work.records.load(each.scope_folder, each.name).record)
             return _with_lines(log, found)
 
     def open(self, which: str, *, all: bool = False) -> Log:
-        """What was said and done in a session, by its id, the beginning of it, or its name."""
+        """Return the log of a session, found by its id, by the beginning of its id, or by its name."""
         return self._transcripts(all=all).open(which, all=all)
 
     def search(
@@ -187,16 +195,16 @@ class Conversations:
         own: bool = False,
         all: bool = False,
         now: str | datetime | None = None,
-    ) -> recalling.Recalled:
-        """The messages of earlier sessions that answer, from so many sessions at most, and what was covered.
+    ) -> SessionHits:
+        """Return the messages of earlier sessions that match best, and how many sessions were searched.
 
-        `ranking="keywords"` counts the words asked for, in the newest sessions alone and without an index.
-        Calls of memory's own tools and their results are no answers; `own` asks for them too, by keywords.
+        `ranking="keywords"` counts the query's words in the newest sessions, without an index. Calls of
+        memory's own tools and their results never match, unless `own` includes them in a search by keywords.
         """
-        by_keywords = recalling.check_ranking(ranking) == "keywords" or own
+        by_keywords = session_keywords.check_ranking(ranking) == "keywords" or own
         found = self._transcripts(all=all)
         if by_keywords:
-            return recalling.session_search(
+            return session_keywords.session_search(
                 query,
                 found.list(all=all),
                 found.read,
@@ -205,8 +213,8 @@ class Conversations:
                 own=own,
             )
         if self._work.settings.incognito:
-            return recalling.Recalled(degraded=("this session is incognito: nothing is read",))
-        many, most = recalling.bounded(max_sessions, max_results)
+            return SessionHits(degraded=("this session is incognito: nothing is read",))
+        many, most = session_keywords.clamp_limits(max_sessions, max_results)
         with self._work.reported("search the sessions"):
             return self._finder.earlier.recall(
                 query,
@@ -219,51 +227,58 @@ class Conversations:
             )
 
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:
-        """Lines of a session as they were written, from a number on or from the id of a message or call."""
-        return recalling.session_get(self.open(which, all=all), place, lines=lines)
+        """Return lines of a session as they were written, from a line number or the id of a message or call
+        on.
+        """
+        return session_get(self.open(which, all=all), place, lines=lines)
 
     def card(self, which: str, *, all: bool = False) -> Session:
-        """What is known of a session without reading all that was said in it."""
+        """Return the facts about a session for lists, without reading all its messages."""
         return self._transcripts(all=all).card(which, all=all)
 
     def turns(self, which: str, start: int = 1, *, lines: int = 100, all: bool = False) -> TurnPage:
-        """What some lines of a session say, without secrets, each result with its call."""
-        from vademecum.transcripts.turns import read_turns
+        """Return some turns of a session with secrets redacted; each tool result is shown with its call."""
+        from vademecum.transcripts.page_turns import read_turns
 
         log = self.open(which, all=all)
-        found = recalling.session_get(log, start, lines=lines)
+        found = session_get(log, start, lines=lines)
         last = total = found[-1].number if found else start - 1
         for raw in log.raw(found[-1].end, last + 1) if found else log.raw():
             total = raw.number
         return TurnPage(tuple(read_turns(found)), total, last + 1 if last < total else 0)
 
     def said_in(self, record: Record) -> Sequence[tuple[str, ...]]:
-        """For each entry of a record, the kept sessions it was said in, by the ids that open them."""
-        told = {} if self._work.settings.incognito else self._work.records.said(record)
-        entries = [told.get(archive.fingerprint(each), ()) for each in record.entries]
+        """Return, for each entry of a record, the ids of the stored sessions in which it was said."""
+        sessions_by_entry = {} if self._work.settings.incognito else self._work.records.said(record)
+        entries = [sessions_by_entry.get(archive.fingerprint(each), ()) for each in record.entries]
         if not any(entries):
             return [() for _ in entries]
         from vademecum.agents import registry
         from vademecum.transcripts.importing import imported_id
 
         formats = [each.name for each in registry.transcript_formats()]
-        kept: frozenset[str] = frozenset()
+        session_ids: frozenset[str] = frozenset()
         with contextlib.suppress(ScopeUnresolved):
-            kept = self._transcripts(all=False).ids()
+            session_ids = self._transcripts(all=False).ids()
 
         def found(identity: str) -> Iterator[str]:
             own = identity.partition(":")[2]
-            yield from (each for each in (own, *(imported_id(name, own) for name in formats)) if each in kept)
+            yield from (
+                each for each in (own, *(imported_id(name, own) for name in formats)) if each in session_ids
+            )
 
-        return [tuple(each for identity in said for each in found(identity)) for said in entries]
+        return [
+            tuple(each for identity in entry_sessions for each in found(identity))
+            for entry_sessions in entries
+        ]
 
     def import_all(
         self,
         path: str | os.PathLike[str] | None = None,
         *,
         progress: Progress | None = None,
-    ) -> Iterator[importing.ImportedSession]:
-        """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
+    ) -> Iterator[ImportedSession]:
+        """Import other agents' transcripts: those at a path, or all in the agents' own folders."""
         from vademecum.agents import registry
         from vademecum.transcripts import importing
 
@@ -280,11 +295,11 @@ class Conversations:
 
     def import_transcript(
         self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool | None = False
-    ) -> importing.ImportedSession:
-        """Keep a copy of one transcript in an agent's own folder, or add what it has more by now.
+    ) -> ImportedSession:
+        """Import one transcript from an agent's own folder, or add the new part of it.
 
-        With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well; with
-        None, only when what is new in the transcript shows that there was one.
+        With `checkpoint`, the messages that a compaction is about to remove are summarized in the imported
+        log too; with None, only if the new part of the transcript holds a compaction.
         """
         from vademecum.agents import registry
         from vademecum.transcripts import importing
@@ -298,11 +313,11 @@ class Conversations:
             known, real, home=self._work.home, caller=self._work.caller, now=self._work.now
         )
         if done.session and (done.compacted if checkpoint is None else checkpoint):
-            self._summed_up(importing.log_of(done, home=self._work.home, now=self._work.now))
+            self._summarize_log(importing.imported_log(done, home=self._work.home, now=self._work.now))
         return done
 
-    def _summed_up(self, log: Log) -> None:
-        """Let all but the newest messages leave a log's window, with their summary and a checkpoint."""
+    def _summarize_log(self, log: Log) -> None:
+        """Summarize all but the newest messages of a log, and append the summary as a checkpoint."""
         from vademecum.context import engine
 
         model = engine.model_of(log)
@@ -312,19 +327,19 @@ class Conversations:
     def export(
         self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
     ) -> Path:
-        """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
+        """Write a session to a new file, in the format of its ending: `.html`, `.md` or `.jsonl`."""
         from vademecum.transcripts import export
 
         self._work.at_a_command_line("write files of this machine", "vade sessions export")
         target = Path(path)
-        drawn = self.render(which, target.suffix, all=all)
+        content = self.render(which, target.suffix, all=all)
         self._work.outside(target)
         with self._work.reported(f"write {target}"):
-            export.write(target, drawn, force=force)
+            export.write(target, content, force=force)
         return target
 
     def render(self, which: str, ending: str, *, all: bool = False) -> Iterator[str]:
-        """A session as a file of its own, piece by piece: `.html`, `.md` or `.jsonl`."""
+        """Yield a session as a file of its own, in the format of the ending: `.html`, `.md` or `.jsonl`."""
         from vademecum.transcripts import export
 
         draw = export.renderer(ending)
@@ -332,27 +347,30 @@ class Conversations:
         return draw(log.events(), log.title() or log.session, log.usage())
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:
-        """Give a session another name."""
+        """Rename a session."""
         self._work.may_write()
         return self._transcripts(all=all).rename(which, name, all=all)
 
     def new(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
-        """Begin a session; the first line of its log is on disk when this returns."""
+        """Begin a session and return its log, whose first line is on disk by then."""
         return self._finder.transcripts.new(id=id, name=name, model=model, cwd=cwd)
 
     def current(self, *, model: str = "", cwd: str = "", slug: Callable[[str], str] | None = None) -> Log:
-        """The session to go on with; one that is over by `session.reset` is ended, and another begun.
+        """Return the session to continue; a session that is over by `session.reset` is ended, and a new one
+        begun.
 
-        `slug` asks the host's model for a few words about a text, to name the note of one that ends.
+        `slug` asks the host's model for a few words about a text, to name the note of a session that ends.
         """
         return replace(self._finder.transcripts, slug=slug).current(model=model, cwd=cwd)
 
     def messages(self, which: str, *, all: bool = False) -> Sequence[Message]:
-        """All that was said in a session and not taken back, for a host that goes on with it."""
+        """Return the messages of a session without those taken back, so that a host can
+        continue the session.
+        """
         return [each.message for each in self.open(which, all=all).thread()]
 
     def record(self, log: Log, messages: Sequence[Message]) -> None:
-        """Write to a log what is new in a thread; `messages` is the whole of it."""
+        """Write to a log those messages of the whole thread `messages` that are new."""
         from vademecum.context.window import Thread
 
         Thread(log, [*log.events()]).absorb(messages)
@@ -364,10 +382,10 @@ class Conversations:
     def trim(
         self, which: str, *, window: int | None = None, all: bool = False, dry: bool = False
     ) -> tuple[int, Prepared]:
-        """Let all but the newest messages leave a session's window; the log keeps every word.
+        """Remove all but the newest messages from a session's window; the log keeps every word.
 
-        Returns how many tokens it had before, and what would be sent now. Without `window` it counts as
-        full, so that about half of it goes. With `dry` nothing is written.
+        Returns the number of tokens before, and what would be sent now. Without `window`, the window counts
+        as full, so that about half of it is removed. With `dry`, nothing is written.
         """
         from vademecum.context import engine
 
@@ -376,8 +394,8 @@ class Conversations:
         log = self.open(which, all=all)
         model = engine.model_of(log)
         before = self.context(log, window=window or 1, model=model).inspect().tokens.total
-        written = log.copy_in_memory() if dry else log
-        return before, self.context(written, window=window or max(before, 1), model=model).compact()
+        target = log.copy_in_memory() if dry else log
+        return before, self.context(target, window=window or max(before, 1), model=model).compact()
 
     def _transcripts(self, *, all: bool = False) -> Sessions:
         if all:
@@ -397,23 +415,23 @@ class Conversations:
         served: int | None = None,
         names: Mapping[str, str] | None = None,
     ) -> ContextEngine:
-        """The context window of a session: the one named, or the one to go on with.
+        """Return the context window of the named session, or of the session to continue.
 
-        `complete` asks the host's model; without one there is no flush, and summaries are extracted. With
-        `compaction` off they always are. `reply` is the longest answer the model can give, in tokens.
+        `complete` calls the host's model; without it there is no flush, and summaries are extracted. With
+        `compaction` off, summaries are always extracted. `reply` is the model's longest answer, in tokens.
 
-        A smaller window that a refusal shows is kept for the model at that `endpoint`, for a week; `served`
-        is what its server says of itself.
+        A smaller window that a refusal reveals is remembered for the model at that `endpoint`, for a week;
+        `served` is the window that its server reports.
 
-        The summary and shortened messages say how the rest is read, with the tools that go with each request;
-        `names` is for a host that calls `session_get` or `session_search` otherwise.
+        The summary and shortened messages name the tools that read the rest, among those that go with each
+        request; `names` is for a host that has other names for `session_get` and `session_search`.
         """
         from vademecum.context import engine
 
         if window < 1:
             raise UsageError(f"a context window must have at least one token, not {window}")
         private = not self._work.settings.incognito
-        # Which model is used where is nobody's business who reads that file.
+        # The state file does not reveal which model is used where, so the key is a hash.
         place = hashlib.sha256(f"{model} at {endpoint}".encode("utf-8", "surrogatepass")).hexdigest()
         state = self._work.state
         ratio = state.ratio(model) if private else None
@@ -427,25 +445,27 @@ class Conversations:
             estimator=Estimator({} if ratio is None else {model: ratio}),
             learned=state.learned if keeps else None,
             known=self._known_window(place, served, keeps=keeps) if private else served,
-            found=(lambda tokens: self._found_window(place, tokens)) if keeps else None,
+            found=(lambda tokens: self._save_window(place, tokens)) if keeps else None,
             names=names,
         )
 
     def _known_window(self, place: str, served: int | None, *, keeps: bool) -> int | None:
-        """How large a window is known to be; forgotten a week after, or when its server says another size."""
-        state, told = self._work.state, f"{place} served"
+        """Return the window size learned for a model; forget it after a week, or when the server reports
+        another size.
+        """
+        state, served_key = self._work.state, f"{place} served"
         learned = state.window(place)
         since = state.moment(f"window {place}") or 0
-        changed = served is not None and state.window(told) != served
+        changed = served is not None and state.window(served_key) != served
         if changed and keeps:
-            state.learned_window(told, served)
+            state.learned_window(served_key, served)
         if learned and (changed or self._work.now().timestamp() - since > _WINDOW_SECONDS):
             learned = None
             if keeps:
                 state.learned_window(place, None)
         return min(filter(None, (served, learned)), default=None)
 
-    def _found_window(self, place: str, tokens: int | None) -> None:
+    def _save_window(self, place: str, tokens: int | None) -> None:
         self._work.state.learned_window(place, tokens)
         self._work.state.happened(f"window {place}", None if tokens is None else self._work.now())
 
@@ -457,13 +477,13 @@ class Conversations:
         model: str = "",
         progress: Progress | None = None,
     ) -> engine.DryRun:
-        """What the engine would do with a transcript, a file or a session, at that window; writes nothing."""
+        """Replay a transcript, a file or a session, at the given window; writes nothing."""
         from vademecum.context import engine
 
         if window < 1:
             raise UsageError(f"a context window must have at least one token, not {window}")
         self._work.at_a_command_line("look into files of this machine", "vade context inspect")
-        found = self._tried(source)
+        found = self._dry_run_source(source)
         name = model or found.model
         ratio = None if self._work.settings.incognito else self._work.state.ratio(name)
         return engine.run(
@@ -475,7 +495,7 @@ class Conversations:
             progress=progress,
         )
 
-    def _tried(self, source: str) -> engine.DryRunSource:
+    def _dry_run_source(self, source: str) -> engine.DryRunSource:
         from vademecum.context import engine
 
         if os.path.lexists(source) or os.sep in source:
@@ -489,7 +509,7 @@ class Conversations:
             ) from None
 
     def _log_for(self, session: str | Log | None, model: str) -> Log:
-        """The log a window is written to; one in memory where nothing can be written."""
+        """Return the log that a window writes to; a log in memory if nothing can be written to disk."""
         if session is not None and not isinstance(session, str):
             return session
         if not self._work.settings.incognito and not self._writable("transcripts"):
@@ -499,10 +519,10 @@ class Conversations:
         return self.current(model=model) if session is None else self.open(session)
 
     def _host(self, complete: Complete | None) -> Host:
-        """What a window asks of the program around it, answered from this memory."""
+        """Return the host for the engine: a host that reads from and writes to this memory."""
         from vademecum.context import host
 
-        # What a flush writes is the agent's word, whoever sits at the door it came through.
+        # Notes of a flush have the agent's origin, whichever interface is used.
         own = self._as_agent()
 
         def note(text: str) -> None:
@@ -511,7 +531,7 @@ class Conversations:
         def remember(text: str) -> None:
             try:
                 own.store(text)
-            except Untrusted:  # the project's records lie in a folder of strangers: the journal never does
+            except Untrusted:  # the project's records are in an untrusted folder, but its journal never is
                 own.note(text)
 
         def recent() -> GitActivity | None:
@@ -524,15 +544,15 @@ class Conversations:
         return HostFunctions(
             self._work.now,
             complete,
-            bars=self._barred,
+            bars=self._write_block,
             journal=lambda: own.notes_of_today().text,
             note=note,
             remember=remember,
             git=recent,
         )
 
-    def _barred(self) -> str:
-        """Why a flush may not write now; empty when it may."""
+    def _write_block(self) -> str:
+        """Return why a flush must not write now; empty when it may."""
         if self._work.settings.incognito:
             return "incognito"
         if self._work.caller.audience is Audience.GROUP:
@@ -540,7 +560,9 @@ class Conversations:
         return "" if self._writable("memory", "project") else "read-only"
 
     def _writable(self, *parts: str) -> bool:
-        """Whether something can be written in a folder of the home, which may not be there yet."""
+        """Whether a folder of the home can be written to; a folder that does not exist yet counts as
+        writable.
+        """
         folder = self._work.home.path.joinpath(*parts)
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
@@ -552,32 +574,32 @@ class Conversations:
 
     @property
     def transcripts(self) -> Sessions:
-        """The sessions in reach, for a door that holds one open."""
+        """The sessions that the caller may reach, for an interface that keeps a session open."""
         return self._finder.transcripts
 
     def newest_logs(self, most: int) -> Iterator[Log]:
-        """The logs of the newest sessions of this project and agent."""
+        """Yield the logs of the newest sessions of this project and agent."""
         return self._finder.newest_logs(most)
 
     def todo(self, request: Mapping[str, Any]) -> tuple[TodoList, str]:
-        """Work on the session's list of things to do: `write`, `update`, `add`, `list` or `done`."""
+        """Run an operation on the session's to-do list: `write`, `update`, `add`, `list` or `done`."""
         from vademecum.context import todo as todos
         from vademecum.transcripts import events
 
         if self._work.caller.session is None:
             raise ScopeUnresolved("a to-do list belongs to a session, and this caller has none")
-        looks = request.get("operation", "list") == "list"
-        if not looks:
+        only_reads = request.get("operation", "list") == "list"
+        if not only_reads:
             self._work.may_write()
         with self._work.reported("save the to-do list"):
             try:
-                kept = self._finder.transcripts
-                log = kept.open(self._work.caller.session) if looks else kept.current()
+                sessions = self._finder.transcripts
+                log = sessions.open(self._work.caller.session) if only_reads else sessions.current()
             except NotFound:
                 return todos.operate(todos.TodoList(), request)
-            with contextlib.nullcontext() if looks else self._work.home.lock(f"todo {log.session}"):
-                made, said = todos.operate(todos.read_log(log), request)
-                if not looks:
-                    value = todos.to_json(made)
+            with contextlib.nullcontext() if only_reads else self._work.home.lock(f"todo {log.session}"):
+                todo, text = todos.operate(todos.read_log(log), request)
+                if not only_reads:
+                    value = todos.to_json(todo)
                     log.append(events.Todo(items=tuple(value["items"]), next=value["next"]), sync=True)
-        return made, said
+        return todo, text

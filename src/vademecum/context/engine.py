@@ -1,14 +1,14 @@
-"""The context engine: what to send now, and what must happen before it can be sent.
+"""The context engine: decide what is sent next, and what must happen before it can be sent.
 
-The host gives the whole thread each time, as it has it; the engine writes what is new to the log, and what is
-decided about it (pruned, trimmed, compacted) as events behind it. The window is what the log amounts to:
-nothing is sent that could not be made again from it, but for secrets, which the log does not keep. It knows
-no store: whoever puts it together says where notes go and where a ratio is kept.
+The host passes its whole thread each time. The engine writes new messages to the log, followed by its
+decisions about them (pruned, trimmed, compacted) as events. The window follows from the log: everything sent
+could be made again from it, except secrets, which the log does not hold. The engine knows no store; its
+caller says where notes go and where a ratio is saved.
 
-The order of the way out is that of safety: what leaves is in the log, what should outlive it is flushed, and
-its summary stands before the event that lets it go. A process that dies in between has lost nothing. A
-dry run lives a session through again on a log in memory, at the times it really happened: no model is asked
-and nothing is written anywhere.
+Messages leave the window in a safe order: the log holds them, the facts that should outlive them are flushed,
+and their summary is written before the event that removes them. A process that dies in between has lost
+nothing. A dry run replays a session on a log in memory, at its original times: it asks no model and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vademecum.context import extraction, prune, summary, turns
+from vademecum.context import extraction, prune, silent_turns, summary
 from vademecum.context import todo as todos
 from vademecum.context.budget import FlushSettings, Move, Stage, TrimSettings, keep_recent, next_step, points
-from vademecum.context.exchange import Turn, drop_repeated
-from vademecum.context.host import GitActivity, HostFunctions, ask_for
+from vademecum.context.host import GitActivity, HostFunctions, call_host
 from vademecum.context.prune import PruneKind, PruneMode, PruneSettings
+from vademecum.context.turn import Turn, drop_repeated_answer
 from vademecum.context.units import (
     NO_READERS,
     Cut,
     Unit,
+    build_units,
     estimate_request,
-    find_readers,
+    find_reader_tools,
     flatten,
-    gather,
     measure_all,
     measure_schemas,
     trim,
@@ -38,12 +38,12 @@ from vademecum.context.window import (
     COMPACTION,
     NO_PROGRESS,
     Inspection,
-    Past,
     Prepared,
-    Proceedings,
+    PrepareReport,
     Scale,
     Sections,
     Thread,
+    WindowHistory,
     WindowRow,
     WindowSettings,
     compose,
@@ -53,24 +53,22 @@ from vademecum.context.window import (
 )
 from vademecum.errors import HostFailed, NotFound, UsageError, WindowFull
 from vademecum.llm.net import is_overflow, overflow_limit
-from vademecum.store import files
+from vademecum.store import reported
 from vademecum.text import clock
 from vademecum.tokens import PRIMING, Estimator, Size, count
-from vademecum.transcripts import LEFT, SIDE, SUMMARY, Message, Role
+from vademecum.transcripts import LEFT, SIDE, SUMMARY, Event, Log, MemoryLog, Message, Role, Used
 from vademecum.transcripts.events import (
     Checkpoint,
     Compacted,
-    Event,
     Flushed,
     Pruned,
     Started,
     Summary,
     Todo,
     Trimmed,
-    Used,
 )
-from vademecum.transcripts.log import InMemory, Log, clean_event
-from vademecum.transcripts.reading import SessionFacts
+from vademecum.transcripts.foreign import SessionFacts
+from vademecum.transcripts.log import clean_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,22 +77,24 @@ if TYPE_CHECKING:
 
     from vademecum import config
     from vademecum.context.budget import Window
-    from vademecum.context.exchange import Tools
     from vademecum.context.host import Host
     from vademecum.context.prune import PruneDecision
+    from vademecum.context.turn import Tools
     from vademecum.context.window import ThreadEntry
     from vademecum.transcripts import Json
-    from vademecum.transcripts.log import Pen
+    from vademecum.transcripts.log import LogWriter
 
     Progress = Callable[[str, int, int], None]
     Render = Callable[[summary.ThreadSummary, str, int], str]
 
 
-# ------------------------------------------------------------ the way out of the window
+# ------------------------------------------------------------ leaving the window
 
 
 class Plan(NamedTuple):
-    """What would become of the window, and how large it would be."""
+    """The result of a planned trim: which messages leave and stay, the summary block, and the
+    window's size.
+    """
 
     leaving: tuple[ThreadEntry, ...]
     dropped: tuple[Message, ...]
@@ -106,17 +106,17 @@ class Plan(NamedTuple):
 
 
 def make_plan(
-    thread: Thread, past: Past, scale: Scale, target: int, render: Render, *, words: str, share: int
+    thread: Thread, past: WindowHistory, scale: Scale, target: int, render: Render, *, words: str, share: int
 ) -> Plan:
-    """A window of that many tokens in all, of which the block may have one `share`th of the context.
+    """Return a plan of a trim to `target` tokens, of which the block may use one `share`th of the context.
 
-    `render` makes the block of what is known, of a model's words about it, and of the tokens it may have.
+    `render` makes the block from the summary, a model's text about it, and the tokens that the block may use.
     """
-    shown = thread.window()
-    window = scale.window(shown)
+    messages = thread.window()
+    window = scale.window(messages)
     cap = max(min(scale.context // share, (target - window.fixed) // 3), 0)
-    units = gather(shown).units
-    found = trim(
+    units = build_units(messages).units
+    trimmed = trim(
         units,
         tokens=target - window.schemas - PRIMING - cap,
         ratio=scale.ratio,
@@ -124,39 +124,41 @@ def make_plan(
     )
     by_first = {unit.messages[0].id: unit for unit in units}
     cuts = tuple(
-        (message.id, how) for first, how in found.cuts for message in by_first[first].messages if message.id
+        (message.id, how) for first, how in trimmed.cuts for message in by_first[first].messages if message.id
     )
-    leaving, staying = _parted(thread.live, found.kept, found.dropped)
-    dropped = tuple(thread.logged(entry) for entry in leaving)  # what is told of it holds no secrets
+    leaving, staying = _split_live(thread.live, trimmed.kept, trimmed.dropped)
+    # the summary of these messages must hold no secrets
+    dropped = tuple(thread.logged(entry) for entry in leaving)
     if not leaving:
-        known, block = past.known, summary.name_readers(past.block, thread.readers)
+        known, block = past.known, summary.name_reader_tools(past.block, thread.readers)
     else:
         stays = [thread.logged(entry) for entry in staying]
         known = summary.summarize(dropped, past.known, kept=stays)
         block = render(known, words, cap)
-    decided = thread.with_cuts(cuts)
-    total = scale.total([thread.shown(entry, decided) for entry in staying], block)
+    decisions = thread.with_cuts(cuts)
+    total = scale.total([thread.sent_message(entry, decisions) for entry in staying], block)
     return Plan(leaving, dropped, staying, cuts, known, block, total)
 
 
-def _parted(
+def _split_live(
     live: Sequence[ThreadEntry], kept: Sequence[Unit], dropped: Sequence[Unit]
 ) -> tuple[tuple[ThreadEntry, ...], tuple[ThreadEntry, ...]]:
-    """Which messages of the log leave and which stay.
+    """Return the messages that leave the window, and the messages that stay.
 
-    A message can be part of two units (results beside words) and stays if either does. One that is in
-    none, because it was mended away, leaves with its neighbours.
+    A message can be part of two units (as results and text) and stays if either unit does. A message in no
+    unit, because a repair removed it, leaves with its neighbours.
     """
     if not dropped:
         return (), tuple(live)
-    stay = {message.id for message in flatten(kept)}
-    gone = {message.id for message in flatten(dropped)} - stay
-    head = count_opening([entry.kept for entry in live])
-    last = max((at for at, entry in enumerate(live) if entry.kept.id in gone), default=-1)
+    staying_ids = {message.id for message in flatten(kept)}
+    leaving_ids = {message.id for message in flatten(dropped)} - staying_ids
+    head = count_opening([entry.logged_message for entry in live])
+    last = max((at for at, entry in enumerate(live) if entry.logged_message.id in leaving_ids), default=-1)
     leaving = {
         entry.key
         for at, entry in enumerate(live)
-        if entry.kept.id in gone or (head <= at < last and entry.kept.id not in stay)
+        if entry.logged_message.id in leaving_ids
+        or (head <= at < last and entry.logged_message.id not in staying_ids)
     }
     return (
         tuple(entry for entry in live if entry.key in leaving),
@@ -169,42 +171,44 @@ _RECENT_CALLS = 10
 _CALL_CHARS = 120
 
 
-class Exit:
-    """The way out of one session's window."""
+class WindowTrimmer:
+    """Removes messages from the window of one session, after a flush and a summary."""
 
     def __init__(
         self,
         log: Log,
         thread: Thread,
-        past: Past,
+        past: WindowHistory,
         flush: Callable[[], str] | None,
         todo: Callable[[], todos.TodoList],
     ) -> None:
         self._log = log
         self._thread = thread
         self._past = past
-        self._flush = flush  # runs the turn over the window as it is; None where it is switched off
+        self._flush = flush  # runs the flush turn over the window; None if flushes are off
         self._todo = todo
 
-    def flush(self, report: Proceedings) -> None:
-        """The flush of this cycle, unless it has run."""
+    def flush(self, report: PrepareReport) -> None:
+        """Let the model save notes before messages leave the window, unless it has done so in this cycle."""
         if self._past.flushed:
             return
         if self._flush is None:
             outcome = DISABLED
-        elif not self._past.heard:
-            outcome = turns.NOTHING_NEW
+        elif not self._past.has_new_messages:
+            outcome = silent_turns.NOTHING_NEW
         else:
             outcome = self._flush()
         self._write(Flushed(outcome=outcome), sync=True)
         report.flushed = outcome
 
-    def leave(self, plan: Plan, report: Proceedings, *, why: str, by_model: bool = False) -> None:
-        """Let go what a plan says; with `by_model` its block holds a model's summary."""
+    def leave(self, plan: Plan, report: PrepareReport, *, why: str, by_model: bool = False) -> None:
+        """Remove from the window the messages that a plan names; `by_model`: a model wrote the plan's summary
+        block.
+        """
         if not plan.leaving and not plan.cuts:
             return
         self.flush(report)
-        self._thread.hold()
+        self._thread.ensure_logged()
         point = _checkpoint(self._thread.window(), plan, self._todo(), self._past.cycles + 1)
         keys = tuple(entry.key for entry in plan.leaving)
         whole = whole_field(plan.known, plan.block)
@@ -226,32 +230,32 @@ class Exit:
         self._thread.remember(plan.cuts)
         if keys:
             report.compacted = "model" if by_model else "extraction"
-        report.trimmed += [entry.kept.id for entry in plan.leaving]
+        report.trimmed += [entry.logged_message.id for entry in plan.leaving]
         report.cut += [name for name, _ in plan.cuts]
         report.why.append(why)
 
     def _write(self, event: Event, *, sync: bool = False) -> None:
-        self._past.take(self._log.append(event, sync=sync))
+        self._past.apply(self._log.append(event, sync=sync))
 
 
-def _checkpoint(shown: Sequence[Message], plan: Plan, todo: todos.TodoList, iteration: int) -> Checkpoint:
-    calls = [call for message in shown for call in message.calls][-_RECENT_CALLS:]
+def _checkpoint(messages: Sequence[Message], plan: Plan, todo: todos.TodoList, iteration: int) -> Checkpoint:
+    calls = [call for message in messages for call in message.calls][-_RECENT_CALLS:]
     words = (" ".join(f"{call.name} {call.arguments[:1000]}".split())[:_CALL_CHARS] for call in calls)
-    task = plan.known.task if plan.known else extraction.find_task(shown)
+    task = plan.known.task if plan.known else extraction.find_task(messages)
     items = tuple(todos.to_json(todo)["items"])
     return Checkpoint(task=task, todo=items, tools=tuple(words), iteration=iteration)
 
 
 # ------------------------------------------------------------ the engine
 
-_SECONDS = 5.0  # for the small questions: the time, git
-_LEAST = 512  # tokens; a server that says less than this of its window is not believed
-_GUESSED = 4_000  # tokens; a window is not taken to be smaller than this unless its server says so
-_UNSAID = 0.8  # of a refused request, where the refusal has no number
+_SECONDS = 5.0  # for small questions: the time, git
+_LEAST_WINDOW = 512  # tokens; a smaller window in a server's answer is not believed
+_LEAST_GUESS = 4_000  # tokens; a window is never guessed smaller than this
+_GUESS_SHARE = 0.8  # the share of a refused request that is tried next, if the refusal has no number
 
 
 class ContextEngine:
-    """The window of one session."""
+    """Manages the context window of one session: prepares each request, and trims or compacts messages."""
 
     def __init__(
         self,
@@ -265,68 +269,70 @@ class ContextEngine:
         known: int | None = None,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        self.estimator = estimator or Estimator()  # grows with every `observe`; whoever wants to keeps it
+        self.estimator = estimator or Estimator()  # changes with every `observe`; the caller may save it
         self._log = log
         self._host = host
-        self._given = window
-        self._context = min(window, max(known or window, 1))  # what a server was found to take may be less
-        self._refused = 0  # tokens of a request that was refused without a word of the window
+        self._given_window = window
+        self._context = min(window, max(known or window, 1))  # a server may accept less than the given window
+        self._refused = 0  # tokens of a request that was refused without a window size
         self._settings = settings or WindowSettings()
         self._model = model
         events = [clean_event(each) if isinstance(each, Event) else each for each in log.events()]
         self._thread = Thread(log, events)
         self._names = names
         self.offer(())
-        self._past = Past(events)
+        self._past = WindowHistory(events)
         turn = self._flush_turn if self._settings.flush.enabled else None
-        self._gate = Exit(log, self._thread, self._past, turn, self._things_to_do)
+        self._trimmer = WindowTrimmer(log, self._thread, self._past, turn, self._todo_list)
         self._refusals = 0
-        self._todo: todos.TodoList | None = None  # both as they were when first asked for in this call
+        self._todo: todos.TodoList | None = None  # both are read once in each call
         self._git: tuple[GitActivity | None] | None = None
         self._sent: Size | None = None
-        self._turn: Turn | None = None  # the one that is under way
-        self.answered = 0  # how many messages the answer of the last turn has
+        self._turn: Turn | None = None  # the turn in progress
+        self.answered = 0  # how many messages the last turn's answer has
 
-    # ---------------------------------------------------------------- what a host calls
+    # ---------------------------------------------------------------- for the host
 
     def turn(self, messages: Sequence[Message], tools: Tools = ()) -> Turn:
-        """One turn, whole: `with engine.turn(thread, tools) as turn:`; answers are put into the thread.
+        """Return a turn: `with engine.turn(thread, tools) as turn:`; answers are added to the thread.
 
-        `tools` may be a function, where fewer of them go with a smaller window.
+        `tools` may be a function if fewer tools go with a smaller window.
         """
         return Turn(self, messages, tools)
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Prepared:
-        """What to send next; `messages` is the whole thread. Raises WindowFull when nothing more can go."""
+        """Return what to send next for the whole thread `messages`; raises WindowFull if nothing more can
+        leave.
+        """
         self.offer(tools)
         self.record(messages)
-        return self._fitting(refusals=0)
+        return self._prepare_fitting(refusals=0)
 
     def record(self, messages: Sequence[Message]) -> None:
-        """Write to the log what is new in the thread, as an answer is that nothing follows yet."""
-        for said in self._thread.absorb(messages):
-            self._past.take(said)
+        """Write the new messages of a thread to the log, such as an answer that nothing follows yet."""
+        for event in self._thread.absorb(messages):
+            self._past.apply(event)
 
     def overflowed(self, error: object = None, tools: Sequence[Json] | None = None) -> Prepared:
-        """What to send after the provider refused a request as too long; raises WindowFull in the end.
+        """Return what to send after the provider refused a request as too long; raises WindowFull in the end.
 
-        `tools` are given by a host that offers fewer of them to a smaller `window`.
+        Pass `tools` if the host offers fewer of them to a smaller `window`.
         """
         self._refusals += 1
         self.learn_window(error)
         if tools is not None:
             self.offer(tools)
-        return self._fitting(refusals=self._refusals, error=error)
+        return self._prepare_fitting(refusals=self._refusals, error=error)
 
     def observe(self, usage: Used) -> None:
-        """A request was answered: what it cost, as the provider counted it."""
+        """Record the usage of an answered request, as the provider counted it."""
         self._log.append(usage, sync=True)
         self._refusals = 0
-        self._past.called = self._now()
-        if self._given > self._context < usage.input:  # its server takes more by now
+        self._past.last_call = self._now()
+        if self._given_window > self._context < usage.input:  # the server accepts more than it did
             self._set_window(None)
         elif self._refused:
-            less = max(int(self._refused * _UNSAID), usage.input, _GUESSED)
+            less = max(int(self._refused * _GUESS_SHARE), usage.input, _LEAST_GUESS)
             if less < self._context:
                 self._set_window(less)
         self._refused = 0
@@ -334,19 +340,21 @@ class ContextEngine:
             self.estimator = self.estimator.learned(self._model, self._sent, usage.input)
 
     def compact(self, focus: str | None = None, *, by_model: bool = True) -> Prepared:
-        """Summarize all but the newest messages now, with regard to what the person says matters.
+        """Summarize all but the newest messages now; `focus` says in words which matters the summary should
+        keep.
 
-        With `by_model` off the summary is extracted; the flush before it is the model's all the same.
+        With `by_model` off, the summary is extracted; the model still runs the flush before it.
         """
-        report, self._todo, self._git = Proceedings(), None, None
+        report, self._todo, self._git = PrepareReport(), None, None
         self._compact(report, focus or "", manual=True, by_model=by_model)
-        # A window that was learned to be smaller may be too full, with nothing a compaction could take.
-        if self._context < self._given and self._sections().total > self._window().limit:
-            return self._fitting(refusals=0)
+        # A window that was learned to be smaller may be too full although a compaction found nothing to
+        # remove.
+        if self._context < self._given_window and self._sections().total > self._window().limit:
+            return self._prepare_fitting(refusals=0)
         return self._prepared(report)
 
     def todo(self, request: Mapping[str, Json]) -> str:
-        """Do one operation on the list of things to do, and say how it is then."""
+        """Run one operation on the to-do list, and return the list as text."""
         made, text = todos.operate(todos.read_log(self._log), request)
         value = todos.to_json(made)
         if request.get("operation", "list") != "list":
@@ -354,14 +362,14 @@ class ContextEngine:
         return text
 
     def inspect(self) -> Inspection:
-        """How the window stands, section by section and message by message."""
-        scale, past, decided = self._scale, self._past, self._thread.decided
+        """Return the state of the window, by section and by message."""
+        scale, past, decided = self._scale, self._past, self._thread.decisions
         rows = tuple(
             WindowRow(
-                entry.kept.id,
-                str(entry.kept.role),
-                scale.count([self._thread.shown(entry)]),
-                "shortened" if entry.kept.id in decided else "whole",
+                entry.logged_message.id,
+                str(entry.logged_message.role),
+                scale.count([self._thread.sent_message(entry)]),
+                "shortened" if entry.logged_message.id in decided else "whole",
             )
             for entry in self._thread.live
         )
@@ -378,7 +386,7 @@ class ContextEngine:
         )
 
     def filled(self, system: Sequence[Message], tools: Sequence[Json]) -> Sections:
-        """How full the window is, with what goes into it before the first word."""
+        """Return how full the window is with the system prompt and tools, even before the first message."""
         found, ratio = self._sections(), self._scale.ratio
         opening = found.system or count(measure_all(system), ratio)
         schemas = found.schemas or count(measure_schemas(tools), ratio)
@@ -387,40 +395,42 @@ class ContextEngine:
 
     @property
     def window(self) -> int:
-        """How many tokens the model is taken to see: as many as was said, or fewer if it refused them."""
+        """The model's window in tokens: the given size, or a smaller size learned from a refusal."""
         return self._context
 
-    def _fitting(self, *, refusals: int, error: object = None) -> Prepared:
-        """What to send; a learned window that leaves no room at all is forgotten, its server may be wrong."""
+    def _prepare_fitting(self, *, refusals: int, error: object = None) -> Prepared:
+        """Prepare a request; if a learned window size leaves no room, forget that size, which
+        may be wrong.
+        """
         try:
             return self._run(refusals=refusals, error=error)
         except WindowFull:
-            if self._context == self._given:
+            if self._context == self._given_window:
                 raise
             self._set_window(None)
             return self._run(refusals=refusals, error=error)
 
     def learn_window(self, error: object) -> None:
-        """Take what a refusal says of the window, as `overflowed` does.
+        """Take the model's window size from a provider's refusal of a request, as `overflowed` does.
 
-        Where it says nothing, or nothing that can be, the window is less than what was sent; how much less is
-        known when a smaller request was answered.
+        If the refusal has no plausible number, the window is smaller than the refused request; how much
+        smaller is known once a smaller request was answered.
         """
         sent = count(self._sent, self._scale.ratio) if self._sent is not None else self._context
-        said = overflow_limit(error)
-        if said is None or said >= sent or said < _LEAST:
+        limit = overflow_limit(error)
+        if limit is None or limit >= sent or limit < _LEAST_WINDOW:
             self._refused = min(sent, self._refused or sent)
-        elif said < self._context:
-            self._set_window(said)
+        elif limit < self._context:
+            self._set_window(limit)
 
     def _set_window(self, tokens: int | None) -> None:
-        """The window is this large; None for as large as was said at first."""
-        self._context = tokens or self._given
+        """Set the window's size in tokens; None restores the given size."""
+        self._context = tokens or self._given_window
 
-    # ---------------------------------------------------------------- what a turn asks
+    # ---------------------------------------------------------------- for a turn
 
     def begin_turn(self, turn: Turn) -> None:
-        """A turn begins; raises UsageError while another one is under way."""
+        """Note that a turn has begun; raise UsageError while another turn is in progress."""
         if self._turn is not None:
             again = self._turn is turn
             raise UsageError(
@@ -430,28 +440,28 @@ class ContextEngine:
         self._turn = turn
 
     def end_turn(self, turn: Turn) -> None:
-        """A turn is over."""
+        """Note that a turn has ended, so that another turn may begin."""
         if self._turn is turn:
             self._turn = None
 
     def check_answered(self, thread: list[Message]) -> None:
-        """See that a thread has the last turn's answer once; raises UsageError for one that goes on without.
+        """Raise UsageError if a thread continues without the last turn's answer; keep that answer only once.
 
-        A thread that ends before the answer asks for another one, and takes it back.
+        A thread that ends before the answer asks for a new answer, and takes the old answer back.
         """
-        known, agreed = self._thread.agreed(thread)
+        known, agreed = self._thread.match_prefix(thread)
         if agreed == known:
-            drop_repeated(thread, known - self.answered, self.answered)
+            drop_repeated_answer(thread, known - self.answered, self.answered)
         elif agreed == known - self.answered < len(thread) and thread[agreed].role is not Role.ASSISTANT:
             raise UsageError(
                 "the thread continues without the last turn's answer",
                 hint="pass `engine.turn` the same list each time, or continue with `turn.thread`",
             )
 
-    # ---------------------------------------------------------------- what must happen first
+    # ---------------------------------------------------------------- making room
 
     def _run(self, *, refusals: int, error: object = None) -> Prepared:
-        report, self._todo, self._git = Proceedings(), None, None
+        report, self._todo, self._git = PrepareReport(), None, None
         settings = self._settings
         self._prune(report, trimming=False)
         while True:
@@ -468,14 +478,15 @@ class ContextEngine:
             if step.move is Move.FAIL:
                 raise _full(self._sections(), error)
             if step.move is Move.FLUSH:
-                self._fitting_plan(self._window().limit)  # what cannot be sent at all is not flushed first
-                self._gate.flush(report)
+                # a request that cannot be sent at all is not flushed first
+                self._fitting_plan(self._window().limit)
+                self._trimmer.flush(report)
             elif not (self._prune(report, trimming=True) and not refusals):
                 self._shrink(report, step.stage, step.target)
                 return self._prepared(report)
 
-    def _prune(self, report: Proceedings, *, trimming: bool) -> bool:
-        called = self._past.called
+    def _prune(self, report: PrepareReport, *, trimming: bool) -> bool:
+        called = self._past.last_call
         made = prune.decide(
             [self._thread.logged(entry) for entry in self._thread.live],
             self._settings.prune,
@@ -493,14 +504,16 @@ class ContextEngine:
         report.pruned += made
         return True
 
-    def _shrink(self, report: Proceedings, stage: Stage, target: int) -> None:
-        """Make the window smaller: by a compaction where one is due and works, else by a trim."""
+    def _shrink(self, report: PrepareReport, stage: Stage, target: int) -> None:
+        """Make the window smaller: by a compaction if a compaction is due and succeeds, else by a trim."""
         if stage is Stage.PROACTIVE and self._settings.compaction and self._compact(report, "", manual=False):
             return
-        self._gate.leave(self._fitting_plan(target), report, why=str(stage))
+        self._trimmer.leave(self._fitting_plan(target), report, why=str(stage))
 
     def _fitting_plan(self, target: int) -> Plan:
-        """A plan of that size, or of less, which fits; raises WindowFull when there is none."""
+        """Return a plan whose window has at most `target` tokens; raise WindowFull if no trim
+        reaches that.
+        """
         plan = self._plan(target)
         trims = 1
         while plan.total > self._window().limit:
@@ -512,16 +525,18 @@ class ContextEngine:
         return plan
 
     def _plan(self, target: int, words: str | None = None, share: int = 10) -> Plan:
-        told = self._past.words if words is None else words
-        return make_plan(self._thread, self._past, self._scale, target, self._render, words=told, share=share)
+        model_text = self._past.words if words is None else words
+        return make_plan(
+            self._thread, self._past, self._scale, target, self._render, words=model_text, share=share
+        )
 
     def _render(self, known: summary.ThreadSummary, words: str, tokens: int) -> str:
-        """The block that stands for what leaves, in so many tokens, or in what tasks and rules need at least.
+        """Render the block for messages that leave, in the given tokens or as many as tasks and rules need.
 
-        A small window gives a fifth of itself for them: what the user laid down is worth more than the
-        last tool result, which can be had again.
+        In a small window they may use a fifth of it: the user's rules are worth more than the last tool
+        result, which can be read again.
         """
-        todo, ratio, readers = self._things_to_do(), self._scale.ratio, self._thread.readers
+        todo, ratio, readers = self._todo_list(), self._scale.ratio, self._thread.readers
         least = summary.least_tokens(known, todo, ratio, readers) + self._context // 20
         needed = min(least, self._context // 5)
         room = max(tokens, needed)
@@ -531,9 +546,12 @@ class ContextEngine:
 
     # ---------------------------------------------------------------- compaction
 
-    def _compact(self, report: Proceedings, focus: str, *, manual: bool, by_model: bool = True) -> bool:
-        """Compact with the host's model; when that fails, a person's wish is met by the extraction."""
-        hindrance = turns.hindrance(self._past.record, manual=manual)
+    def _compact(self, report: PrepareReport, focus: str, *, manual: bool, by_model: bool = True) -> bool:
+        """Remove older messages with a summary by the host's model, and return whether that was done.
+
+        If the model fails and a person asked for the compaction (`manual`), an extracted summary is used.
+        """
+        hindrance = silent_turns.skip_reason(self._past.record, manual=manual)
         if hindrance:
             report.why.append(f"compaction skipped: {hindrance}")
             return False
@@ -544,83 +562,83 @@ class ContextEngine:
         if not plan.leaving or plan.total > window.limit or plan.total >= before:
             report.why.append("nothing to compact")
             return False
-        self._gate.flush(report)
-        made = turns.Compaction(why=turns.NO_MODEL)
+        self._trimmer.flush(report)
+        compaction = silent_turns.Compaction(why=silent_turns.NO_MODEL)
         if by_model:
             seconds = self._settings.compaction_seconds
-            made = turns.compact(self._task(plan, focus), self._host, seconds=seconds)
-        self._heed(made.why)
-        if made.text:
-            sound = self._plan(target, made.text, share=5)
-            if turns.gained(before, sound.total) and sound.total <= window.limit:
-                self._gate.leave(sound, report, why=COMPACTION, by_model=True)
+            compaction = silent_turns.compact(self._task(plan, focus), self._host, seconds=seconds)
+        self._learn_from_refusal(compaction.why)
+        if compaction.text:
+            model_plan = self._plan(target, compaction.text, share=5)
+            if silent_turns.is_worthwhile(before, model_plan.total) and model_plan.total <= window.limit:
+                self._trimmer.leave(model_plan, report, why=COMPACTION, by_model=True)
                 return True
-            made = turns.Compaction(why=NO_PROGRESS)
-        if made.why != turns.NO_MODEL:
-            report.failed = made.why
-            report.why.append(f"compaction failed: {made.why}")
+            compaction = silent_turns.Compaction(why=NO_PROGRESS)
+        if compaction.why != silent_turns.NO_MODEL:
+            report.failed = compaction.why
+            report.why.append(f"compaction failed: {compaction.why}")
         if manual:
-            self._gate.leave(plan, report, why=COMPACTION)
+            self._trimmer.leave(plan, report, why=COMPACTION)
         return manual
 
-    def _task(self, plan: Plan, focus: str) -> turns.CompactionTask:
+    def _task(self, plan: Plan, focus: str) -> silent_turns.CompactionTask:
         known = plan.known or summary.ThreadSummary()
-        left = self._window().limit * 2 // 3  # the rest is for the questions around it and the answer
+        left = self._window().limit * 2 // 3  # the rest is for the surrounding prompt and the answer
         ratio = self._scale.ratio
         requests = tuple(dict.fromkeys(each for each in (known.original, known.task) if each))
-        return turns.CompactionTask(
-            record=turns.render_record(
+        return silent_turns.CompactionTask(
+            record=silent_turns.render_record(
                 plan.dropped,
-                before=summary.name_readers(self._past.block, NO_READERS),
+                before=summary.name_reader_tools(self._past.block, NO_READERS),
                 chars=int(left * ratio),
             ),
-            identifiers=turns.find_identifiers(plan.dropped, known),
+            identifiers=silent_turns.find_identifiers(plan.dropped, known),
             requests=requests,
             focus=focus,
             chars=max(int(self._context // 5 * ratio * 0.7), 1500),
         )
 
-    # ---------------------------------------------------------------- what the gate and the host are asked
+    # ---------------------------------------------------------------- calls of the host
 
     def _flush_turn(self) -> str:
-        """Flush the window: made smaller, for this turn only, when it would be refused."""
+        """Run the flush turn over the window, which is made smaller for this turn if it were too long."""
         window = self._window()
         room = (window.limit * 9 // 10 if not self._refusals else window.limit // 2) - PRIMING
         fitting = trim(
-            gather(self._messages()).units,
+            build_units(self._messages()).units,
             tokens=room,
             ratio=self._scale.ratio,
             readers=self._thread.readers,
         ).kept
-        outcome = turns.flush(
+        outcome = silent_turns.flush(
             flatten(fitting), self._host, settings=self._settings.flush, seconds=self._settings.flush_seconds
         )
-        self._heed(outcome)
+        self._learn_from_refusal(outcome)
         return outcome
 
-    def _heed(self, why: str) -> None:
-        """A silent turn that was refused as too long also says what the window is."""
-        said = overflow_limit(why) if is_overflow(why) else None
-        if said is not None and _LEAST <= said < self._context:
-            self._set_window(said)
+    def _learn_from_refusal(self, why: str) -> None:
+        """Take the model's window size from a provider's refusal of a silent turn."""
+        limit = overflow_limit(why) if is_overflow(why) else None
+        if limit is not None and _LEAST_WINDOW <= limit < self._context:
+            self._set_window(limit)
 
-    def _things_to_do(self) -> todos.TodoList:
-        """The list, read once for each request: a log is long."""
+    def _todo_list(self) -> todos.TodoList:
+        """Return the session's to-do list, read from the log once for each request because a log is long."""
         if self._todo is None:
             self._todo = todos.read_log(self._log)
         return self._todo
 
     def _now(self) -> float:
         try:
-            return float(ask_for(self._host, "now", seconds=_SECONDS).timestamp())
+            return float(call_host(self._host, "now", seconds=_SECONDS).timestamp())
         except (HostFailed, AttributeError, TypeError, ValueError, OverflowError):
-            return self._past.called or 0.0
+            return self._past.last_call or 0.0
 
     def _recent_git(self) -> GitActivity | None:
-        """What git says, asked once for each request."""
+        """Return the recent git activity of the project, read once for each request; None without any."""
         if self._git is None:
             try:
-                found = ask_for(self._host, "git", seconds=_SECONDS)
+                found = call_host(self._host, "git", seconds=_SECONDS)
             except HostFailed:
                 found = None
             self._git = (found if isinstance(found, GitActivity) else None,)
@@ -629,14 +647,15 @@ class ContextEngine:
     # ---------------------------------------------------------------- measuring
 
     def offer(self, tools: Sequence[Json]) -> None:
-        """These tools go with each request: what they take, and which of them read what has left.
+        """Take note of the tools that go with each request: their size, and which of them read the
+        transcript.
 
-        A turn and `prepare` say it themselves; a host that shows a window before its first request does.
+        A turn and `prepare` do this themselves; a host that shows a window before its first request calls it.
         """
         self._schemas = measure_schemas(tools)
-        # What is in memory alone no tool can read.
+        # No tool can read a log that is only in memory.
         self._thread.readers = (
-            find_readers(self._log.session, tools, self._names) if self._log.path else NO_READERS
+            find_reader_tools(self._log.session, tools, self._names) if self._log.path else NO_READERS
         )
 
     @property
@@ -652,24 +671,26 @@ class ContextEngine:
 
     @property
     def _block(self) -> str:
-        """The block in the words of this host: the log's may have been made where there were other tools."""
-        return summary.name_readers(self._past.block, self._thread.readers)
+        """The summary block with the names of this host's tools; the block in the log may have
+        other names.
+        """
+        return summary.name_reader_tools(self._past.block, self._thread.readers)
 
     def _messages(self) -> tuple[Message, ...]:
         return compose(self._thread.window(), self._block)
 
-    def _prepared(self, report: Proceedings) -> Prepared:
+    def _prepared(self, report: PrepareReport) -> Prepared:
         messages = self._messages()
         self._sent = measure_all(messages) + self._schemas + Size(0, PRIMING)
         return report.prepared(messages, self._sections())
 
 
 def _full(tokens: Sections, error: object) -> WindowFull:
-    said = f": {' '.join(str(error).split())[:200]}" if error else ""
+    detail = f": {' '.join(str(error).split())[:200]}" if error else ""
     return WindowFull(
         f"the context window is full and nothing more can be removed: {tokens.total} of {tokens.limit}"
         f" tokens, of which"
-        f" tool schemas {tokens.schemas} and system prompt {tokens.system}{said}",
+        f" tool schemas {tokens.schemas} and system prompt {tokens.system}{detail}",
         hint="use a model with a larger window, or fewer tools, or a shorter system prompt",
     )
 
@@ -677,7 +698,7 @@ def _full(tokens: Sections, error: object) -> WindowFull:
 def settings_from(
     own: config.Settings, *, compaction: bool = True, reply: int | None = None
 ) -> WindowSettings:
-    """What the user has set about a window, as the engine takes it."""
+    """Return the settings of a window, made from the user's settings."""
     prune, trim, flush = own.prune, own.trim, own.flush
     return WindowSettings(
         prune=PruneSettings(
@@ -707,7 +728,7 @@ def settings_from(
 
 
 class LearningEngine(ContextEngine):
-    """An engine that hands on what it has learned of its model after each call."""
+    """An engine that tells its caller, after each call, what it has learned of the model."""
 
     def __init__(
         self,
@@ -729,7 +750,7 @@ class LearningEngine(ContextEngine):
         self._found = found
 
     def observe(self, usage: Used) -> None:
-        """A request was answered: what it cost, as the provider counted it."""
+        """Record the usage of an answered request, as the provider counted it."""
         super().observe(usage)
         if self._learned is not None and self._learns in self.estimator.ratios:
             self._learned(self._learns, self.estimator.ratio(self._learns))
@@ -742,12 +763,14 @@ class LearningEngine(ContextEngine):
 
 # ------------------------------------------------------------ dry runs
 
-_LOOK = 20  # lines from the beginning
-OWN = "vademecum"  # the format of our own logs
+_LOOK = 20  # lines from the beginning of a log
+OWN = "vademecum"  # the format name of our own logs
 
 
 class DryRunSource(NamedTuple):
-    """A session to try: what it is, the model it ran with, and all that was said on its main line."""
+    """A session to replay: its name and format, its model, and its messages without those of
+    side branches.
+    """
 
     name: str
     format: str
@@ -756,30 +779,30 @@ class DryRunSource(NamedTuple):
 
 
 class DryRunStep(NamedTuple):
-    """One answer before which something had to happen."""
+    """A message of the replayed session before which the engine had to flush, prune or trim."""
 
-    message: int  # how many there were by then
+    message: int  # the number of messages by then
     why: str
     pruned: int  # results
     trimmed: int  # messages
     cut: int  # messages that stayed, shortened
     flushed: str
-    tokens: int  # of the request then
+    tokens: int  # of the request at that point
 
 
 class DryRun(NamedTuple):
-    """How a session went."""
+    """The result of replaying a session in a dry run."""
 
     source: DryRunSource
-    tokens: int  # of all that was said, as one request
-    window: Inspection  # as it stands at the end
+    tokens: int  # of all messages, as one request
+    window: Inspection  # at the end
     steps: tuple[DryRunStep, ...]
     pruned: tuple[PruneDecision, ...]
-    full: str = ""  # why it could not go on
+    full: str = ""  # why it could not continue
 
     @property
     def pruned_chars(self) -> int:
-        """How many characters pruning took out."""
+        """The number of characters that pruning removed."""
         return sum(
             each.chars - (len(each.placeholder) if each.kind is PruneKind.CLEAR else each.head + each.tail)
             for each in self.pruned
@@ -787,12 +810,12 @@ class DryRun(NamedTuple):
 
     @property
     def trimmed(self) -> int:
-        """How many messages left the window."""
+        """The number of messages that left the window."""
         return sum(step.trimmed for step in self.steps)
 
     @property
     def flushes(self) -> int:
-        """How many flush turns were due."""
+        """The number of flush turns that were due."""
         return sum(bool(step.flushed) for step in self.steps)
 
 
@@ -805,33 +828,36 @@ def run(
     estimator: Estimator,
     progress: Progress | None = None,
 ) -> DryRun:
-    """Live through a session again."""
+    """Replay a session through the engine without a model, and return what the engine would have done."""
     moment = datetime.fromtimestamp(0, UTC)
 
     def now() -> datetime:
         return moment
 
     engine = ContextEngine(
-        Log("trial", InMemory(), now=now), HostFunctions(now), window, settings, model, estimator=estimator
+        Log("trial", MemoryLog(), now=now), HostFunctions(now), window, settings, model, estimator=estimator
     )
     steps: list[DryRunStep] = []
     pruned: list[PruneDecision] = []
-    said = list(source.messages)
+    messages = list(source.messages)
     full = ""
     try:
-        for at in [*(at for at, each in enumerate(said) if each.role is Role.ASSISTANT and at), len(said)]:
-            moment = max(moment, clock.parse(said[at - 1].time) or moment)
-            made = engine.prepare(said[:at])
-            pruned += made.pruned
-            steps += _step(at, made)
+        for at in [
+            *(at for at, each in enumerate(messages) if each.role is Role.ASSISTANT and at),
+            len(messages),
+        ]:
+            moment = max(moment, clock.parse(messages[at - 1].time) or moment)
+            prepared = engine.prepare(messages[:at])
+            pruned += prepared.pruned
+            steps += _step(at, prepared)
             if progress is not None:
-                progress("try", at, len(said))
-            if at < len(said):
-                moment = max(moment, clock.parse(said[at].time) or moment)
+                progress("try", at, len(messages))
+            if at < len(messages):
+                moment = max(moment, clock.parse(messages[at].time) or moment)
                 engine.observe(Used())
     except WindowFull as error:
         full = str(error)
-    tokens = estimate_request(said, (), estimator.ratio(model))
+    tokens = estimate_request(messages, (), estimator.ratio(model))
     return DryRun(source, tokens, engine.inspect(), tuple(steps), tuple(pruned), full)
 
 
@@ -842,12 +868,12 @@ def _step(at: int, made: Prepared) -> list[DryRunStep]:
     return [DryRunStep(at, made.why, *counts, made.flushed, made.tokens.total)]
 
 
-# -------------------------------------------------------------------- reading a session
+# -------------------------------------------------------------------- sources of a dry run
 
 
 def read_source(path: Path) -> DryRunSource:
-    """The session in a file, of whatever format; raises NotFound for what holds none."""
-    with files.reported(f"read {path}"):
+    """Return the session in a file of any known format; raises NotFound if there is none."""
+    with reported(f"read {path}"):
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "is not a file" if path.exists() else "does not exist"
             raise NotFound(
@@ -865,25 +891,25 @@ def read_source(path: Path) -> DryRunSource:
         if known is None:
             names = ", ".join([*(each.name for each in registry.transcript_formats()), OWN])
             raise NotFound(f"{path} is not a known transcript format", hint=f"the formats are {names}")
-        model, said = "", []
+        model, messages = "", []
         for each in known.read(path):
             if isinstance(each, Message):
-                said.append(each)
+                messages.append(each)
                 model = model or each.model
             elif isinstance(each, SessionFacts):
                 model = each.model or model
-    return _source(str(path), known.name, model, said)
+    return _source(str(path), known.name, model, messages)
 
 
 def from_log(log: Log, name: str = "") -> DryRunSource:
-    """A session of our own."""
-    said = [event.message._replace(time=event.message.time or event.time) for event in log.thread()]
-    model = model_of(log) or next((each.model for each in said if each.model), "")
-    return _source(name or log.session, OWN, model, said)
+    """Return one of our own sessions in the form that a dry run replays."""
+    messages = [event.message._replace(time=event.message.time or event.time) for event in log.thread()]
+    model = model_of(log) or next((message.model for message in messages if message.model), "")
+    return _source(name or log.session, OWN, model, messages)
 
 
 def model_of(log: Log) -> str:
-    """The model a session ran with, as its first lines say; empty when they do not."""
+    """Return the name of a session's model from the first lines of its log; empty if they do not name it."""
     for number, raw in enumerate(log.raw()):
         event = raw.read() if raw.kind in ("", Started.kind) else None
         if isinstance(event, Started):
@@ -893,25 +919,27 @@ def model_of(log: Log) -> str:
     return ""
 
 
-def _source(name: str, format: str, model: str, said: Sequence[Message]) -> DryRunSource:
-    """What was said on the main line, without subagents, branches that were left, and summaries."""
-    main = tuple(each for each in said if not any(each.extra.get(mark) for mark in (SIDE, LEFT, SUMMARY)))
+def _source(name: str, format: str, model: str, messages: Sequence[Message]) -> DryRunSource:
+    """Return a session to replay, from its main line: without subagents, abandoned branches and summaries."""
+    main = tuple(
+        message for message in messages if not any(message.extra.get(mark) for mark in (SIDE, LEFT, SUMMARY))
+    )
     if not main:
         raise NotFound(f"{name} has no messages", hint="pass a transcript with messages")
     return DryRunSource(name, format, model, main)
 
 
 class _File:
-    """A log anywhere on the disk, to be read and never written."""
+    """A log file anywhere on disk that is opened for reading only."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.path = str(path)
 
-    def opened(self) -> BinaryIO | None:
-        """Open it for reading."""
+    def open(self) -> BinaryIO | None:
+        """Open the file for reading."""
         return self._path.open("rb")
 
-    def held(self) -> AbstractContextManager[Pen]:
-        """Nobody writes here."""
+    def lock(self) -> AbstractContextManager[LogWriter]:
+        """Raise an error, since this log is for reading only."""
         raise PermissionError(f"{self.path} is read-only")

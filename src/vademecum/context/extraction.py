@@ -1,7 +1,7 @@
-"""What messages say, found without a model: tasks, rules, answers, findings, and what was changed.
+"""Find tasks, rules, answers, findings and changes in messages, without a model.
 
-Reads what leaves the window; what stays only tells how it goes on (which task there is by now, whether a
-question was answered). Every text is on one line and has a length, whatever was said.
+It reads the messages that leave the window; messages that stay only show how the work continues (the current
+task, whether a question was answered). Every text found is put on one line of limited length.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.rules import ORDER, find_rules
 from vademecum.context.units import is_request
-from vademecum.knowledge.signals import DeclineReason, split_sentences, weigh
+from vademecum.context.user_rules import ORDER, find_rules
+from vademecum.knowledge import DeclineReason
+from vademecum.knowledge.signals import split_sentences, weigh
 from vademecum.text import fences, is_command, sentence_spans
-from vademecum.transcripts import ASIDE, OwnCalls, Role, is_substantive, telling
+from vademecum.transcripts import ASIDE, OpenMemoryCalls, Role, content_words, is_substantive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,27 +29,27 @@ FINDING_CHARS = 220
 SUBJECT_CHARS = 120
 PATH_CHARS = 200
 COMMAND_CHARS = 100
-_SCAN = 100_000  # of a long text, what is looked at from each end
-_OPENINGS = ("[original] ", "earlier: ", "Q: ", "A: ", "`")  # what the lines of a summary may begin with
+_SCAN = 100_000  # characters of a long text that are read at each end
+_OPENINGS = ("Q: ", "A: ", "`")  # line starts with a meaning in a summary
 _TAG = re.compile(r"<(?=/?\s*thread_summary)", re.IGNORECASE)
 
 
 class Commit(NamedTuple):
-    """A commit: its hash and what it said."""
+    """A commit: its hash and its subject."""
 
     hash: str
     subject: str
 
 
 class Exchange(NamedTuple):
-    """A question of the agent's and what the user answered; without an answer it is open."""
+    """A question of the agent and the user's answer; an empty answer means that the question is open."""
 
     question: str
     answer: str = ""
 
 
 class FailedCommand(NamedTuple):
-    """A command that failed, what it said, and whether it works by now."""
+    """A command that failed, its error, and whether it works now."""
 
     command: str
     error: str = ""
@@ -56,7 +57,7 @@ class FailedCommand(NamedTuple):
 
 
 class Tasks(NamedTuple):
-    """What the user asks for now, and asked for before that."""
+    """The task that the user works on now, and the task before it."""
 
     now: str = ""
     before: str = ""
@@ -68,7 +69,7 @@ _NO_TASKS = Tasks()
 
 
 def safe_line(text: str) -> str:
-    """A text on one line that cannot be taken for a part of a summary's wrapper."""
+    """Return a text on one line that cannot close or imitate the tags around a summary."""
     words = " ".join(text.split())
     while words.startswith(_OPENINGS):
         words = words.removeprefix(next(each for each in _OPENINGS if words.startswith(each))).strip()
@@ -76,12 +77,14 @@ def safe_line(text: str) -> str:
 
 
 def clip_line(text: str, chars: int) -> str:
-    """A line, cut where it is longer."""
+    """Return a line, cut to `chars` characters if it is longer."""
     return text if len(text) <= chars + 3 else f"{text[:chars]}..."
 
 
 def _ends(text: str) -> str:
-    """A text, or both ends of a very long one: a log of 50 MB must not stop the conversation."""
+    """Return a text, or of a very long text its two ends, so that a log of 50 MB cannot stop the
+    conversation.
+    """
     return text if len(text) <= 2 * _SCAN else f"{text[:_SCAN]}\n{text[-_SCAN:]}"
 
 
@@ -100,7 +103,9 @@ _AGREES = re.compile(
 
 
 def request_text(message: Message) -> str:
-    """What the user says in it, on one line; nothing for commands and what a host wrapped in tags."""
+    """Return the text that a user wrote, on one line; empty for commands and for text that a host put in
+    tags.
+    """
     if not is_request(message):
         return ""
     text = message.text.replace(ASIDE, "").strip()
@@ -111,21 +116,21 @@ def request_text(message: Message) -> str:
 
 
 def find_task(messages: Iterable[Message], previous: str = "", *, chars: int = TASK_CHARS) -> str:
-    """The current task: the newest message in which the user really asks for something, and what adds to it.
+    """Return the current task: the newest real request, with later additions to that request.
 
-    A short confirmation never is one, nor what only lays down a rule. When no message qualifies, the task
-    known before stays; when there is none, the newest request that is not small talk.
+    A short confirmation or a rule is never a task. If no message qualifies, the previous task stays; without
+    a previous task, it is the newest request that is not small talk.
     """
     return follow_tasks(messages, Tasks(previous), chars=chars).now
 
 
 def follow_tasks(messages: Iterable[Message], known: Tasks = _NO_TASKS, *, chars: int = TASK_CHARS) -> Tasks:
-    """The task after all of these messages, and the one before it."""
+    """Return the current task after all of these messages, and the task before that."""
     now, before = known
     fallback = ""
     for message in messages:
         text = request_text(message)
-        if not text or not telling(text):
+        if not text or not content_words(text):
             continue
         words = clip_line(text, chars)
         if now and (now == words or now.startswith(f"{words}; ") or f"; {words}" in now):
@@ -140,14 +145,14 @@ def follow_tasks(messages: Iterable[Message], known: Tasks = _NO_TASKS, *, chars
 
 
 def _is_addition(text: str) -> bool:
-    """Whether a message goes on with the task before it: "also make it idempotent"."""
+    """Whether a message adds to the current task, like "also make it idempotent"."""
     return len(text.split()) <= _ADDED_WORDS and bool(_ADDS.match(text)) and not _AGREES.match(text)
 
 
 def is_task(message: Message) -> bool:
-    """Whether a message asks for something, or is long and does not only lay down rules."""
+    """Whether a message asks for something, or is long and holds more than rules."""
     line, whole = request_text(message), message.text.replace(ASIDE, "")
-    if not line or not telling(line):
+    if not line or not content_words(line):
         return False
     rules = [" ".join(each.split()) for each in find_rules(whole)]
     rest = " ".join(whole.split())
@@ -158,24 +163,24 @@ def is_task(message: Message) -> bool:
     return is_substantive(line if not rules else rest)
 
 
-_FEW = 3  # telling words of an order that says no more than a verb and its things
+_FEW_WORDS = 3  # content words of an order that names only a verb and its objects
 
 
 def _is_order(text: str) -> bool:
-    """Whether a sentence orders a piece of work, in at least three words."""
-    words = len(telling(text))
-    if not ORDER.match(text) or words < _FEW - 1:
+    """Whether a sentence orders some work, in at least three words."""
+    words = len(content_words(text))
+    if not ORDER.match(text) or words < _FEW_WORDS - 1:
         return False
-    return words > _FEW or any(
+    return words > _FEW_WORDS or any(
         DeclineReason.REQUEST in weigh(each).reasons for each in split_sentences(text)[:3]
     )
 
 
-# ------------------------------------------------------------ what was said
+# ------------------------------------------------------------ rules, answers, findings
 
 
-def find_said_rules(messages: Iterable[Message]) -> Iterator[str]:
-    """What the user lays down, oldest first."""
+def find_user_rules(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the user's rules, oldest first."""
     for message in messages:
         if request_text(message):
             for rule in find_rules(message.text.replace(ASIDE, "")):
@@ -184,7 +189,7 @@ def find_said_rules(messages: Iterable[Message]) -> Iterator[str]:
                     yield clip_line(line, RULE_CHARS)
 
 
-_ASKING = frozenset(
+_ASKING_TOOLS = frozenset(
     """interact ask ask_user askuserquestion ask_user_question ask_question ask_followup_question
     request_user_input user_collaboration""".split()
 )
@@ -197,9 +202,9 @@ _IDLE = re.compile(
 
 
 def find_exchanges(dropped: Sequence[Message], kept: Sequence[Message], pending: str = "") -> list[Exchange]:
-    """Questions of the agent's with the user's answers; one that nobody answered is open.
+    """Return the agent's questions with the user's answers; a question without an answer is open.
 
-    `pending` is a question that was asked before: the first request here answers it.
+    `pending` is a question that was asked earlier: the first request here answers it.
     """
     calls: dict[str, ToolCall] = {}
     found: list[Exchange] = []
@@ -208,9 +213,13 @@ def find_exchanges(dropped: Sequence[Message], kept: Sequence[Message], pending:
         for call in message.calls:
             calls[call.id] = call
         for result in message.results:
-            asked = calls.get(result.id)
-            if asked is not None and asked.name.lower() in _ASKING and at < len(dropped):
-                found.append(_exchange(_asked_by(asked.arguments), result.text))
+            question_call = calls.get(result.id)
+            if (
+                question_call is not None
+                and question_call.name.lower() in _ASKING_TOOLS
+                and at < len(dropped)
+            ):
+                found.append(_exchange(_question_in(question_call.arguments), result.text))
         if message.role is Role.ASSISTANT and not message.calls and at < len(dropped):
             question = last_question(message.text)
         elif request_text(message) or (is_request(message) and message.text.strip()):
@@ -225,7 +234,9 @@ def find_exchanges(dropped: Sequence[Message], kept: Sequence[Message], pending:
 
 
 def last_question(text: str) -> str:
-    """The question a text ends with, whole: no full stop inside a number, a name or a bracket ends it."""
+    """Return the question at the end of a text; a full stop in a number, name or bracket does not
+    split it.
+    """
     tail = _CLOSING.sub("", text[-2_000:])
     if not tail.endswith(("?", "？")):
         return ""
@@ -239,11 +250,13 @@ def last_question(text: str) -> str:
     return "" if _IDLE.match(question) else question
 
 
-_SHORTEST_QUESTION = 6  # words; a shorter one ("Which one?") asks about the sentence before it
+_SHORTEST_QUESTION = 6  # words; a shorter question ("Which one?") refers to the sentence before it
 
 
 def _is_broken(line: str, start: int) -> bool:
-    """Whether a question cannot begin here: inside brackets or code, in small letters, or too short."""
+    """Whether no question can begin at this position: inside brackets or code, in lower case,
+    or too short.
+    """
     before = line[:start]
     inside = before.count("(") > before.count(")") or before.count("`") % 2 == 1
     return inside or line[start : start + 1].islower() or len(line[start:].split()) < _SHORTEST_QUESTION
@@ -256,7 +269,7 @@ def _exchange(question: str, answer: str) -> Exchange:
     )
 
 
-def _asked_by(arguments: str) -> str:
+def _question_in(arguments: str) -> str:
     match = _QUESTION.search(arguments[:_SCAN])
     try:
         return str(json.loads(match[1], strict=False)) if match else arguments[:_SCAN]
@@ -284,18 +297,18 @@ _DECIDED = re.compile(
 
 
 def find_findings(dropped: Sequence[Message], kept: Sequence[Message]) -> Iterator[str]:
-    """What the agent said last before each of the user's turns, and what it called a decision anywhere."""
-    said = ""
+    """Yield the agent's last statement before each user message, and all statements it called decisions."""
+    statement = ""
     for message in dropped:
         if message.role is Role.ASSISTANT:
             yield from _decisions(message.text)
         if request_text(message):
-            yield from _finding(said)
-            said = ""
+            yield from _finding(statement)
+            statement = ""
         elif message.role is Role.ASSISTANT and message.text.strip() and not message.calls:
-            said = message.text
-    if said and any(request_text(message) for message in kept[:1]):
-        yield from _finding(said)
+            statement = message.text
+    if statement and any(request_text(message) for message in kept[:1]):
+        yield from _finding(statement)
 
 
 def _decisions(text: str) -> Iterator[str]:
@@ -309,20 +322,22 @@ def _finding(text: str) -> Iterator[str]:
     sentences = [
         " ".join(own[start:end].split()).lstrip("#>*- ") for start, end in sentence_spans(own, lines=True)
     ]
-    telling_ = [each for each in sentences if len(each.split()) >= _LEAST_WORDS and not _ROUTINE.match(each)]
-    causes = [each for each in telling_ if _CAUSE.search(each)]
-    chosen = causes[-2:] or telling_[-1:]
+    statements = [
+        each for each in sentences if len(each.split()) >= _LEAST_WORDS and not _ROUTINE.match(each)
+    ]
+    causes = [each for each in statements if _CAUSE.search(each)]
+    chosen = causes[-2:] or statements[-1:]
     line = safe_line(" ".join(chosen))
     if line:
         yield clip_line(line, FINDING_CHARS)
 
 
 def is_cause(finding: str) -> bool:
-    """Whether a finding says why something is as it is, or was decided, and not just that it was done."""
+    """Whether a finding states a reason or a decision, and not only that something was done."""
     return bool(_CAUSE.search(finding) or _DECIDED.match(finding))
 
 
-# ------------------------------------------------------------ what was changed
+# ------------------------------------------------------------ changes
 
 _COMMITTED = re.compile(
     r"^\[(?:[^\]\n]{1,100} )?(?:\(root-commit\) )?([0-9a-f]{7,40})\] (\S.*)$", re.MULTILINE
@@ -350,12 +365,13 @@ _FAILED = re.compile(
     r"|\b[1-9]\d* failed\b|^(?:fatal|error)[:\[]",
     re.IGNORECASE | re.MULTILINE,
 )
-_LOOKING = re.compile(r"(?:e?grep|rg|ls|test|diff|cat|which|find)\b")  # fails to say that there is nothing
+# these commands fail when they find nothing
+_LOOKING = re.compile(r"(?:e?grep|rg|ls|test|diff|cat|which|find)\b")
 _TELLS = re.compile(r"error|fail|exception|fatal|not found|denied|cannot|panic", re.IGNORECASE)
 
 
 class Changes(NamedTuple):
-    """What was done: commits newest first, the rest oldest first."""
+    """The work done in a session: commits newest first, files and failed commands oldest first."""
 
     commits: tuple[Commit, ...] = ()
     files: tuple[str, ...] = ()
@@ -363,12 +379,12 @@ class Changes(NamedTuple):
 
 
 def find_changes(messages: Iterable[Message], failing: Sequence[FailedCommand] = ()) -> Changes:
-    """Commits that git said it made, files that were written, and commands that failed, solved or not."""
+    """Return commits reported by git, files written, and failed commands, with whether they work now."""
     calls: dict[str, ToolCall] = {}
     files: dict[str, None] = {}
     commits: dict[str, Commit] = {}
     failures = {each.command: each for each in failing}
-    own = OwnCalls()
+    own = OpenMemoryCalls()
     for message in map(own.without, messages):
         for call in message.calls:
             calls[call.id] = call
@@ -386,19 +402,21 @@ def find_changes(messages: Iterable[Message], failing: Sequence[FailedCommand] =
 
 
 def _commits(result: ToolResult, call: ToolCall | None) -> Iterator[Commit]:
-    """Commits that git says it made, oldest first; those a listing or a file names do not count."""
+    """Yield the commits that git reports as just made, oldest first; commits in a listing or file do not
+    count.
+    """
     if result.error or (call is not None and _READING.search(call.name)):
         return
     text = _ends(result.text)
-    asked = call is not None and _COMMITS.search(call.arguments[:_SCAN]) is not None
+    may_commit = call is not None and _COMMITS.search(call.arguments[:_SCAN]) is not None
     for match in _COMMITTED.finditer(text):
         following = text[match.end() : match.end() + 300].split("\n", 3)[1:3]
-        if asked or any(_STAT.match(line) for line in following):
+        if may_commit or any(_STAT.match(line) for line in following):
             yield Commit(match[1], clip_line(safe_line(match[2]), SUBJECT_CHARS))
 
 
 def written_paths(call: ToolCall) -> Iterator[str]:
-    """The files a call writes; one that only reads names none."""
+    """Yield the paths of the files that a tool call writes; a call that only reads yields none."""
     text = _ends(call.arguments)
     for match in _PATCHED.finditer(text):
         yield from _path(match[1])
@@ -419,14 +437,14 @@ def _path(text: str) -> Iterator[str]:
 
 
 def _note_outcome(failures: dict[str, FailedCommand], call: ToolCall, result: ToolResult) -> None:
-    """Remember that a command failed, or that one which failed works by now."""
+    """Record in `failures` that a command failed, or that an earlier failure has been solved."""
     command = _command(call.arguments)
     if not command:
         return
     failed = (result.error or bool(_FAILED.search(result.text[-4_000:]))) and not _LOOKING.match(command)
     known = failures.pop(command, None)
     if failed:
-        failures[command] = FailedCommand(command, _telling_line(result.text))
+        failures[command] = FailedCommand(command, _error_line(result.text))
     elif known is not None:
         failures[command] = known._replace(solved=True)
 
@@ -443,8 +461,8 @@ def _command(arguments: str) -> str:
     return clip_line(safe_line(words.replace("`", "'").replace(": ", " ")), COMMAND_CHARS)
 
 
-def _telling_line(text: str) -> str:
-    """The last line of an output that says what is wrong."""
+def _error_line(text: str) -> str:
+    """Return the last line of a command's output that states an error."""
     lines = [line for line in text[-8_000:].splitlines() if line.strip()]
     found = [line for line in lines if _TELLS.search(line)] or lines
     return clip_line(safe_line(found[-1]), SUBJECT_CHARS) if found else ""

@@ -1,12 +1,12 @@
-"""What the engine asks of its host, how it protects itself from the answers, and git as a host may ask it.
+"""The callbacks by which the engine reaches its host, safe calls of them, and a safe reader of git.
 
 The engine never calls a model and never opens a journal: the program around it does, through these few
-callbacks. Each of them may raise, hang or answer nonsense; `ask` turns all three into `HostFailed`. A
-reply of `NO_REPLY` is kept from the person it was not meant for, whole or while it streams in.
+callbacks. A callback may raise, hang or return nonsense; in all three cases the caller gets `HostFailed`. A
+reply of `NO_REPLY` is never shown to a person, whole or while it streams in.
 
-A repository is not trusted: its settings can name programs, for the file system monitor, for signatures, for
-filters and for fetching what a partial clone lacks, and none of them may run because somebody asked what is
-new. Whatever goes wrong, there is no activity to tell of.
+A repository is not trusted: its settings can name programs (for the file system monitor, signatures, filters,
+and fetching what a partial clone lacks), and none of them may run because of a look at recent activity. If
+anything fails, no activity is reported.
 """
 
 from __future__ import annotations
@@ -38,70 +38,72 @@ _WHY_CHARS = 200
 
 
 class Host(Protocol):
-    """The program around the engine."""
+    """The program around the engine, seen as the callbacks that the engine needs."""
 
     @property
     def complete(self) -> Complete | None:
-        """Ask the model: messages, system prompt, tools, seconds it may take; None when there is no model."""
+        """Call the model with messages, system prompt, tools and a time limit; None when there is
+        no model.
+        """
 
     @property
     def barred(self) -> str:
-        """Why nothing may be written to memory now, such as `read-only` or `incognito`; empty if it may."""
+        """Why memory must not be written now, such as `read-only` or `incognito`; empty if it may be."""
 
     def now(self) -> datetime:
-        """The time, with the zone whose date is today's."""
+        """Return the time, in the time zone that decides today's date."""
 
     def journal(self) -> str:
-        """Today's journal as it is, by the local date; empty when there is none."""
+        """Return today's journal, by the local date; empty when there is none."""
 
     def note(self, text: str) -> None:
         """Append to today's journal, by the local date."""
 
     def remember(self, text: str) -> None:
-        """Keep a fact of its own, as the host keeps facts; one without records appends to the journal."""
+        """Save a fact as a record; a host without records appends it to the journal."""
 
     def git(self) -> GitActivity | None:
-        """Recent activity in the repository, if the session is in one."""
+        """Return recent activity in the repository; None if the session is in none."""
 
 
 def _no_git() -> GitActivity | None:
-    """No repository."""
+    """Return None, as if there were no git activity."""
     return None
 
 
-def _nothing() -> str:
-    """Nothing to say."""
+def _empty_text() -> str:
+    """Return an empty text."""
     return ""
 
 
-def _refuse(text: str) -> None:
-    """Nowhere to write to."""
+def _refuse_to_write(text: str) -> None:
+    """Raise an error, because this host cannot save notes."""
     raise HostFailed("this session has no writable memory")
 
 
 @dataclass(frozen=True, slots=True)
 class HostFunctions:
-    """A host whose answers come from the functions it was given."""
+    """A host made of single functions, each with a default."""
 
     now: Callable[[], datetime]
     complete: Complete | None = None
-    bars: Callable[[], str] = _nothing
-    journal: Callable[[], str] = _nothing
-    note: Callable[[str], None] = _refuse
-    remember: Callable[[str], None] = _refuse
+    bars: Callable[[], str] = _empty_text
+    journal: Callable[[], str] = _empty_text
+    note: Callable[[str], None] = _refuse_to_write
+    remember: Callable[[str], None] = _refuse_to_write
     git: Callable[[], GitActivity | None] = _no_git
 
     @property
     def barred(self) -> str:
-        """Why nothing may be written to memory now."""
+        """Why memory must not be written now, such as `read-only` or `incognito`; empty if it may be."""
         return self.bars()
 
 
-def ask(function: Callable[..., Any], *values: Any, seconds: float) -> Any:
-    """Call a host's function, for so many seconds at most.
+def call_with_timeout(function: Callable[..., Any], *values: Any, seconds: float) -> Any:
+    """Return the result of a host's function; raise HostFailed when it fails or takes too long.
 
-    A function that hangs cannot be stopped; it is left alone in a thread that dies with the process, and
-    what it returns later is not used.
+    A function that hangs cannot be stopped: its thread is abandoned and dies with the process, and a late
+    result is ignored.
     """
     answers: list[Any] = []
     errors: list[Exception] = []
@@ -109,7 +111,7 @@ def ask(function: Callable[..., Any], *values: Any, seconds: float) -> Any:
     def run() -> None:
         try:
             answers.append(function(*values))
-        except Exception as error:  # a stranger's code: whatever it raises is an outcome, not our end
+        except Exception as error:  # foreign code may raise anything, and that must not end the engine
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True, name="vademecum-host")
@@ -124,13 +126,15 @@ def ask(function: Callable[..., Any], *values: Any, seconds: float) -> Any:
     return answers[0]
 
 
-def ask_for(host: Host, name: str, *values: Any, seconds: float) -> Any:
-    """Call a host's method by its name; even looking it up is the host's code."""
-    return ask(lambda: getattr(host, name)(*values), seconds=seconds)
+def call_host(host: Host, name: str, *values: Any, seconds: float) -> Any:
+    """Return the result of a host's method, called by name with a time limit: even the lookup may run host
+    code.
+    """
+    return call_with_timeout(lambda: getattr(host, name)(*values), seconds=seconds)
 
 
 def reply_of(answer: Any) -> Message | str:
-    """A model's reply; raises HostFailed for what is none."""
+    """Return a model's reply if it is a message or a text; raise HostFailed for any other value."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, Message) and isinstance(answer.parts, tuple):
@@ -139,7 +143,7 @@ def reply_of(answer: Any) -> Message | str:
 
 
 def explain(error: Exception) -> str:
-    """What happened, on one short line."""
+    """Return a description of an error on one short line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:_WHY_CHARS]
 
 
@@ -159,7 +163,7 @@ _GIT_SETTINGS = {
 
 
 class GitActivity(NamedTuple):
-    """Recent activity in the repository: newest commits first, and what is changed but not committed."""
+    """Recent activity in the repository: newest commits first, and uncommitted changes."""
 
     branch: str = ""
     commits: tuple[str, ...] = ()
@@ -169,12 +173,12 @@ class GitActivity(NamedTuple):
 def read_git(
     folder: Path, *, seconds: float = GIT_SECONDS, environ: Mapping[str, str] = os.environ
 ) -> GitActivity | None:
-    """The branch, the newest commits and what is changed; None outside a repository or without git."""
+    """Return branch, newest commits and uncommitted changes; None outside a repository or without git."""
     if not any((each / ".git").exists() for each in (folder, *folder.parents)):
         return None
     until = time.monotonic() + seconds
-    ask = _AskGit(folder, until, environ)
-    # Nothing to say of signatures, colours or differences: only hashes and subjects.
+    ask = _GitRunner(folder, until, environ)
+    # Only hashes and subjects are read, without signatures, colours or differences.
     log = ask("log", f"-{_COMMITS}", "--no-show-signature", "--no-color", "--format=%h %s")
     branch = ask("symbolic-ref", "--quiet", "--short", "HEAD")
     if log is None and branch is None:
@@ -183,8 +187,8 @@ def read_git(
     return GitActivity((branch or "").strip(), commits[:_COMMITS], _changes(ask))
 
 
-def _changes(ask: _AskGit) -> tuple[str, ...]:
-    """What is changed and not committed; nothing where filters of the repository could not be stopped."""
+def _changes(ask: _GitRunner) -> tuple[str, ...]:
+    """Return the uncommitted changes; empty if the repository's own filter programs could not be disabled."""
     filters = ask(
         "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$"
     )
@@ -201,13 +205,13 @@ def _changes(ask: _AskGit) -> tuple[str, ...]:
     return tuple(entry for entry in (status or "").split("\0") if entry.strip())
 
 
-class _AskGit:
-    """Git in one folder, until a moment."""
+class _GitRunner:
+    """Runs git commands in one folder, until a deadline."""
 
     def __init__(self, folder: Path, until: float, environ: Mapping[str, str]) -> None:
         self._folder = folder
         self._until = until
-        # What an agent's host was started with, from a hook for instance, may point to another repository.
+        # The agent's environment, inside a git hook for instance, may point to another repository.
         self._environ = {
             **{name: value for name, value in environ.items() if not name.startswith("GIT_")},
             "GIT_OPTIONAL_LOCKS": "0",
@@ -218,15 +222,15 @@ class _AskGit:
             "LC_ALL": "C.UTF-8",
         }
 
-    def __call__(self, *words: str, settings: Sequence[str] = ()) -> str | None:
-        """What git answers; None when it fails, does not exist, or takes too long."""
+    def __call__(self, *arguments: str, settings: Sequence[str] = ()) -> str | None:
+        """Return the output of a git command; None when git fails, does not exist, or takes too long."""
         left = self._until - time.monotonic()
         if left <= 0:
             return None
         fixed = [word for name, value in _GIT_SETTINGS.items() for word in ("-c", f"{name}={value}")]
         try:
             process = subprocess.Popen(
-                ["git", "--no-pager", "-C", str(self._folder), *fixed, *settings, *words],
+                ["git", "--no-pager", "-C", str(self._folder), *fixed, *settings, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -247,21 +251,21 @@ class _AskGit:
         with process:
             assert process.stdout is not None
             answer = process.stdout.read(_MOST_BYTES)
-            whole = len(answer) < _MOST_BYTES
-            if not whole:
+            complete_output = len(answer) < _MOST_BYTES
+            if not complete_output:
                 process.kill()
         timer.cancel()
-        if late.is_set() or (whole and process.returncode):
+        if late.is_set() or (complete_output and process.returncode):
             return None
         text = answer.decode("utf-8", "replace")
-        return text if whole else text.rpartition("\n" if "\0" not in text else "\0")[0]
+        return text if complete_output else text.rpartition("\n" if "\0" not in text else "\0")[0]
 
 
 # ------------------------------------------------------------ silent replies
 
 
 def _prefixes(word: str) -> str:
-    """A pattern for every beginning of a word: N, NO, NO_ …"""
+    """Return a regular expression for every beginning of a word: N, NO, NO_ and so on."""
     found = ""
     for letter in reversed(word):
         found = f"(?:{letter}{found})?"
@@ -272,25 +276,28 @@ _MAY_BE = re.compile(SILENCE_WRAP + _prefixes(SILENCE), re.IGNORECASE)
 
 
 class ReplyListener(NamedTuple):
-    """A reply as it streams in: what is held back, and what is known of it."""
+    """The state of a reply that streams in: the text held back so far, and whether the reply is silent.
 
-    held: str = ""
+    A reply is silent when it says that nothing is to be shown to the person.
+    """
+
+    buffered: str = ""
     silent: bool = False
-    speaking: bool = False
+    is_shown: bool = False
 
     def feed(self, chunk: str) -> tuple[ReplyListener, str]:
-        """Hear one chunk; what comes back may be shown now."""
-        if self.speaking:
+        """Return the state after one more chunk of a reply, and the text that may be shown by now."""
+        if self.is_shown:
             return self, chunk
         if self.silent:
             return self, ""
-        text = self.held + chunk
+        text = self.buffered + chunk
         if _MAY_BE.fullmatch(text):
-            return ReplyListener(held=text), ""
+            return ReplyListener(buffered=text), ""
         if is_silent(text):
             return ReplyListener(silent=True), ""
-        return ReplyListener(speaking=True), text
+        return ReplyListener(is_shown=True), text
 
     def finish(self) -> str:
-        """The reply has ended: what was held back and is to be shown after all."""
-        return "" if self.silent or is_silent(self.held) else self.held
+        """Return the text held back so far if it may be shown, now that the reply has ended."""
+        return "" if self.silent or is_silent(self.buffered) else self.buffered

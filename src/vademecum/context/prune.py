@@ -1,13 +1,13 @@
-"""Shorten old tool results before a call; the transcript keeps them whole.
+"""Shorten old tool results before a call; the transcript keeps them in full.
 
-A decision names one result and says what became of it. Decisions are made on a window in which the earlier
-ones are already applied, are written down, and are never taken back: `apply(whole, all of them)` gives the
-same bytes in every later call, so a provider's cache of the prefix survives. They speak of messages as the
-transcript holds them, so apply them before `units.gather` mends anything.
+A decision names one result and how it was shortened. A decision is made on a window with all earlier
+decisions applied, is written down, and is never undone: `apply(messages, all decisions)` gives the same bytes
+in every later call, so that a provider's prefix cache stays valid. Decisions refer to messages as the
+transcript holds them, so apply them before `units.build_units` repairs anything.
 
-Left alone: what comes before the user first speaks, the last assistant messages and all behind them,
-results with pictures or parts we do not know, tools the lists protect, and messages whose id is missing or
-not unique: what cannot be pointed at could not be read back.
+Never shortened are messages before the user's first, the last assistant messages and everything after them,
+results with pictures or unknown parts, tools that the lists protect, and messages without a unique id,
+because the full text of such a message could not be read back.
 """
 
 from __future__ import annotations
@@ -23,24 +23,22 @@ from vademecum.transcripts import Role, Text, ToolResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.context.units import Readers
+    from vademecum.context.units import ReaderTools
     from vademecum.transcripts import Json, Message
 
 PLACEHOLDER = "[Old tool result content cleared]"
 
 
 class PruneMode(StrEnum):
-    """When results are pruned."""
+    """The setting that says when tool results are pruned (shortened)."""
 
     OFF = "off"
-    CACHE_TTL = (
-        "cache-ttl"  # when the provider's cache has gone cold, or a trim will change the prefix anyway
-    )
+    CACHE_TTL = "cache-ttl"  # when the provider's cache has expired, or a trim will change the prefix anyway
     ALWAYS = "always"
 
 
 class PruneSettings(NamedTuple):
-    """`[prune]`."""
+    """The settings in the section `[prune]`, for the shortening of tool results."""
 
     mode: PruneMode = PruneMode.CACHE_TTL
     ttl: float = 300.0
@@ -51,25 +49,25 @@ class PruneSettings(NamedTuple):
     tail_chars: int = 1_500
     hard_clear: bool = True
     placeholder: str = PLACEHOLDER
-    tools_allow: tuple[str, ...] = ()  # patterns such as `read_*`; none means every tool
-    tools_deny: tuple[str, ...] = ()  # stronger than the other list
+    tools_allow: tuple[str, ...] = ()  # patterns such as `read_*`; empty allows every tool
+    tools_deny: tuple[str, ...] = ()  # overrides `tools_allow`
 
 
 class PruneKind(StrEnum):
-    """What became of a result."""
+    """The way in which a tool result was shortened."""
 
     TRIM = "soft-trim"
     CLEAR = "hard-clear"
 
 
 class PruneDecision(NamedTuple):
-    """One result and what became of it, with every number and word needed to do it again."""
+    """A tool result and how it was shortened, with all that is needed to shorten it so again."""
 
     message: str
     part: int
     result: str
     kind: PruneKind
-    chars: int  # of its text when it was decided
+    chars: int  # characters of its text at the time of the decision
     head: int = 0
     tail: int = 0
     placeholder: str = ""
@@ -82,13 +80,14 @@ def decide(
     now: float,
     last_call: float | None,
     trimming: bool = False,
-    readers: Readers = NO_READERS,
+    readers: ReaderTools = NO_READERS,
 ) -> list[PruneDecision]:
-    """Decide which results of a window get shorter; times are in seconds.
+    """Return decisions about which tool results of a window to shorten; times are in seconds.
 
-    With no last call nothing can be cached. A clock that went backwards prunes nothing.
+    Without a last call nothing is in the provider's cache yet. If the clock was set back, nothing is
+    shortened.
     """
-    if settings.mode is PruneMode.OFF or not _due(settings, now, last_call, trimming=trimming):
+    if settings.mode is PruneMode.OFF or not _is_due(settings, now, last_call, trimming=trimming):
         return []
     results = list(_prunable(messages, settings))
     trims = [each for each in (_trim(*place, settings, readers) for place in results) if each]
@@ -96,31 +95,35 @@ def decide(
 
 
 def apply(
-    messages: Sequence[Message], decisions: Iterable[PruneDecision], readers: Readers = NO_READERS
+    messages: Sequence[Message], decisions: Iterable[PruneDecision], readers: ReaderTools = NO_READERS
 ) -> tuple[Message, ...]:
-    """The window as decided; what a decision does not fit is left as it is."""
+    """Return the window with these decisions applied; a decision that does not fit its message changes
+    nothing.
+    """
     by_message: dict[str, list[PruneDecision]] = {}
     for decision in decisions:
         by_message.setdefault(decision.message, []).append(decision)
     if not by_message:
         return tuple(messages)
     return tuple(
-        _applied(message, by_message[message.id], readers) if message.id in by_message else message
+        _apply_to_message(message, by_message[message.id], readers) if message.id in by_message else message
         for message in messages
     )
 
 
 def to_json(decision: PruneDecision) -> dict[str, Json]:
-    """A decision as it stands in a transcript."""
+    """Return a decision in the JSON form that the transcript holds."""
     return {**decision._asdict(), "kind": str(decision.kind)}
 
 
 def from_json(value: Mapping[str, Json]) -> PruneDecision:
-    """A decision from a transcript; raises ValueError, KeyError or TypeError for what is none."""
+    """Return the decision that a transcript's JSON holds; raise ValueError, KeyError or TypeError for
+    anything else.
+    """
     return PruneDecision(**{**value, "kind": PruneKind(value["kind"])})
 
 
-def _due(settings: PruneSettings, now: float, last_call: float | None, *, trimming: bool) -> bool:
+def _is_due(settings: PruneSettings, now: float, last_call: float | None, *, trimming: bool) -> bool:
     cold = last_call is None or now - last_call > settings.ttl
     return settings.mode is PruneMode.ALWAYS or trimming or cold
 
@@ -128,11 +131,11 @@ def _due(settings: PruneSettings, now: float, last_call: float | None, *, trimmi
 def _prunable(
     messages: Sequence[Message], settings: PruneSettings
 ) -> Iterator[tuple[Message, int, ToolResult]]:
-    """The results that may be pruned, oldest first."""
+    """Yield the tool results of a window that may be pruned (shortened), oldest first."""
     first = next((at for at, message in enumerate(messages) if is_request(message)), len(messages))
     ids = Counter(message.id for message in messages)
     names: dict[str, str] = {}
-    for at, message in enumerate(messages[: _protected(messages, settings.keep_last_assistants)]):
+    for at, message in enumerate(messages[: _protected_start(messages, settings.keep_last_assistants)]):
         names.update((call.id, call.name) for call in message.calls)
         if at < first or not message.id or ids[message.id] > 1:
             continue
@@ -145,8 +148,11 @@ def _prunable(
                 yield message, index, part
 
 
-def _protected(messages: Sequence[Message], keep: int) -> int:
-    """Where the last assistant messages begin; with fewer than that, everything is protected."""
+def _protected_start(messages: Sequence[Message], keep: int) -> int:
+    """Return the index from which messages are protected: the last assistant messages and what follows.
+
+    Returns 0, which protects all messages, if there are too few.
+    """
     if keep <= 0:
         return len(messages)
     places = [at for at, message in enumerate(messages) if message.role is Role.ASSISTANT]
@@ -161,31 +167,35 @@ def _allowed(name: str, settings: PruneSettings) -> bool:
 
 
 def _trim(
-    message: Message, index: int, result: ToolResult, settings: PruneSettings, readers: Readers
+    message: Message, index: int, result: ToolResult, settings: PruneSettings, readers: ReaderTools
 ) -> PruneDecision | None:
     chars = _chars(result)
     head, tail = max(settings.head_chars, 0), max(settings.tail_chars, 0)
-    made = PruneDecision(message.id, index, result.id, PruneKind.TRIM, chars, head, tail)
-    if chars <= max(settings.max_chars, 0) or _trimmed_chars(made, readers) >= chars:
+    decision = PruneDecision(message.id, index, result.id, PruneKind.TRIM, chars, head, tail)
+    if chars <= max(settings.max_chars, 0) or _trimmed_chars(decision, readers) >= chars:
         return None
-    return made
+    return decision
 
 
 def _clears(
     results: list[tuple[Message, int, ToolResult]],
     trims: list[PruneDecision],
     settings: PruneSettings,
-    readers: Readers,
+    readers: ReaderTools,
 ) -> list[PruneDecision]:
-    """Clear the oldest until less than the threshold could still be pruned."""
-    left = {(each.message, each.part): _trimmed_chars(each, readers) for each in trims}
-    sizes = [left.get((message.id, index), _chars(result)) for message, index, result in results]
+    """Return decisions to clear the oldest results, until the rest that could be cleared is below the
+    threshold.
+    """
+    trimmed_sizes = {(each.message, each.part): _trimmed_chars(each, readers) for each in trims}
+    sizes = [trimmed_sizes.get((message.id, index), _chars(result)) for message, index, result in results]
     # The placeholder has no pointer of its own: a cleared result is read back by its call's id.
     ids = Counter(result.id for _, _, result in results)
-    lead_back = [result.id and not result.id.isdecimal() and ids[result.id] == 1 for _, _, result in results]
+    has_unique_id = [
+        result.id and not result.id.isdecimal() and ids[result.id] == 1 for _, _, result in results
+    ]
     clearable = [
-        size if size > len(settings.placeholder) and sure else 0
-        for size, sure in zip(sizes, lead_back, strict=True)
+        size if size > len(settings.placeholder) and is_unique else 0
+        for size, is_unique in zip(sizes, has_unique_id, strict=True)
     ]
     total = sum(clearable)
     found = []
@@ -208,31 +218,33 @@ def _chars(result: ToolResult) -> int:
     )
 
 
-def _trimmed_chars(decision: PruneDecision, readers: Readers) -> int:
+def _trimmed_chars(decision: PruneDecision, readers: ReaderTools) -> int:
     return decision.head + decision.tail + len(_GAP) + len(_note(decision, readers))
 
 
 _GAP = "\n...\n"
 
 
-def _note(decision: PruneDecision, readers: Readers) -> str:
+def _note(decision: PruneDecision, readers: ReaderTools) -> str:
     return (
         f"\n\n[Tool result trimmed: kept first {decision.head} chars and last {decision.tail} chars"
-        f" of {decision.chars} chars; {readers.whole(decision.message)}]"
+        f" of {decision.chars} chars; {readers.location(decision.message)}]"
     )
 
 
-def _applied(message: Message, decisions: list[PruneDecision], readers: Readers) -> Message:
+def _apply_to_message(message: Message, decisions: list[PruneDecision], readers: ReaderTools) -> Message:
     parts = list(message.parts)
     for decision in decisions:
         part = parts[decision.part] if 0 <= decision.part < len(parts) else None
         if isinstance(part, ToolResult) and part.id == decision.result:
-            parts[decision.part] = _shortened(part, decision, readers)
+            parts[decision.part] = _shorten(part, decision, readers)
     return message._replace(parts=tuple(parts))
 
 
-def _shortened(result: ToolResult, decision: PruneDecision, readers: Readers) -> ToolResult:
-    """A result as decided; one that is already shorter, or holds more than words, stays as it is."""
+def _shorten(result: ToolResult, decision: PruneDecision, readers: ReaderTools) -> ToolResult:
+    """Return a tool result shortened as decided; a result that is shorter already, or not only
+    text, stays.
+    """
     if not result.content or not all(isinstance(each, Text) for each in result.content):
         return result
     if decision.kind is PruneKind.CLEAR:

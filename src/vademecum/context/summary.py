@@ -1,13 +1,13 @@
-"""What messages that leave the window were about, without a model, and the block in their place.
+"""Summarize messages that leave the window without a model, and render the block that replaces them.
 
-A summary is a value; `render_summary` and `parse_summary` are its text in `<thread_summary>` and back, so
-that each cycle adds to the one before. Every list has a cap and every text a length, so its size is bounded
-whatever was said. All text stands on one line and cannot close the wrapper or begin a section of its own.
+A summary is a value; `render_summary` and `parse_summary` convert it to the text in `<thread_summary>` and
+back, so that each cycle adds to the one before. Every list has a limit and every text a length, so the size
+of a summary is bounded. Each text stands on one line and cannot close the wrapper or begin a section.
 
-The words of the block are neutral on purpose: an agent that reads of loss announces it, re-reads documents,
-and asks what to do next. When there is little room the git activity goes first, then what is done, then the
-model's words (the log has them), and the extraction shrinks as `fit_summary` says: the oldest detail first,
-what the user laid down and the tasks last.
+The wording of the block is neutral on purpose: an agent that reads of a loss announces it, reads documents
+again, and asks what to do next. With little room, the git activity is dropped first, then finished to-do
+items, then the model's summary (the log has it); then `fit_summary` shrinks the extraction: the oldest
+details first, the user's rules and the tasks last.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from vademecum.context import extraction
 from vademecum.context import todo as todos
 from vademecum.context.extraction import Commit, Exchange, FailedCommand, Tasks, clip_line, request_text
-from vademecum.context.rules import add_rules, is_lasting
 from vademecum.context.units import NO_READERS, measure
+from vademecum.context.user_rules import add_rules, is_lasting
 from vademecum.text import similarity
 from vademecum.tokens import count
-from vademecum.transcripts import Message, Role, Text, is_substantive, telling
+from vademecum.transcripts import Message, Role, Text, content_words, is_substantive
 from vademecum.transcripts.events import PROGRESS
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from vademecum.context.host import GitActivity
     from vademecum.context.todo import TodoList
-    from vademecum.context.units import Readers
+    from vademecum.context.units import ReaderTools
 
 _T = TypeVar("_T")
 
 
 class SummaryCaps(NamedTuple):
-    """How many of each are kept."""
+    """The largest number of items of each kind that a summary may hold."""
 
     rules: int = 60
     discussion: int = 8
@@ -50,12 +50,12 @@ CAPS = SummaryCaps()
 
 
 class ThreadSummary(NamedTuple):
-    """What is known of everything that has left the window; lists are oldest first, commits newest first."""
+    """The summary of everything that has left the window; lists are oldest first, commits newest first."""
 
     task: str = ""
-    before: str = ""  # the task before it
-    original: str = ""  # the first one
-    rules: tuple[str, ...] = ()  # laid down by the user
+    before: str = ""  # the task before the current one
+    original: str = ""  # the first task
+    rules: tuple[str, ...] = ()  # the user's rules
     discussion: tuple[Exchange, ...] = ()
     findings: tuple[str, ...] = ()
     commits: tuple[Commit, ...] = ()
@@ -70,8 +70,11 @@ def summarize(
     kept: Sequence[Message] = (),
     caps: SummaryCaps = CAPS,
 ) -> ThreadSummary:
-    """Add what leaves the window to what was known; `kept`, which stays, only tells how it goes on."""
-    known = _carried(dropped) if previous is None else previous
+    """Return the previous summary with the messages added that leave the window.
+
+    The `kept` messages only show how the work continues.
+    """
+    known = _summary_in_messages(dropped) if previous is None else previous
     pending = known.discussion[-1].question if known.discussion and not known.discussion[-1].answer else ""
     changes = extraction.find_changes(dropped, known.failures)
     every = [*dropped, *kept]
@@ -80,7 +83,7 @@ def summarize(
         known._replace(failures=(), discussion=known.discussion[:-1] if pending else known.discussion),
         ThreadSummary(
             original=_first_request(dropped),
-            rules=tuple(extraction.find_said_rules(dropped)),
+            rules=tuple(extraction.find_user_rules(dropped)),
             discussion=tuple(extraction.find_exchanges(dropped, kept, pending)),
             findings=tuple(extraction.find_findings(dropped, kept)),
             commits=changes.commits,
@@ -94,23 +97,23 @@ def summarize(
     return merged._replace(task=now, before="" if tasks.before == now else tasks.before, original=original)
 
 
-def _carried(messages: Iterable[Message]) -> ThreadSummary:
-    """The last summary that stands in the messages themselves, when nobody kept it apart."""
+def _summary_in_messages(messages: Iterable[Message]) -> ThreadSummary:
+    """Return the last summary in the messages themselves, if no other was saved."""
     found = [each.text for each in messages if each.role is Role.SYSTEM and _SUMMARY_OPEN in each.text]
     return parse_summary(found[-1]) if found else ThreadSummary()
 
 
 def _first_request(messages: Iterable[Message]) -> str:
-    """The request a session began with: the first substantive one, else the first."""
-    found = [text for text in map(request_text, messages) if text and telling(text)]
+    """Return the request that began the session: the first with enough content, else the first of all."""
+    found = [text for text in map(request_text, messages) if text and content_words(text)]
     first = next((each for each in found if is_substantive(each)), found[0] if found else "")
     return clip_line(first, extraction.TASK_CHARS)
 
 
 def merge_summaries(older: ThreadSummary, newer: ThreadSummary, *, caps: SummaryCaps = CAPS) -> ThreadSummary:
-    """Two summaries as one, within the caps: what is said again counts once, the newest word on it stays.
+    """Merge two summaries within the limits; of repeated items, the newest wording stays.
 
-    Exchanges that are no longer among the newest become what they decided.
+    Exchanges that are no longer among the newest become decisions if they settled a question.
     """
     talks = _unique([*older.discussion, *newer.discussion])
     settled = [each for each in talks[: -caps.discussion] if _decides(each.answer)]
@@ -132,17 +135,17 @@ _DECIDING_WORDS = 12
 
 
 def _decides(answer: str) -> bool:
-    """Whether an answer settles its question: it is short and asks nothing back."""
+    """Whether an answer settles its question: the answer is short and is no question in return."""
     return bool(answer) and len(answer.split()) <= _DECIDING_WORDS and not answer.rstrip().endswith("?")
 
 
 def _bounded_rules(rules: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """At most so many: of those that only say how something is the oldest go first."""
+    """Return at most `most` rules; those dropped first only state facts, the oldest before the newer."""
     return _without(rules, len(rules) - most, [at for at, each in enumerate(rules) if not is_lasting(each)])
 
 
 def _bounded_findings(findings: list[str], most: int) -> tuple[str, ...]:
-    """Each once, in its newest wording; what only says that something was done goes before what explains."""
+    """Return each finding once, in its newest wording; findings without a cause are dropped first."""
     found: list[str] = []
     for each in findings:
         found = [old for old in found if old != each and similarity.same(old, each) is None]
@@ -152,29 +155,31 @@ def _bounded_findings(findings: list[str], most: int) -> tuple[str, ...]:
 
 
 def _bounded_failures(failures: list[FailedCommand], most: int) -> tuple[FailedCommand, ...]:
-    """The newest of each command; solved ones go first."""
+    """Return the newest failure of each command, at most `most`; solved failures are dropped first."""
     found = tuple({each.command: each for each in failures}.values())
     return _without(found, len(found) - most, [at for at, each in enumerate(found) if each.solved])
 
 
 def _without(values: tuple[_T, ...], number: int, first: Sequence[int]) -> tuple[_T, ...]:
-    """All but so many: those at the places named go first, oldest first, then the oldest of the others."""
+    """Return values without `number` of them: first those at the indexes `first`, then the oldest of the
+    rest.
+    """
     if number <= 0:
         return values
     rest = [at for at in range(len(values)) if at not in set(first)]
-    gone = {*[*first, *rest][:number]}
-    return tuple(each for at, each in enumerate(values) if at not in gone)
+    dropped = {*[*first, *rest][:number]}
+    return tuple(each for at, each in enumerate(values) if at not in dropped)
 
 
 def _newest_commits(older: Iterable[Commit], newer: Iterable[Commit]) -> list[Commit]:
-    """Newest first; a commit seen again stays where it was."""
+    """Return the commits of both, newest first; a commit that is seen again keeps its position."""
     known = list(older)
     hashes = {each.hash[:7] for each in known}
     return [*(each for each in newer if each.hash[:7] not in hashes), *known]
 
 
 def _unique(values: list[_T]) -> list[_T]:
-    """Each value once, where it stood last."""
+    """Return the values without repetitions, each at the position of its last occurrence."""
     return list(dict.fromkeys(reversed(values)))[::-1]
 
 
@@ -191,21 +196,13 @@ _HEADINGS = {
     "Files written:": "files",
     "Commands that failed:": "failures",
 }
-# Summaries of earlier versions, which logs still hold; what is not named here is passed over.
-_EARLIER_HEADINGS = {
-    "Active discussion:": "discussion",
-    "Key decisions:": "rules",
-    "Laid down by the user:": "rules",
-    "Recent user requests:": "requests",
-}
-_EARLIER_ORIGINAL = "[original] "
 
 
 def render_summary(summary: ThreadSummary) -> str:
-    """The summary as the model reads it; a part with nothing in it is left out."""
-    asked = [(_TASK, summary.task), (_BEFORE, summary.before)]
+    """Return the summary as text for a model; empty parts are left out."""
+    tasks_by_label = [(_TASK, summary.task), (_BEFORE, summary.before)]
     if summary.original != summary.task:
-        asked.append((_ORIGINAL, summary.original))
+        tasks_by_label.append((_ORIGINAL, summary.original))
     sections: dict[str, list[str]] = {
         "rules": list(summary.rules),
         "discussion": [line for each in summary.discussion for line in _exchange_lines(each)],
@@ -214,7 +211,7 @@ def render_summary(summary: ThreadSummary) -> str:
         "files": list(summary.files),
         "failures": [_failure_line(each) for each in summary.failures],
     }
-    tasks = "\n".join(f"{label}{text}" for label, text in asked if text)
+    tasks = "\n".join(f"{label}{text}" for label, text in tasks_by_label if text)
     blocks = [tasks] if tasks else []
     for heading, name in _HEADINGS.items():
         if sections[name]:
@@ -233,27 +230,24 @@ def _failure_line(each: FailedCommand) -> str:
 
 
 def parse_summary(text: str) -> ThreadSummary:
-    """A summary from its text; what is no part of one is passed over."""
+    """Read a summary from its text; unknown text is skipped."""
     start, end = text.find(_SUMMARY_OPEN), text.rfind(_SUMMARY_CLOSE)
     inside = text[start + len(_SUMMARY_OPEN) : end if end > start else len(text)] if start >= 0 else ""
-    headings = {**_HEADINGS, **_EARLIER_HEADINGS}
-    asked = {_TASK: "", _BEFORE: "", _ORIGINAL: ""}
-    lines: dict[str, list[str]] = {name: [] for name in headings.values()}
+    tasks_by_label = {_TASK: "", _BEFORE: "", _ORIGINAL: ""}
+    lines: dict[str, list[str]] = {name: [] for name in _HEADINGS.values()}
     section = ""
     for line in inside.split("\n"):
-        label = next((each for each in asked if line.startswith(each)), "")
+        label = next((each for each in tasks_by_label if line.startswith(each)), "")
         if label and not section:
-            asked[label] = line.removeprefix(label)
+            tasks_by_label[label] = line.removeprefix(label)
         elif line.endswith(":") and not line.startswith("- "):
-            section = headings.get(line, "")
+            section = _HEADINGS.get(line, "")
         elif line.startswith("- ") and section:
             lines[section].append(line[2:])
-    earlier = [each for each in lines["requests"] if each.startswith(_EARLIER_ORIGINAL)]
-    original = asked[_ORIGINAL] or (earlier[0].removeprefix(_EARLIER_ORIGINAL) if earlier else asked[_TASK])
     return ThreadSummary(
-        task=asked[_TASK],
-        before=asked[_BEFORE],
-        original=original,
+        task=tasks_by_label[_TASK],
+        before=tasks_by_label[_BEFORE],
+        original=tasks_by_label[_ORIGINAL] or tasks_by_label[_TASK],
         rules=tuple(lines["rules"]),
         discussion=tuple(_read_exchanges(lines["discussion"])),
         findings=tuple(lines["findings"]),
@@ -264,17 +258,17 @@ def parse_summary(text: str) -> ThreadSummary:
 
 
 def fit_summary(summary: ThreadSummary, chars: int) -> ThreadSummary:
-    """A summary whose text is no longer than that.
+    """Return a summary whose text has at most `chars` characters.
 
-    What goes first is what the transcript gives back most easily: files, failed commands, findings, answers
-    already given, commits; the oldest of each first. Then the task before, then what the user laid down, of
-    that what only says how something is before what forbids or asks for a manner. Tasks are cut at worst.
+    Details that the transcript gives back most easily are dropped first: files, failed commands, findings,
+    answered questions, commits; the oldest of each first. Then the previous task is dropped, then rules:
+    facts before prohibitions and manners. In the worst case tasks are cut.
     """
     for name in ("files", "failures", "findings", "discussion", "commits", "before", "rules"):
         excess = len(render_summary(summary)) - chars
         if excess <= 0:
             return summary
-        lighter: dict[str, Any] = {name: _lighter(name, getattr(summary, name), excess)}
+        lighter: dict[str, Any] = {name: _without_oldest(name, getattr(summary, name), excess)}
         summary = summary._replace(**lighter)
     excess = len(render_summary(summary)) - chars
     if excess > 0:
@@ -287,23 +281,25 @@ def fit_summary(summary: ThreadSummary, chars: int) -> ThreadSummary:
     return summary
 
 
-# Of these, what a function says is so goes after the rest.
+# Entries for which this function is true are dropped last.
 _LAST: dict[str, Callable[[str], bool]] = {"rules": is_lasting, "findings": extraction.is_cause}
 
 
-def _lighter(name: str, values: str | tuple[Any, ...], excess: int) -> str | tuple[Any, ...]:
-    """A part without its oldest entries; what each takes is never overrated."""
+def _without_oldest(name: str, values: str | tuple[Any, ...], excess: int) -> str | tuple[Any, ...]:
+    """Return a part of a summary without its oldest entries, so that it is shorter by at least `excess`
+    characters.
+    """
     if isinstance(values, str):
         return ""
-    left = list(reversed(values)) if name == "commits" else list(values)
+    candidates = list(reversed(values)) if name == "commits" else list(values)
     if name in _LAST:
-        left.sort(key=_LAST[name])
-    gone: list[Any] = []
-    while left and excess > 0:
-        gone.append(left.pop(0))
-        last = gone[-1]
+        candidates.sort(key=_LAST[name])
+    dropped: list[Any] = []
+    while candidates and excess > 0:
+        dropped.append(candidates.pop(0))
+        last = dropped[-1]
         excess -= sum(len(str(each)) for each in last) if isinstance(last, tuple) else len(last) + len("- \n")
-    return tuple(each for each in values if each not in gone)
+    return tuple(each for each in values if each not in dropped)
 
 
 def _read_exchanges(lines: list[str]) -> Iterator[Exchange]:
@@ -327,7 +323,7 @@ def _read_failures(lines: list[str]) -> Iterator[FailedCommand]:
             yield FailedCommand(command, error.removesuffix(_SOLVED), error.endswith(_SOLVED))
 
 
-# ------------------------------------------------------------ what stands where older messages stood
+# ------------------------------------------------------------ the block that replaces older messages
 
 _GIT_COMMITS = 10
 _GIT_CHANGES = 20
@@ -338,30 +334,28 @@ _KNOWN = "Knowledge of this project is in the system prompt."
 _END = """\
 What the user says below overrides this note. Unless it asks for something else, continue with the current
 task. There is no need to mention this note, to read hand-over documents again, or to ask what to do next."""
-_ENDS = (
-    "\nWhat the user says below overrides",
-    "\nWhat the user says below goes before",  # those of earlier versions
-    "\nContinue with the current task.",
-)
+_END_BEGINS = "\nWhat the user says below overrides"
 
 
-def _closing(readers: Readers) -> str:
-    """What to do now, and where the rest is, as far as this host has tools that read it."""
-    told = [_KNOWN]
+def _closing_lines(readers: ReaderTools) -> str:
+    """Return the last lines of the summary block: what to do now, and which of the host's tools read the
+    rest.
+    """
+    sentences = [_KNOWN]
     if readers.search:
-        told.append(
+        sentences.append(
             f"Anything said earlier, in this session or in others, can be\nfound with {readers.search}."
         )
     if progress := readers.read(PROGRESS):
-        told.append(f"The state of the work, at the last checkpoint:\n{progress}")
-    return f"{' '.join(told)}\n{_END}"
+        sentences.append(f"The state of the work, at the last checkpoint:\n{progress}")
+    return f"{' '.join(sentences)}\n{_END}"
 
 
-def name_readers(block: str, readers: Readers) -> str:
-    """A block that was made with other tools, or by another host, with the words for these."""
+def name_reader_tools(block: str, readers: ReaderTools) -> str:
+    """Return a summary block with the names of this host's tools, whichever host it was made for."""
     start = block.rfind(_KNOWN)
-    known = start > 0 and block[start - 1] == "\n" and any(block.find(end, start) > 0 for end in _ENDS)
-    return block[:start] + _closing(readers) if known else block
+    known = start > 0 and block[start - 1] == "\n" and block.find(_END_BEGINS, start) > 0
+    return block[:start] + _closing_lines(readers) if known else block
 
 
 def render_recovery(
@@ -369,15 +363,15 @@ def render_recovery(
     *,
     todo: TodoList | None = None,
     git: GitActivity | None = None,
-    readers: Readers = NO_READERS,
+    readers: ReaderTools = NO_READERS,
 ) -> str:
-    """The whole block."""
+    """Return the summary block in the form without a model's summary."""
     blocks = [_BEGIN, render_summary(summary)]
     if todo is not None and todo.items:
         blocks.append(f"Todo list:\n{todos.render(todo)}")
     if git is not None and (git.branch or git.commits or git.changes):
         blocks.append(_git_lines(git))
-    return "\n\n".join([*blocks, _closing(readers)])
+    return "\n\n".join([*blocks, _closing_lines(readers)])
 
 
 def _git_lines(git: GitActivity) -> str:
@@ -395,7 +389,7 @@ def _git_line(text: str) -> str:
     return " ".join(text.split())[:_GIT_CHARS]
 
 
-# ------------------------------------------------------------ the block, as rich as fits
+# ------------------------------------------------------------ fitting the block
 
 _MOST_ITEMS = 20
 _FEW_ITEMS = 5
@@ -405,11 +399,11 @@ _TAGS = re.compile(r"<(?=/?\s*(?:compacted_history|thread_summary))", re.IGNOREC
 
 
 class _Frame(NamedTuple):
-    """What stands around the summary."""
+    """The parts of the summary block that stand around the summary."""
 
     before: str
     todo: TodoList
-    readers: Readers
+    readers: ReaderTools
     git: GitActivity | None = None
 
 
@@ -421,9 +415,9 @@ def render_block(
     git: GitActivity | None,
     tokens: int,
     ratio: float,
-    readers: Readers = NO_READERS,
+    readers: ReaderTools = NO_READERS,
 ) -> str:
-    """The block in so many tokens; `words` are a model's summary, or empty."""
+    """Return the summary block in at most `tokens` tokens; `words` is a model's summary, or empty."""
     short = todo._replace(items=todo.open[:_MOST_ITEMS])
     tame = _TAGS.sub("‹", words)
     head = f"{_OPEN}\n{tame}\n{_CLOSE}\n\n" if words else ""
@@ -434,20 +428,22 @@ def render_block(
         _Frame("", short, readers),
         _Frame("", _few_items(todo), readers),
     ):
-        text, fitted = _fitted(known, frame, tokens=tokens, ratio=ratio)
+        text, fitted = _fit_block(known, frame, tokens=tokens, ratio=ratio)
         if _fixed_parts(fitted) == _fixed_parts(known) and _block_tokens(text, ratio) <= tokens:
             return text
     return text
 
 
-def least_tokens(known: ThreadSummary, todo: TodoList, ratio: float, readers: Readers = NO_READERS) -> int:
-    """How many tokens the smallest block needs in which the tasks and what the user laid down are whole."""
+def least_tokens(
+    known: ThreadSummary, todo: TodoList, ratio: float, readers: ReaderTools = NO_READERS
+) -> int:
+    """Return the tokens of the smallest block that holds the tasks and the user's rules in full."""
     least = render_recovery(_fixed_parts(known), todo=_few_items(todo), readers=readers)
     return _block_tokens(least, ratio)
 
 
 def _fixed_parts(known: ThreadSummary) -> ThreadSummary:
-    """What of a summary should be in every block."""
+    """Return a summary reduced to the parts that every block should hold: tasks and rules."""
     return ThreadSummary(task=known.task, original=known.original, rules=known.rules)
 
 
@@ -456,8 +452,12 @@ def _few_items(todo: TodoList) -> TodoList:
     return todo._replace(items=items)
 
 
-def _fitted(known: ThreadSummary, frame: _Frame, *, tokens: int, ratio: float) -> tuple[str, ThreadSummary]:
-    """A block with so much of a summary as fits beside the rest, and what it holds of it."""
+def _fit_block(
+    known: ThreadSummary, frame: _Frame, *, tokens: int, ratio: float
+) -> tuple[str, ThreadSummary]:
+    """Return a block with as much of a summary as fits into the tokens, and the shortened summary in the
+    block.
+    """
     fitted = known
     while True:
         text = frame.before + render_recovery(fitted, todo=frame.todo, git=frame.git, readers=frame.readers)
@@ -467,7 +467,7 @@ def _fitted(known: ThreadSummary, frame: _Frame, *, tokens: int, ratio: float) -
         if over <= 0 or smaller == fitted:
             return text, fitted
         if _fixed_parts(smaller) != _fixed_parts(fitted):
-            bare = _fixed_parts(known)  # before a rule goes or a task is cut, all else does
+            bare = _fixed_parts(known)  # everything else is dropped before a rule is dropped or a task is cut
             smaller = bare if len(render_summary(bare)) < size and fitted != bare else smaller
         fitted = smaller
 
@@ -477,6 +477,6 @@ def _block_tokens(text: str, ratio: float) -> int:
 
 
 def model_words(block: str) -> str:
-    """A model's summary in a block."""
+    """Return the text in a block that a model wrote as summary; empty if there is none."""
     start, end = block.find(_OPEN), block.find(_CLOSE)
     return block[start + len(_OPEN) : end].strip() if 0 <= start < end else ""

@@ -1,6 +1,6 @@
-"""The agent's to-do list: a value, and what can be done with it.
+"""The agent's to-do list as an immutable value, and the operations on it.
 
-Numbers are given once and never again, so that "done 3" means the same after a trim as before it.
+Numbers are never reused, so that "done 3" means the same before and after a trim.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from vademecum.transcripts.events import Todo as Event
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vademecum.transcripts import Json
-    from vademecum.transcripts.log import Log
+    from vademecum.transcripts import Json, Log
 
 OPERATIONS = ("write", "update", "add", "list", "done")
 _TITLE_CHARS = 300
@@ -23,7 +22,7 @@ _ITEMS = 200
 
 
 class TodoStatus(StrEnum):
-    """How far a thing is."""
+    """The state of an item of the to-do list."""
 
     PENDING = "pending"
     ACTIVE = "in-progress"
@@ -49,7 +48,7 @@ _BOXES = {
 
 
 class TodoItem(NamedTuple):
-    """One thing to do."""
+    """An item of the to-do list."""
 
     number: int
     title: str
@@ -57,19 +56,19 @@ class TodoItem(NamedTuple):
 
 
 class TodoList(NamedTuple):
-    """The list, and the next number to give."""
+    """The items of the to-do list, and the next number to assign."""
 
     items: tuple[TodoItem, ...] = ()
     next: int = 1
 
     @property
     def open(self) -> tuple[TodoItem, ...]:
-        """What is not done."""
+        """The items that are not done."""
         return tuple(item for item in self.items if item.status is not TodoStatus.DONE)
 
 
 def write(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList:
-    """Replace the whole list; an entry with the number of a present item keeps it, the rest get new ones."""
+    """Return a list with these entries only; an entry with a known number keeps its item, others are new."""
     present = {item.number: item for item in todo.items}
     made = TodoList((), todo.next)
     for entry in entries:
@@ -83,7 +82,7 @@ def write(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoLi
 
 
 def add(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList:
-    """Put things at the end."""
+    """Return the list with new items at its end."""
     for entry in entries:
         title, status, _ = _read(entry)
         todo = _append(todo, title, status)
@@ -91,7 +90,7 @@ def add(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList
 
 
 def update(todo: TodoList, number: int, *, title: str | None = None, status: str | None = None) -> TodoList:
-    """Change the words or the status of one item."""
+    """Return the list with the title or the status of one item changed."""
     found = _find(todo, number)
     changed = TodoItem(
         number,
@@ -102,12 +101,12 @@ def update(todo: TodoList, number: int, *, title: str | None = None, status: str
 
 
 def done(todo: TodoList, number: int) -> TodoList:
-    """Tick one item off."""
+    """Return the list with one item marked as done."""
     return update(todo, number, status=TodoStatus.DONE)
 
 
 def operate(todo: TodoList, request: Mapping[str, Json]) -> tuple[TodoList, str]:
-    """Do what an agent asked for as JSON, and say how the list is then."""
+    """Run the operation that an agent's JSON request names; return the new list and its text."""
     operation = str(request.get("operation", "list"))
     entries = request.get("items", request.get("todos", []))
     if operation not in OPERATIONS:
@@ -121,7 +120,7 @@ def operate(todo: TodoList, request: Mapping[str, Json]) -> tuple[TodoList, str]
     elif operation == "add":
         todo = add(todo, entries or [request.get("title", "")])
     elif operation == "update":
-        todo = _update_asked(todo, entries or [request])
+        todo = _update_all(todo, entries or [request])
     elif operation == "done":
         numbers = request.get("ids")
         for each in numbers if isinstance(numbers, list) else [request.get("id")]:
@@ -130,20 +129,22 @@ def operate(todo: TodoList, request: Mapping[str, Json]) -> tuple[TodoList, str]
 
 
 def render(todo: TodoList) -> str:
-    """The list as an agent reads it."""
+    """Return the list as text for an agent."""
     if not todo.items:
         return "The to-do list is empty."
     return "\n".join(f"{_BOXES[item.status]} {item.number}. {item.title}" for item in todo.items)
 
 
 def to_json(todo: TodoList) -> dict[str, Json]:
-    """A list as it stands in a transcript."""
+    """Return a list in the JSON form that the transcript holds."""
     items = [{"id": item.number, "title": item.title, "status": str(item.status)} for item in todo.items]
     return {"items": items, "next": todo.next}
 
 
 def from_json(value: Mapping[str, Json]) -> TodoList:
-    """A list from a transcript; raises ValueError, KeyError or TypeError for what is none."""
+    """Return the list that a transcript's JSON holds; raise ValueError, KeyError or TypeError for anything
+    else.
+    """
     items = tuple(
         TodoItem(int(each["id"]), str(each["title"]), TodoStatus(each["status"])) for each in value["items"]
     )
@@ -151,7 +152,7 @@ def from_json(value: Mapping[str, Json]) -> TodoList:
 
 
 def read_log(log: Log) -> TodoList:
-    """The list as it is in a log, where whoever offers it to the agent writes it."""
+    """Return the newest to-do list in a session's log."""
     last = None
     for raw in log.raw():
         last = raw if raw.kind == Event.kind else last
@@ -164,7 +165,7 @@ def read_log(log: Log) -> TodoList:
         return TodoList()
 
 
-def _update_asked(todo: TodoList, entries: Iterable[Json]) -> TodoList:
+def _update_all(todo: TodoList, entries: Iterable[Json]) -> TodoList:
     for entry in entries:
         if not isinstance(entry, dict):
             raise InvalidText("an update needs an object", hint='pass {"id": 3, "status": "done"}')

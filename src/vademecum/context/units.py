@@ -1,14 +1,14 @@
-"""Messages in units kept or dropped whole: how large, repaired for providers, and which of them leave.
+"""Group messages into units that are kept or dropped together: measure, repair, cut and trim them.
 
-Pure. Every call has its result right behind it after `gather`, whatever the messages were. What rides along
-in `extra` is a provider's envelope and is not counted; pictures count as pictures, never as the letters that
-carry them.
+This module is pure. After `build_units`, every call has its result directly behind it, whatever the messages
+were. A provider's data in `extra` is not counted, and a picture counts as a picture, not as its encoded
+characters.
 
-Never dropped by `trim`: the system messages the conversation starts with, the last message in which the user
-speaks, and the newest unit. The rest is kept from the newest backwards, without gaps. The first task is not
-kept as a message: the thread summary carries it. When what is never dropped is too large by itself, the
-newest unit and the user's message are cut; the system prompt never is, so a window can stay above its target
-only when that prompt, or the mere names and ids of the newest unit, are larger than it.
+`trim` never drops the system messages at the start, the last message in which the user speaks, and the newest
+unit. Of the rest it keeps the newest units without gaps. It does not keep the first task as a message,
+because the thread summary holds it. When the units that are never dropped are too large, the newest unit and
+the user's message are cut. The system prompt is never cut, so a window can stay above its target only when
+the prompt, or the bare names and ids of the newest unit, are larger than the target.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from vademecum.transcripts import Json, Part
 
 
-# ------------------------------------------------------------ how large it is
+# ------------------------------------------------------------ sizes
 
-_BLOB = re.compile(r"(?:data:|[A-Za-z0-9+/_-]{256})")  # a picture or a file inside what we do not know
+_BLOB = re.compile(r"(?:data:|[A-Za-z0-9+/_-]{256})")  # a picture or a file inside an unknown value
 
 
 def measure(message: Message) -> Size:
-    """What one message weighs."""
+    """Return the size of a message, from which its tokens are estimated."""
     chars = weigh(message.name)
     fixed = PER_MESSAGE + (PER_NAME if message.name else 0)
     for part in message.parts:
@@ -67,7 +67,7 @@ def measure(message: Message) -> Size:
 
 
 def measure_all(messages: Iterable[Message]) -> Size:
-    """What messages weigh together, without the priming of a request."""
+    """Return the total size of messages, without the priming of a request."""
     chars = fixed = 0
     for message in messages:
         size = measure(message)
@@ -77,18 +77,18 @@ def measure_all(messages: Iterable[Message]) -> Size:
 
 
 def measure_schemas(tools: Iterable[Json]) -> Size:
-    """What tool definitions weigh: they are sent with every call, as JSON."""
+    """Return the size of tool definitions, which are sent as JSON with every call."""
     texts = [json.dumps(tool, ensure_ascii=False, separators=(",", ":"), default=str) for tool in tools]
     return Size(sum(map(weigh, texts)), PER_CALL * len(texts))
 
 
 def estimate(message: Message, ratio: float) -> int:
-    """How many tokens one message is."""
+    """Return the estimated number of tokens of a message."""
     return count(measure(message), ratio)
 
 
 def estimate_request(messages: Iterable[Message], tools: Iterable[Json], ratio: float) -> int:
-    """How many tokens a whole request is, with its schemas and the priming."""
+    """Return the estimated number of tokens of a request, with its tool schemas and priming."""
     return count(measure_all(messages) + measure_schemas(tools), ratio) + PRIMING
 
 
@@ -106,7 +106,7 @@ def _part_size(part: Part) -> tuple[int, int]:
 
 
 def _json_size(value: Json) -> tuple[int, int]:
-    """The letters of a JSON value, walked without recursion: a stranger chose how deep it is."""
+    """Return the size of the texts in a JSON value, of any depth: the walk uses no recursion."""
     chars = fixed = 0
     pending = [value]
     while pending:
@@ -129,41 +129,41 @@ NO_RESULT = "[No result was recorded for this call]"
 
 
 class Unit(NamedTuple):
-    """Messages that are kept or dropped together."""
+    """Messages that belong together, such as a call and its result, and are kept or dropped together."""
 
     messages: tuple[Message, ...]
 
     @property
     def role(self) -> Role:
-        """Who speaks first."""
+        """The author of the first message."""
         return self.messages[0].role
 
     @property
     def size(self) -> Size:
-        """What it weighs."""
+        """The total size of the messages."""
         return measure_all(self.messages)
 
 
-class Mend(StrEnum):
-    """What was wrong."""
+class FixKind(StrEnum):
+    """The kind of fault that was repaired in a message."""
 
-    MOVED = "moved"  # a result stood elsewhere than behind its call
-    NO_CALL = "no-call"  # a result without a call left the window
-    NO_RESULT = "no-result"  # a call without a result got one that says so
+    MOVED = "moved"  # a result did not stand behind its call
+    NO_CALL = "no-call"  # a result without a call was removed
+    NO_RESULT = "no-result"  # a call without a result got a result that says so
     RENAMED = "renamed"  # an id was missing or used twice
-    EMPTY = "empty"  # a message that said nothing left the window
+    EMPTY = "empty"  # a message without content was removed
 
 
 class Fix(NamedTuple):
-    """One thing that was mended, in the message and the call with these ids."""
+    """A repair of a message: its kind, with the ids of the message and the call."""
 
-    kind: Mend
+    kind: FixKind
     message: str
     call: str = ""
 
 
-class Gathered(NamedTuple):
-    """Sound units in order, and what was mended to make them so."""
+class BuiltUnits(NamedTuple):
+    """Valid units in their order, and the repairs that made them valid."""
 
     units: tuple[Unit, ...]
     fixes: tuple[Fix, ...]
@@ -175,44 +175,44 @@ class Gathered(NamedTuple):
 
 
 def flatten(units: Iterable[Unit]) -> tuple[Message, ...]:
-    """The messages of units, in order."""
+    """Return the messages of units, in order."""
     return tuple(message for unit in units for message in unit.messages)
 
 
 def is_request(message: Message) -> bool:
-    """Whether a user speaks in it; what only carries results is a tool's, and some an agent's host wrote."""
+    """Whether the user wrote a message; messages with only results or from an agent's host do not count."""
     return (
         message.role is Role.USER
         and META not in message.extra
         and SUMMARY not in message.extra
-        and not _says_nothing(message)
+        and not _is_empty(message)
         and any(not isinstance(part, ToolResult) for part in message.parts)
     )
 
 
-def gather(messages: Sequence[Message]) -> Gathered:
-    """Make sound units of any messages."""
+def build_units(messages: Sequence[Message]) -> BuiltUnits:
+    """Group any messages into valid units, and repair them where they are invalid."""
     links = _pair(messages)
     fixes: list[Fix] = []
     units: list[list[Message]] = []
     for at, message in enumerate(messages):
-        parts, placed = _sound_parts(message, at, links, fixes)
-        mended = message if parts == message.parts else message._replace(parts=parts)
+        parts, in_place = _valid_parts(message, at, links, fixes)
+        repaired = message if parts == message.parts else message._replace(parts=parts)
         if at in links.groups:
-            units.append([mended, *_results_from_elsewhere(messages, at, links, fixes)])
-        elif placed:  # nothing but results of the same calls can stand between
-            carrier, rest = _apart(mended)
-            units[-1].append(carrier)
-            units += [[rest]] if not _says_nothing(rest) else []
-        elif not _says_nothing(mended):
-            units.append([mended])
-        elif _says_nothing(message):
-            fixes.append(Fix(Mend.EMPTY, message.id))
-    return Gathered(tuple(Unit(tuple(each)) for each in units), tuple(fixes))
+            units.append([repaired, *_missing_results(messages, at, links, fixes)])
+        elif in_place:  # only results of the same calls can stand between the call and this message
+            result_message, rest = _split_results(repaired)
+            units[-1].append(result_message)
+            units += [[rest]] if not _is_empty(rest) else []
+        elif not _is_empty(repaired):
+            units.append([repaired])
+        elif _is_empty(message):
+            fixes.append(Fix(FixKind.EMPTY, message.id))
+    return BuiltUnits(tuple(Unit(tuple(each)) for each in units), tuple(fixes))
 
 
 class _Call:
-    """A call while results look for it."""
+    """A tool call that has no result yet."""
 
     __slots__ = ("at", "id", "part", "result")
 
@@ -224,44 +224,48 @@ class _Call:
 
 
 class _Links(NamedTuple):
-    groups: dict[int, list[_Call]]  # by the message they stand in
-    calls: dict[tuple[int, int], _Call]  # by message and part
+    groups: dict[int, list[_Call]]  # by the index of their message
+    calls: dict[tuple[int, int], _Call]  # by message and part index
     results: dict[tuple[int, int], _Call]
-    placed: set[tuple[int, int]]  # results that stand right behind their call
+    in_place: set[tuple[int, int]]  # results that stand directly behind their call
 
 
 def _pair(messages: Sequence[Message]) -> _Links:
-    """Find the call of each result, and those results that already stand where they belong."""
+    """Return which call each result belongs to, and which results stand directly behind their
+    call already.
+    """
     links = _Links({}, {}, {}, set())
-    waiting: dict[str, deque[deque[_Call]]] = {}
+    open_calls: dict[str, deque[deque[_Call]]] = {}
     early: list[tuple[int, int, str]] = []
     names: dict[str, int] = {}
     for at, message in enumerate(messages):
         for index, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
-                call = _Call(at, index, _unused(part.id, names))
+                call = _Call(at, index, _unique_id(part.id, names))
                 links.calls[at, index] = call
                 links.groups.setdefault(at, []).append(call)
-                rows = waiting.setdefault(part.id, deque())
+                rows = open_calls.setdefault(part.id, deque())
                 if not rows or rows[-1][0].at != at:
                     rows.append(deque())
                 rows[-1].append(call)
             elif isinstance(part, ToolResult):
-                rows = waiting.get(part.id, deque())
+                rows = open_calls.get(part.id, deque())
                 if rows:
                     _answer(links, rows, rows[-1], (at, index))
                 else:
                     early.append((at, index, part.id))
     for at, index, name in early:
-        rows = waiting.get(name, deque())
+        rows = open_calls.get(name, deque())
         if rows:
             _answer(links, rows, rows[0], (at, index))
-    _find_placed(messages, links)
+    _find_in_place(messages, links)
     return links
 
 
-def _unused(name: str, names: dict[str, int]) -> str:
-    """A call's id, or one made from it when it is missing or taken; digits and `_` are legal everywhere."""
+def _unique_id(name: str, names: dict[str, int]) -> str:
+    """Return a call's id, or a new id made from it when it is missing or taken; digits and `_` are always
+    legal.
+    """
     base = name or "call"
     found = base
     while found in names:
@@ -281,69 +285,73 @@ def _answer(links: _Links, rows: deque[deque[_Call]], row: deque[_Call], place: 
     links.results[place] = call
 
 
-def _find_placed(messages: Sequence[Message], links: _Links) -> None:
-    opened: int | None = None
+def _find_in_place(messages: Sequence[Message], links: _Links) -> None:
+    open_at: int | None = None
     for at, message in enumerate(messages):
         if at in links.groups:
-            opened = at
+            open_at = at
         results = [
             (at, index)
             for index, part in enumerate(message.parts)
             if isinstance(part, ToolResult)
             and (at, index) in links.results
-            and links.results[at, index].at == opened
+            and links.results[at, index].at == open_at
         ]
         if at in links.groups:
-            links.placed.update(place for place in results if links.results[place].part < place[1])
+            links.in_place.update(place for place in results if links.results[place].part < place[1])
             continue
-        links.placed.update(results)
+        links.in_place.update(results)
         only_results = message.parts and all(isinstance(part, ToolResult) for part in message.parts)
         if not only_results:
-            opened = None
+            open_at = None
 
 
-def _sound_parts(message: Message, at: int, links: _Links, fixes: list[Fix]) -> tuple[tuple[Part, ...], bool]:
-    """A message's parts without the results that do not belong there, and whether any does."""
+def _valid_parts(message: Message, at: int, links: _Links, fixes: list[Fix]) -> tuple[tuple[Part, ...], bool]:
+    """Return a message's parts without results at a wrong place, and whether a result at its
+    place remains.
+    """
     parts: list[Part] = []
-    placed = False
+    has_result = False
     for index, part in enumerate(message.parts):
         if isinstance(part, ToolCall):
             call = links.calls[at, index]
             if call.id != part.id:
-                fixes.append(Fix(Mend.RENAMED, message.id, call.id))
+                fixes.append(Fix(FixKind.RENAMED, message.id, call.id))
             parts.append(part if call.id == part.id else part._replace(id=call.id))
         elif not isinstance(part, ToolResult):
             parts.append(part)
         elif (at, index) not in links.results:
-            fixes.append(Fix(Mend.NO_CALL, message.id, part.id))
-        elif (at, index) in links.placed:
-            placed = True
-            parts.append(_named(part, links.results[at, index]))
-    return tuple(parts), placed
+            fixes.append(Fix(FixKind.NO_CALL, message.id, part.id))
+        elif (at, index) in links.in_place:
+            has_result = True
+            parts.append(_with_call_id(part, links.results[at, index]))
+    return tuple(parts), has_result
 
 
-def _results_from_elsewhere(
-    messages: Sequence[Message], at: int, links: _Links, fixes: list[Fix]
-) -> list[Message]:
-    """What the calls of a message lack behind it; results that stand there already come after these."""
+def _missing_results(messages: Sequence[Message], at: int, links: _Links, fixes: list[Fix]) -> list[Message]:
+    """Return tool messages with the results that must be placed behind the calls of a message.
+
+    Results that already stand there follow after these.
+    """
     found: list[Message] = []
     for call in links.groups[at]:
         if call.result is None:
-            fixes.append(Fix(Mend.NO_RESULT, messages[at].id, call.id))
-            said = ToolResult(call.id, (Text(NO_RESULT),), error=True)
-            found.append(Message(Role.TOOL, (said,), time=messages[at].time))
-        elif call.result not in links.placed:
+            fixes.append(Fix(FixKind.NO_RESULT, messages[at].id, call.id))
+            no_result = ToolResult(call.id, (Text(NO_RESULT),), error=True)
+            found.append(Message(Role.TOOL, (no_result,), time=messages[at].time))
+        elif call.result not in links.in_place:
             source = messages[call.result[0]]
-            fixes.append(Fix(Mend.MOVED, source.id, call.id))
+            fixes.append(Fix(FixKind.MOVED, source.id, call.id))
             part = source.parts[call.result[1]]
             assert isinstance(part, ToolResult)
-            extra = source.extra if source.role is Role.TOOL else NOTHING  # no user's or assistant's envelope
-            found.append(source._replace(role=Role.TOOL, parts=(_named(part, call),), extra=extra))
+            # a result takes no envelope from a message of user or assistant
+            extra = source.extra if source.role is Role.TOOL else NOTHING
+            found.append(source._replace(role=Role.TOOL, parts=(_with_call_id(part, call),), extra=extra))
     return found
 
 
-def _apart(message: Message) -> tuple[Message, Message]:
-    """The results of a message as the tool's own, and the words beside them."""
+def _split_results(message: Message) -> tuple[Message, Message]:
+    """Return a message's tool results as a tool message, and the message with its other parts."""
     if message.role is Role.TOOL:
         return message, message._replace(parts=())
     results = tuple(part for part in message.parts if isinstance(part, ToolResult))
@@ -351,71 +359,75 @@ def _apart(message: Message) -> tuple[Message, Message]:
     return message._replace(role=Role.TOOL, parts=results, extra=NOTHING), message._replace(parts=others)
 
 
-def _named(result: ToolResult, call: _Call) -> ToolResult:
+def _with_call_id(result: ToolResult, call: _Call) -> ToolResult:
     return result if result.id == call.id else result._replace(id=call.id)
 
 
-def _says_nothing(message: Message) -> bool:
+def _is_empty(message: Message) -> bool:
     return all(
         isinstance(part, Text | Thinking) and not part.extra and not part.text.strip()
         for part in message.parts
     )
 
 
-# --- a unit that is larger than its budget ------------------------------------------------------------
+# --- cutting a unit that is larger than its budget ----------------------------------------------------
 
-_NOTE_ROOM = 200  # what a note in a cut text takes at most; a text barely above the limit is left whole
+_NOTE_ROOM = 200  # characters of a note in a cut text; a text barely above the limit is not cut
 _LONGEST_CALL = 130  # characters of a call that a note names
-_LEAST = 200  # below this a head and a tail say nothing, and the rest of the unit is cut as well
+_LEAST_CHARS = 200  # characters; a shorter head and tail say nothing, so the rest of the unit is cut as well
 
 
 class Cut(NamedTuple):
-    """How a unit was made smaller: enough to do it again, byte for byte.
+    """How a unit was shortened, with all that is needed to shorten it so again, byte for byte.
 
-    Texts above `limit` characters keep half of it at the head and half at the tail. Only results, unless
-    `deep`: then also words and the values inside arguments, while pictures and unknown parts of results,
-    and thoughts and unknown parts above the limit, are left out. Calls stay, and so do pictures a user
-    sent.
+    Texts longer than `limit` characters keep half of `limit` at the beginning and half at the end. Only
+    results are cut, unless `deep`: then texts and argument values are cut too, and pictures and unknown parts
+    of results, and reasoning and unknown parts longer than `limit`, are left out. Calls and a user's pictures
+    always stay.
     """
 
     limit: int
     deep: bool = False
 
 
-class Readers(NamedTuple):
-    """The tools of a host that read a session, by its own names; empty for those that it does not have."""
+class ReaderTools(NamedTuple):
+    """The names of the host's tools that read a session; an empty name for a tool that the host lacks."""
 
     session: str = ""
     get: str = ""
     search: str = ""
 
     def read(self, place: str) -> str:
-        """The call that reads one place of this session; empty when there is none."""
+        """Return the call that reads one place of this session; empty if there is no such tool."""
         return f"{self.get} session={self.session} place={place}" if self.get and place else ""
 
-    def whole(self, message: str) -> str:
-        """Where the whole of a shortened message is, in a few words."""
+    def location(self, message: str) -> str:
+        """Return a few words that say where the full text of a shortened message can be read."""
         call = self.read(message)
         return f"whole: {call}" if 0 < len(call) <= _LONGEST_CALL else "whole in the transcript"
 
 
-NO_READERS = Readers()
+NO_READERS = ReaderTools()
 _FIND, _READ = "session_search", "session_get"
 
 
-def find_readers(session: str, tools: Iterable[Json], names: Mapping[str, str] | None = None) -> Readers:
-    """Which tools of a host read its sessions: those it names, else those of memory's own that it offers."""
+def find_reader_tools(
+    session: str, tools: Iterable[Json], names: Mapping[str, str] | None = None
+) -> ReaderTools:
+    """Return the host's tools that read its sessions: those it names, else memory's own among
+    those offered.
+    """
     if names is None:
         offered = [*_offered_names(tools)]
         names = {
             own: next((each for each in offered if each == own or each.endswith(f"__{own}")), "")
             for own in (_READ, _FIND)
         }
-    return Readers(session, names.get(_READ, ""), names.get(_FIND, ""))
+    return ReaderTools(session, names.get(_READ, ""), names.get(_FIND, ""))
 
 
 def _offered_names(tools: Iterable[Json]) -> Iterator[str]:
-    """The names in tool definitions, as the providers' APIs write them."""
+    """Yield the names in tool definitions, whichever provider's API format they have."""
     for each in tools:
         if not isinstance(each, dict):
             continue
@@ -426,22 +438,22 @@ def _offered_names(tools: Iterable[Json]) -> Iterator[str]:
             yield from _offered_names(below if isinstance(below, list) else [below])
 
 
-def cut_for(unit: Unit, tokens: int, ratio: float, readers: Readers = NO_READERS) -> Cut | None:
-    """The mildest cut after which a unit fits; None when it does already.
+def cut_for(unit: Unit, tokens: int, ratio: float, readers: ReaderTools = NO_READERS) -> Cut | None:
+    """Return the mildest cut with which a unit fits into these tokens; None when it fits without a cut.
 
-    When nothing fits, because names, ids and notes alone are too many, it is the strongest cut there is.
+    When names, ids and notes alone are too large, return the strongest cut.
     """
     if count(unit.size, ratio) <= tokens:
         return None
     for deep in (False, True):
-        low = 0 if deep else _LEAST
+        low = 0 if deep else _LEAST_CHARS
         if _fits(cut(unit, Cut(low, deep), readers), tokens, ratio):
             return Cut(_largest(unit, low, tokens, ratio, readers, deep=deep), deep)
     return Cut(0, deep=True)
 
 
-def _largest(unit: Unit, low: int, tokens: int, ratio: float, readers: Readers, *, deep: bool) -> int:
-    high = max(int(tokens * ratio), low) + 1  # no text longer than this can fit
+def _largest(unit: Unit, low: int, tokens: int, ratio: float, readers: ReaderTools, *, deep: bool) -> int:
+    high = max(int(tokens * ratio), low) + 1  # no longer text can fit
     while high - low > 1:
         middle = (low + high) // 2
         if _fits(cut(unit, Cut(middle, deep), readers), tokens, ratio):
@@ -455,27 +467,27 @@ def _fits(unit: Unit, tokens: int, ratio: float) -> bool:
     return count(unit.size, ratio) <= tokens
 
 
-def cut(unit: Unit, how: Cut, readers: Readers = NO_READERS) -> Unit:
-    """A unit made smaller; every call is still there, every text says where it is whole."""
+def cut(unit: Unit, how: Cut, readers: ReaderTools = NO_READERS) -> Unit:
+    """Return a unit shortened; every call stays, and each cut text says where its full text can be read."""
     return Unit(tuple(_cut_message(message, how, readers) for message in unit.messages))
 
 
-def _cut_message(message: Message, how: Cut, readers: Readers) -> Message:
+def _cut_message(message: Message, how: Cut, readers: ReaderTools) -> Message:
     parts: list[Part] = []
-    whole = readers.whole(message.id)
+    location = readers.location(message.id)
     for part in message.parts:
         if isinstance(part, ToolResult):
-            parts.append(_cut_result(part, whole, how))
+            parts.append(_cut_result(part, location, how))
         elif not how.deep or isinstance(part, Image):
             parts.append(part)
         elif isinstance(part, ToolCall):
-            parts.append(part._replace(arguments=_cut_arguments(part.arguments, whole, how.limit)))
+            parts.append(part._replace(arguments=_cut_arguments(part.arguments, location, how.limit)))
         elif isinstance(part, Text):
-            parts.append(part._replace(text=clip(part.text, how.limit, whole)))
+            parts.append(part._replace(text=clip(part.text, how.limit, location)))
         elif _weight(part) <= how.limit:
             parts.append(part)
-    if not parts:  # it had only thoughts; a message with no parts is refused
-        parts.append(Text(_left_out("thoughts", whole)))
+    if not parts:  # the message had only reasoning, and providers refuse a message without parts
+        parts.append(Text(_left_out_note("thoughts", location)))
     return message._replace(parts=tuple(parts))
 
 
@@ -483,41 +495,41 @@ def _weight(part: Thinking | Opaque) -> int:
     return weigh(part.text) if isinstance(part, Thinking) else weigh(json.dumps(part.value, default=str))
 
 
-def _cut_result(result: ToolResult, whole: str, how: Cut) -> ToolResult:
+def _cut_result(result: ToolResult, location: str, how: Cut) -> ToolResult:
     content: list[Text | Image | Opaque] = []
     share = how.limit // max(sum(isinstance(each, Text) for each in result.content), 1)
     others = 0
     for each in result.content:
         if isinstance(each, Text):
-            content.append(each._replace(text=clip(each.text, share, whole)))
+            content.append(each._replace(text=clip(each.text, share, location)))
         elif how.deep:
             others += 1
         else:
             content.append(each)
     if others:
-        content.append(Text(_left_out(f"{others} pictures or other parts", whole)))
+        content.append(Text(_left_out_note(f"{others} pictures or other parts", location)))
     if len(content) > 1 and how.deep:
         content = [
-            Text(clip("\n".join(each.text for each in content if isinstance(each, Text)), share, whole))
+            Text(clip("\n".join(each.text for each in content if isinstance(each, Text)), share, location))
         ]
     return result._replace(content=tuple(content))
 
 
 def _cut_arguments(arguments: str, where: str, limit: int) -> str:
-    """Arguments with their long values cut, still JSON: providers parse what they are sent."""
+    """Return arguments with long values cut, still valid JSON because providers parse them."""
     if len(arguments) <= limit + _NOTE_ROOM:
         return arguments
-    whole = json.dumps({"cut": clip(arguments, limit, where)}, ensure_ascii=False)
+    replacement = json.dumps({"cut": clip(arguments, limit, where)}, ensure_ascii=False)
     try:
         value: Json = json.loads(arguments)
     except (ValueError, RecursionError):
-        return whole
+        return replacement
     if not isinstance(value, dict) or not value:
-        return whole
+        return replacement
     share = limit // len(value)
     short = {name: _cut_value(each, where, share) for name, each in value.items()}
     found = json.dumps(short, ensure_ascii=False)
-    return found if len(found) <= limit + 4 * _NOTE_ROOM else whole
+    return found if len(found) <= limit + 4 * _NOTE_ROOM else replacement
 
 
 def _cut_value(value: Json, where: str, limit: int) -> Json:
@@ -528,7 +540,9 @@ def _cut_value(value: Json, where: str, limit: int) -> Json:
 
 
 def clip(text: str, limit: int, where: str = "whole in the transcript") -> str:
-    """Head and tail of a text, with a note between them that says where the whole is."""
+    """Return the beginning and end of a text, with a note between that says where the full text
+    can be read.
+    """
     if len(text) <= limit + _NOTE_ROOM:
         return text
     head, tail = limit - limit // 2, limit // 2
@@ -536,15 +550,17 @@ def clip(text: str, limit: int, where: str = "whole in the transcript") -> str:
     return text[:head] + note + (text[-tail:] if tail else "")
 
 
-def _left_out(what: str, where: str) -> str:
+def _left_out_note(what: str, where: str) -> str:
     return f"[{what} left out; {where}]"
 
 
-# ------------------------------------------------------------ which units leave
+# ------------------------------------------------------------ choosing the units that stay
 
 
-class Trimming(NamedTuple):
-    """What stays, what leaves, both in order; which kept units were cut, by the id of their first message."""
+class TrimResult(NamedTuple):
+    """The units that stay and those that leave, in order; and the cuts, by the id of a unit's
+    first message.
+    """
 
     kept: tuple[Unit, ...]
     dropped: tuple[Unit, ...]
@@ -552,11 +568,13 @@ class Trimming(NamedTuple):
     tokens: int
 
 
-def trim(units: Sequence[Unit], *, tokens: int, ratio: float, readers: Readers = NO_READERS) -> Trimming:
-    """Keep what fits into that many tokens."""
+def trim(
+    units: Sequence[Unit], *, tokens: int, ratio: float, readers: ReaderTools = NO_READERS
+) -> TrimResult:
+    """Return the units that fit into the given number of tokens, and those that have to leave."""
     sizes = [count(unit.size, ratio) for unit in units]
     if sum(sizes) <= tokens or not units:
-        return Trimming(tuple(units), (), (), sum(sizes))
+        return TrimResult(tuple(units), (), (), sum(sizes))
     head = system_prompt(units)
     anchors = _anchors(units, head)
     kept = dict(enumerate(units[:head]))
@@ -573,16 +591,16 @@ def trim(units: Sequence[Unit], *, tokens: int, ratio: float, readers: Readers =
         kept[at] = units[at]
     dropped = tuple(unit for at, unit in enumerate(units) if at not in kept)
     total = sum(sizes[at] for at in kept)
-    return Trimming(tuple(kept[at] for at in sorted(kept)), dropped, tuple(cuts), total)
+    return TrimResult(tuple(kept[at] for at in sorted(kept)), dropped, tuple(cuts), total)
 
 
 def system_prompt(units: Sequence[Unit]) -> int:
-    """How many units at the start are system messages."""
+    """Return the number of units of system messages at the start."""
     return next((at for at, unit in enumerate(units) if unit.role is not Role.SYSTEM), len(units))
 
 
 def _anchors(units: Sequence[Unit], head: int) -> list[int]:
-    """The last unit in which the user speaks, and the newest one."""
+    """Return the indexes of two units that always stay: the last in which the user speaks, and the newest."""
     found = {len(units) - 1}
     for at in range(len(units) - 1, head - 1, -1):
         if any(is_request(message) for message in units[at].messages):
@@ -592,7 +610,9 @@ def _anchors(units: Sequence[Unit], head: int) -> list[int]:
 
 
 def _shares(anchors: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
-    """How many tokens each anchor may take: all it needs, or half, or what the smaller one leaves."""
+    """Return how many tokens each always-kept unit may use: all it needs, half, or the rest of the other's
+    half.
+    """
     room = max(room, 0)
     if sum(size for _, size in anchors) <= room:
         return anchors
@@ -604,7 +624,7 @@ def _shares(anchors: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
 
 
 def _walk(units: Sequence[Unit], sizes: list[int], head: int, anchors: list[int], room: int) -> list[int]:
-    """The units kept beside the anchors: from the newest back to the first that does not fit."""
+    """Return the indexes of other units to keep: from the newest back to the first that does not fit."""
     found: list[int] = []
     for at in range(len(units) - 1, head - 1, -1):
         if at in anchors:
@@ -613,7 +633,7 @@ def _walk(units: Sequence[Unit], sizes: list[int], head: int, anchors: list[int]
             break
         room -= sizes[at]
         found.append(at)
-    # A note of the system's from the middle must not become part of the prompt by being the oldest one left.
+    # A system note from the middle must not become part of the prompt because it is the oldest unit kept.
     while found and units[found[-1]].role is Role.SYSTEM:
         found.pop()
     return found

@@ -1,7 +1,8 @@
-"""The window of one session: its messages, what was decided about them, how full it is, and its past.
+"""The window of one session: its messages, the decisions about them, its size, and its history.
 
-Writes to the log what is new in the host's thread; decides nothing about what may leave. Each event counts
-the same whether it is written now or read from a log, so that a session taken up again is where it was.
+This module writes new messages of the host's thread to the log; it never decides which messages leave. An
+event has the same effect whether it was just written or read from a log, so that a resumed session is in the
+same state.
 """
 
 from __future__ import annotations
@@ -10,28 +11,25 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum import transcripts as shapes
-from vademecum.context import prune, summary, turns
+from vademecum.context import prune, silent_turns, summary
 from vademecum.context.budget import FLUSH, TRIM, FlushSettings, Points, TrimSettings, Window, reply_reserve
 from vademecum.context.prune import PruneSettings
-from vademecum.context.turns import CompactionRecord
-from vademecum.context.units import NO_READERS, Cut, Readers, Unit, cut, gather, measure_all
+from vademecum.context.silent_turns import CompactionRecord
+from vademecum.context.units import NO_READERS, Cut, ReaderTools, Unit, build_units, cut, measure_all
 from vademecum.errors import InvalidText
 from vademecum.text import clock, names
 from vademecum.text.outgoing import clean_value
 from vademecum.tokens import PRIMING, Size, count
-from vademecum.transcripts import Message, Role, Text
+from vademecum.transcripts import Event, Message, MessageEvent, Role, Text, Used
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import (
     TAKEN_BACK,
     Compacted,
-    Event,
     Flushed,
     Pruned,
-    Said,
     Summary,
-    Torn,
+    TornLine,
     Trimmed,
-    Used,
     window_of,
 )
 
@@ -39,26 +37,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from vademecum.context.prune import PruneDecision
-    from vademecum.transcripts.log import Log
+    from vademecum.transcripts import Log
 
 
-# ------------------------------------------------------------ what the engine is told and what it tells
+# ------------------------------------------------------------ settings and results
 
 
 class WindowSettings(NamedTuple):
-    """All that can be set about a window."""
+    """All settings that concern the context window."""
 
     prune: PruneSettings = PruneSettings()
     trim: TrimSettings = TRIM
     flush: FlushSettings = FLUSH
-    compaction: bool = True  # a summary by the host's model instead of the proactive trim, if it has one
-    flush_seconds: float = turns.FLUSH_SECONDS
-    compaction_seconds: float = turns.COMPACTION_SECONDS
+    compaction: bool = True  # summarize with the host's model, if it has one, instead of the proactive trim
+    flush_seconds: float = silent_turns.FLUSH_SECONDS
+    compaction_seconds: float = silent_turns.COMPACTION_SECONDS
     reply: int | None = None  # the longest reply the model can give
 
 
 class Sections(NamedTuple):
-    """What of a request takes how many tokens."""
+    """The numbers of tokens that the parts of a request use."""
 
     schemas: int = 0
     system: int = 0
@@ -70,20 +68,20 @@ class Sections(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What to send, and what was done so that it fits."""
+    """The messages to send, and a report of the steps that made them fit."""
 
     messages: tuple[Message, ...]
     tokens: Sections
     pruned: tuple[PruneDecision, ...] = ()
     trimmed: tuple[str, ...] = ()  # ids of the messages that left
-    cut: tuple[str, ...] = ()  # ids of messages that stay and were shortened because nothing else could go
+    cut: tuple[str, ...] = ()  # ids of messages that were shortened because nothing else could leave
     flushed: str = ""  # the outcome, if a flush was due
     compacted: str = ""  # `model`, `extraction`, or empty when nothing was summarized
     why: str = ""
 
 
 class WindowRow(NamedTuple):
-    """One message of the window as a person looks at it."""
+    """A message of the window, prepared for display."""
 
     id: str
     role: str
@@ -92,7 +90,7 @@ class WindowRow(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """How the window stands."""
+    """The state of a window, for display."""
 
     tokens: Sections
     points: Points
@@ -105,8 +103,8 @@ class Inspection(NamedTuple):
     summary: str
 
 
-class Proceedings:
-    """What happens while one request is prepared."""
+class PrepareReport:
+    """The steps that were taken while one request was prepared."""
 
     def __init__(self) -> None:
         self.pruned: list[PruneDecision] = []
@@ -115,10 +113,10 @@ class Proceedings:
         self.flushed = ""
         self.compacted = ""
         self.why: list[str] = []
-        self.failed = ""  # why a model's compaction came to nothing
+        self.failed = ""  # why a model's compaction failed
 
     def prepared(self, messages: tuple[Message, ...], tokens: Sections) -> Prepared:
-        """What to send, with all of this."""
+        """Return the messages to send, together with this report of how they were made to fit."""
         return Prepared(
             messages,
             tokens,
@@ -131,11 +129,11 @@ class Proceedings:
         )
 
 
-# ------------------------------------------------------------ decisions done again, byte for byte
+# ------------------------------------------------------------ replaying decisions, byte for byte
 
 
 def read_decisions(event: Pruned | Trimmed) -> Iterable[tuple[str, PruneDecision | Cut]]:
-    """What an event decided about which message; what a stranger wrote there is passed over."""
+    """Yield the decisions in an event, each with the id of its message; invalid decisions are skipped."""
     for each in event.decisions:
         try:
             if isinstance(event, Pruned):
@@ -148,9 +146,11 @@ def read_decisions(event: Pruned | Trimmed) -> Iterable[tuple[str, PruneDecision
 
 
 def apply_all(
-    message: Message, decisions: Iterable[PruneDecision | Cut], readers: Readers = NO_READERS
+    message: Message, decisions: Iterable[PruneDecision | Cut], readers: ReaderTools = NO_READERS
 ) -> Message:
-    """A message after all that was decided about it, in order; what it says of the rest is the host's."""
+    """Return a message after all decisions about it, in order; notes in it name the host's own
+    reading tools.
+    """
     for how in decisions:
         if isinstance(how, Cut):
             message = cut(Unit((message,)), how, readers).messages[0]
@@ -160,26 +160,26 @@ def apply_all(
 
 
 def count_opening(messages: Sequence[Message]) -> int:
-    """How many system messages a thread begins with."""
+    """Return how many system messages a thread begins with."""
     return next((at for at, each in enumerate(messages) if each.role is not Role.SYSTEM), len(messages))
 
 
-def compose(shown: Sequence[Message], block: str) -> tuple[Message, ...]:
-    """The window as it is sent: the block behind the system prompt, all of it mended."""
-    at = count_opening(shown)
-    return gather([*shown[:at], *([block_message(block)] if block else []), *shown[at:]]).messages
+def compose(messages: Sequence[Message], block: str) -> tuple[Message, ...]:
+    """Return the window as it is sent: the system prompt, the summary block, and the repaired messages."""
+    at = count_opening(messages)
+    return build_units([*messages[:at], *([block_message(block)] if block else []), *messages[at:]]).messages
 
 
 def block_message(text: str) -> Message:
-    """The block as a message; a user's, since some providers want a user to speak first."""
+    """Return the summary block as a user message, because some providers want the user to speak first."""
     return Message(Role.USER, (Text(text),))
 
 
-# ------------------------------------------------------------ how full it is
+# ------------------------------------------------------------ measuring
 
 
 class Scale(NamedTuple):
-    """What is needed to weigh a window: the model's size, its ratio, and the schemas that go with it."""
+    """The numbers that turn a window into tokens: the model's window, its ratio, and the tool schemas."""
 
     context: int
     ratio: float
@@ -187,63 +187,65 @@ class Scale(NamedTuple):
     reply: int | None = None
 
     def count(self, messages: Iterable[Message]) -> int:
-        """Messages in tokens."""
+        """Return the number of tokens of messages."""
         return count(measure_all(messages), self.ratio)
 
-    def total(self, shown: Sequence[Message], block: str) -> int:
-        """A whole request in tokens."""
-        return count(measure_all(compose(shown, block)) + self.schemas, self.ratio) + PRIMING
+    def total(self, messages: Sequence[Message], block: str) -> int:
+        """Return the number of tokens of a whole request."""
+        return count(measure_all(compose(messages, block)) + self.schemas, self.ratio) + PRIMING
 
-    def window(self, shown: Sequence[Message]) -> Window:
-        """The window, and what in it is not ours to trim."""
+    def window(self, messages: Sequence[Message]) -> Window:
+        """Return the model's window and the parts of it that cannot be trimmed."""
         return Window(
             self.context,
             reply_reserve(self.context, self.reply),
             count(self.schemas, self.ratio),
-            self.count(shown[: count_opening(shown)]),
+            self.count(messages[: count_opening(messages)]),
         )
 
-    def sections(self, shown: Sequence[Message], block: str) -> Sections:
-        """What of a request takes how many tokens."""
-        window = self.window(shown)
-        summed = self.count([block_message(block)]) if block else 0
-        total = self.total(shown, block)
-        rest = max(total - window.fixed - summed, 0)
-        return Sections(window.schemas, window.system, summed, rest, total, window.limit, self.context)
+    def sections(self, messages: Sequence[Message], block: str) -> Sections:
+        """Return how many tokens each part of a request uses."""
+        window = self.window(messages)
+        summary_tokens = self.count([block_message(block)]) if block else 0
+        total = self.total(messages, block)
+        rest = max(total - window.fixed - summary_tokens, 0)
+        return Sections(
+            window.schemas, window.system, summary_tokens, rest, total, window.limit, self.context
+        )
 
 
-# ------------------------------------------------------------ the messages
+# ------------------------------------------------------------ messages
 
 _ID = re.compile(rb'"id":"([^"\\]{1,100})"')
 
 
 class ThreadEntry:
-    """A message of the thread: as the host gave it, and as the log holds it."""
+    """A message of the thread in two forms: as the host gave it, and as the log holds it."""
 
-    __slots__ = ("given", "kept", "key")
+    __slots__ = ("given", "key", "logged_message")
 
-    def __init__(self, given: Message, key: str, kept: Message) -> None:
+    def __init__(self, given: Message, key: str, logged_message: Message) -> None:
         self.given = given
         self.key = key
-        self.kept = kept
+        self.logged_message = logged_message
 
-    def meet(self, given: Message) -> None:
-        """The host gives the message again: after a restart, what the log could not keep of it is back."""
+    def update(self, given: Message) -> None:
+        """Update the host's message, which after a restart may hold content that the log could not keep."""
         if given.parts != self.given.parts:
             self.given = given
 
 
 class Thread:
-    """All messages of a session, those of them that are in the window, and what was decided about them."""
+    """The messages of a session: all of them, those in the window, and the decisions about them."""
 
-    def __init__(self, log: Log, events: Sequence[Event | Torn]) -> None:
+    def __init__(self, log: Log, events: Sequence[Event | TornLine]) -> None:
         self._log = log
         self._names: set[str] = set()
-        self.readers = NO_READERS  # what this host offers to read the rest of a shortened message with
-        self.decided: dict[str, list[PruneDecision | Cut]] = {}
+        self.readers = NO_READERS  # the host's tools that read the rest of a shortened message
+        self.decisions: dict[str, list[PruneDecision | Cut]] = {}
         thread: dict[str, ThreadEntry] = {}
         for event in events:
-            if isinstance(event, Said):
+            if isinstance(event, MessageEvent):
                 key = event.id or f"#{event.seq}"
                 thread[key] = ThreadEntry(event.message, key, event.message)
                 self._names.add(event.message.id)
@@ -252,47 +254,50 @@ class Thread:
                     thread.pop(key, None)
             if isinstance(event, Pruned | Trimmed):
                 self.remember(read_decisions(event))
-        shown = {each.id or f"#{each.seq}" for each in window_of(events)}
+        window_keys = {each.id or f"#{each.seq}" for each in window_of(events)}
         self._all = list(thread.values())
-        self.live = [entry for entry in self._all if entry.key in shown]
+        self.live = [entry for entry in self._all if entry.key in window_keys]
 
-    # ---------------------------------------------------------------- what it looks like
+    # ---------------------------------------------------------------- reading
 
-    def shown(
-        self, entry: ThreadEntry, decided: Mapping[str, list[PruneDecision | Cut]] | None = None
+    def sent_message(
+        self, entry: ThreadEntry, decisions: Mapping[str, list[PruneDecision | Cut]] | None = None
     ) -> Message:
-        """A message as it is sent: as the host gave it; one that was shortened, as the log has it."""
-        found = self.decided if decided is None else decided
-        if entry.kept.id in found:
-            return apply_all(entry.kept, found[entry.kept.id], self.readers)
+        """Return a message in the form in which it is sent: the host's, or the log's if it was shortened."""
+        found = self.decisions if decisions is None else decisions
+        if entry.logged_message.id in found:
+            return apply_all(entry.logged_message, found[entry.logged_message.id], self.readers)
         given = entry.given
-        return given if given.id == entry.kept.id else given._replace(id=entry.kept.id)
+        return given if given.id == entry.logged_message.id else given._replace(id=entry.logged_message.id)
 
     def logged(self, entry: ThreadEntry) -> Message:
-        """A message as a replay of the log gives it, without secrets."""
-        return apply_all(entry.kept, self.decided.get(entry.kept.id, ()), self.readers)
+        """Return a message as a replay of the log would give it, with secrets redacted."""
+        return apply_all(entry.logged_message, self.decisions.get(entry.logged_message.id, ()), self.readers)
 
     def window(self) -> list[Message]:
-        """The messages in the window, as they are sent."""
-        return [self.shown(entry) for entry in self.live]
+        """Return the messages in the window, as they are sent."""
+        return [self.sent_message(entry) for entry in self.live]
 
     def remember(self, made: Iterable[tuple[str, PruneDecision | Cut]]) -> None:
-        """Keep what was decided about messages."""
+        """Add decisions about messages to those made so far."""
         for name, how in made:
-            self.decided.setdefault(name, []).append(how)
+            self.decisions.setdefault(name, []).append(how)
 
     def with_cuts(self, cuts: Iterable[tuple[str, Cut]]) -> dict[str, list[PruneDecision | Cut]]:
-        """All that is decided, and these cuts after it."""
-        found = dict(self.decided)
+        """Return all decisions by message id, with these cuts added."""
+        found = dict(self.decisions)
         for name, how in cuts:
             found[name] = [*found.get(name, ()), how]
         return found
 
     # ---------------------------------------------------------------- the host's thread and the log
 
-    def agreed(self, messages: Sequence[Message]) -> tuple[int, int]:
-        """How many messages are known, and with how many of them a thread begins, but for system prompts."""
-        messages = [_checked_message(message, at) for at, message in enumerate(messages)]
+    def match_prefix(self, messages: Sequence[Message]) -> tuple[int, int]:
+        """Return the number of known messages, and how many of these the given thread begins with.
+
+        System prompts are not compared.
+        """
+        messages = [_check_message(message, at) for at, message in enumerate(messages)]
         head = count_opening(messages)
         at = head if head == count_opening([entry.given for entry in self._all]) else 0
         while at < min(len(messages), len(self._all)) and _same_message(messages[at], self._all[at]):
@@ -300,8 +305,8 @@ class Thread:
         return len(self._all), at
 
     def absorb(self, messages: Sequence[Message]) -> list[Event]:
-        """Write to the log what of the host's thread it does not hold; returns what was said anew."""
-        messages = [_checked_message(message, at) for at, message in enumerate(messages)]
+        """Write the new messages of the host's thread to the log; return the events written."""
+        messages = [_check_message(message, at) for at, message in enumerate(messages)]
         head = count_opening(messages)
         if head == count_opening([entry.given for entry in self._all]):
             for at in range(head):
@@ -309,7 +314,7 @@ class Thread:
                     self._replace(at, messages[at])
         at = 0
         while at < min(len(messages), len(self._all)) and _same_message(messages[at], self._all[at]):
-            self._all[at].meet(messages[at])
+            self._all[at].update(messages[at])
             at += 1
         if at < len(self._all):
             self._take_back(at)
@@ -317,19 +322,22 @@ class Thread:
 
     def _append(self, messages: Sequence[Message]) -> list[Event]:
         keys = [names.new_id() for _ in messages]
-        said = self._log.append_all(
-            [Said(self._named(message, key), id=key) for message, key in zip(messages, keys, strict=True)]
+        events = self._log.append_all(
+            [
+                MessageEvent(self._with_usable_id(message, key), id=key)
+                for message, key in zip(messages, keys, strict=True)
+            ]
         )
-        for message, key, event in zip(messages, keys, said, strict=True):
-            entry = ThreadEntry(message, key, event.message if isinstance(event, Said) else message)
+        for message, key, event in zip(messages, keys, events, strict=True):
+            entry = ThreadEntry(message, key, event.message if isinstance(event, MessageEvent) else message)
             self._all.append(entry)
             self.live.append(entry)
-        return said
+        return events
 
-    def _named(self, message: Message, key: str) -> Message:
-        """The message under a name by which it can be pointed at: its own, or its event's.
+    def _with_usable_id(self, message: Message, key: str) -> Message:
+        """Return the message with an id that others can refer to: its own, or its event's.
 
-        A number is none, since whoever asks for one means a line.
+        A number cannot be an id, because it would be read as a line number.
         """
         own = message.id and not message.id.isdecimal() and message.id not in self._names
         named = message if own else message._replace(id=key)
@@ -337,36 +345,36 @@ class Thread:
         return named
 
     def _replace(self, at: int, message: Message) -> None:
-        """A system prompt changed: the same event id again, which takes the old one's place in a replay."""
+        """Log a changed system prompt under its old event id, so that a replay uses the new prompt."""
         old = self._all[at]
-        said = self._log.append(Said(message._replace(id=old.kept.id), id=old.key))
-        entry = ThreadEntry(message, old.key, said.message if isinstance(said, Said) else message)
+        event = self._log.append(MessageEvent(message._replace(id=old.logged_message.id), id=old.key))
+        entry = ThreadEntry(message, old.key, event.message if isinstance(event, MessageEvent) else message)
         self._all[at] = entry
-        self.live = [entry if each is old else each for each in self.live]
+        self.live = [entry if live_entry is old else live_entry for live_entry in self.live]
 
     def _take_back(self, at: int) -> None:
-        gone = tuple(entry.key for entry in self._all[at:])
-        left = set(gone)
+        removed = tuple(entry.key for entry in self._all[at:])
+        removed_keys = set(removed)
         del self._all[at:]
-        self.live = [entry for entry in self.live if entry.key not in left]
-        self._log.append(Trimmed(ids=gone, why=TAKEN_BACK))
+        self.live = [entry for entry in self.live if entry.key not in removed_keys]
+        self._log.append(Trimmed(ids=removed, why=TAKEN_BACK))
 
-    def hold(self) -> None:
-        """Make sure that the log holds the window, whatever has happened to the file meanwhile."""
+    def ensure_logged(self) -> None:
+        """Write messages of the window to the log again if its file has lost them."""
         missing = {entry.key: entry for entry in self.live}
         for raw in self._log.raw():
-            found = _ID.search(raw.content[:300]) if raw.kind == Said.kind else None
+            found = _ID.search(raw.content[:300]) if raw.kind == MessageEvent.kind else None
             key = found[1].decode() if found else ""
-            # A torn line may begin and end like a whole one: only one that can be read holds its message.
-            if key in missing and isinstance(raw.read(), Said):
+            # A damaged line may begin and end like a valid one, so the line is parsed too.
+            if key in missing and isinstance(raw.read(), MessageEvent):
                 del missing[key]
         for key, entry in missing.items():
             if not key.startswith("#"):
-                self._log.append(Said(entry.kept, id=key))
+                self._log.append(MessageEvent(entry.logged_message, id=key))
 
 
-def _checked_message(message: object, at: int) -> Message:
-    """A message the log can hold; raises InvalidText for what is none."""
+def _check_message(message: object, at: int) -> Message:
+    """Return a message if the log can hold it; raise InvalidText for anything else."""
     if not isinstance(message, Message):
         raise InvalidText(
             f"message {at + 1} of the thread is a {type(message).__name__}, not a message",
@@ -385,86 +393,94 @@ def _checked_message(message: object, at: int) -> Message:
 
 
 def _same_message(given: Message, entry: ThreadEntry) -> bool:
-    """Whether the host's message is the one we know; ids and times may be lost on its way through a host."""
+    """Whether a host's message is one already known; ids and times do not count, since a host
+    may lose them.
+    """
     if given is entry.given:
         return True
-    for known in (entry.given, entry.kept):
+    for known in (entry.given, entry.logged_message):
         if (given.role, given.parts, given.name) == (known.role, known.parts, known.name):
             return True
-    if given.role is not entry.kept.role or len(given.parts) != len(entry.kept.parts):
+    if given.role is not entry.logged_message.role or len(given.parts) != len(entry.logged_message.parts):
         return False
-    said = clean_value(kinds.to_json(Said(given)))["message"]
-    return bool(said["parts"] == clean_value(shapes.to_json(entry.kept))["parts"])
+    logged = clean_value(kinds.to_json(MessageEvent(given)))["message"]
+    return bool(logged["parts"] == clean_value(shapes.to_json(entry.logged_message))["parts"])
 
 
-# ------------------------------------------------------------ what has left
+# ------------------------------------------------------------ history
 
-COMPACTION = "compaction"  # why messages leave; the name of the field that says how one failed
+# the reason for leaving the window, and the field that holds why a compaction failed
+COMPACTION = "compaction"
 NO_PROGRESS = "no progress"
 _FAILED = "failed:"
-_WHOLE = "whole"  # the summary before it was made to fit
+_WHOLE = "whole"  # the field with the full summary, if the block had no room for all of it
 
 
-class Past:
-    """What is known of everything that has left the window, and of the cycle that is under way."""
+class WindowHistory:
+    """The history of a window: the summary of everything that has left it, and the current cycle."""
 
-    def __init__(self, events: Iterable[Event | Torn] = ()) -> None:
+    def __init__(self, events: Iterable[Event | TornLine] = ()) -> None:
         self.known: summary.ThreadSummary | None = None
-        self.words = ""  # of the last compaction by a model
+        self.words = ""  # the model's text in the last compaction
         self.block = ""
         self.flushed = False
         self.outcome = ""
-        self.heard = False  # whether anything was said since the last flush
+        self.has_new_messages = False  # whether a message was added since the last flush
         self.cycles = 0
         self.record = CompactionRecord()
-        self.called: float | None = None  # when a provider last answered, which then holds the prefix
+        # when a provider last answered; from then on it may cache the prefix
+        self.last_call: float | None = None
         for event in events:
-            self.take(event)
+            self.apply(event)
 
-    def take(self, event: Event | Torn) -> None:
-        """Something happened."""
-        if isinstance(event, Said):
-            self.heard = True
+    def apply(self, event: Event | TornLine) -> None:
+        """Update the history by an event of the log."""
+        if isinstance(event, MessageEvent):
+            self.has_new_messages = True
             if self.record.since is not None:
                 self.record = self.record._replace(since=self.record.since + 1)
         elif isinstance(event, Flushed):
-            self.flushed, self.heard, self.outcome = True, False, event.outcome
+            self.flushed, self.has_new_messages, self.outcome = True, False, event.outcome
         elif isinstance(event, Used):
             when = clock.parse(event.time)
-            self.called = when.timestamp() if when else self.called
+            self.last_call = when.timestamp() if when else self.last_call
         if isinstance(event, Summary | Compacted):
             self.block = event.text
             whole = event.extra.get(_WHOLE)
             self.known = summary.parse_summary(whole if isinstance(whole, str) else event.text)
             self.words = summary.model_words(event.text)
         if isinstance(event, Summary | Trimmed):
-            self._take_failure(event)
+            self._count_failure(event)
         if isinstance(event, Compacted):
             self.record = CompactionRecord(since=0)
         if isinstance(event, Compacted) or (isinstance(event, Trimmed) and _ends_cycle(event)):
             self.cycles += 1
             self.flushed = False
 
-    def _take_failure(self, event: Summary | Trimmed) -> None:
-        """A model was asked for a summary and gave none that could be used: why stands with what was done."""
-        said = event.extra.get(COMPACTION)
-        if isinstance(said, str) and said:
-            stalled = said == failure_field(NO_PROGRESS)[COMPACTION]
+    def _count_failure(self, event: Summary | Trimmed) -> None:
+        """Count an event that reports a failed summary by the model."""
+        reason = event.extra.get(COMPACTION)
+        if isinstance(reason, str) and reason:
+            stalled = reason == failure_field(NO_PROGRESS)[COMPACTION]
             self.record = CompactionRecord(self.record.failures + 1, stalled, 0 if stalled else None)
 
 
 def failure_field(why: str) -> dict[str, str]:
-    """How an event says that a model's compaction came to nothing; empty when it did not."""
+    """Return an event field with the reason why a model's compaction failed; no field if it did not fail."""
     return {COMPACTION: f"{_FAILED}{why}"} if why else {}
 
 
 def whole_field(known: summary.ThreadSummary | None, block: str) -> dict[str, str]:
-    """What an event keeps of a summary when its block had no room for all of it; a later one may have."""
+    """Return the event field with the full summary if the block holds only a part; a later block may hold
+    more.
+    """
     if known is None or summary.parse_summary(block) == known:
         return {}
     return {_WHOLE: summary.render_summary(known)}
 
 
 def _ends_cycle(event: Trimmed) -> bool:
-    """Whether a cycle ended with it; the cuts that go with a compaction do not end a second one."""
+    """Whether an event ended a cycle of the window; the cuts logged with a compaction do not end another
+    cycle.
+    """
     return event.why != TAKEN_BACK and bool(event.ids or event.why != COMPACTION)

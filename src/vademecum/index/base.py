@@ -1,7 +1,7 @@
-"""The contract of an index: what it holds, what may be seen, and the verbs every implementation answers to.
+"""The contract of an index: its rows, its filters, and the methods that every implementation has.
 
-Knows values only. How rows are kept and found is the business of an implementation; how they are ranked is
-that of `search`.
+This module holds values alone. An implementation decides how rows are stored and found; the package `search`
+ranks the rows that were found.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.index.words import ENGLISH, SILENT, Speech
+from vademecum.store import look_at
+from vademecum.store.view import NO_FILE, stamp_of
 from vademecum.text import names
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.index.reads import Reads
+    from vademecum.index.reads import ReaderVectors
     from vademecum.store import Directory
     from vademecum.types import Place
 
@@ -24,7 +26,7 @@ MEMORY, JOURNAL, PINNED = "memory", "journal", "pinned"
 
 
 class Stamp(NamedTuple):
-    """What the system says of a file; while all of it stays the same, the file need not be read."""
+    """The size, times and inode of a file. While they stay the same, the file need not be read again."""
 
     size: int
     mtime: int
@@ -33,55 +35,54 @@ class Stamp(NamedTuple):
 
 
 class IndexItem(NamedTuple):
-    """One file on its way into the index."""
+    """A file that goes into the index."""
 
-    id: str  # unique among all projects: the path from the home, or an absolute one
+    id: str  # unique among all projects: a path below the home, or an absolute path
     path: str  # as shown, and accepted by `get`
     source: str  # memory, journal, pinned, or the name of an attached source
-    kind: str  # how it is cut: record, journal, pinned, markdown
+    kind: str  # the way to cut it: record, journal, pinned, markdown
     place: Place
-    root: str  # the clone whose `.vade/` it lies in; empty for all else
+    root: str  # the clone of its `.vade/`; empty for files of the home
     stamp: Stamp
     load: Callable[[], bytes | None]
 
     @property
     def labels(self) -> tuple[str, str, str, str]:
-        """What the index keeps of it beside its content."""
+        """The item's path, source, kind and root, which the index stores beside the content."""
         return self.path, self.source, self.kind, self.root
 
 
-class Stack(NamedTuple):
-    """One folder whose files go into the index."""
+class IndexedFolder(NamedTuple):
+    """A folder whose files go into the index."""
 
-    path: str  # where it lies: what a watch is put on
-    prefix: str  # what stands before a name in an item's id
-    shown: str  # what stands before a name as shown
+    path: str  # the folder to watch
+    prefix: str  # the prefix of an item's id
+    shown: str  # the prefix of a path as shown
     source: str
     kind: str
     place: Place
     wanted: Callable[[str], bool]
     open: Callable[[], Directory | None]
     root: str = ""
-    plain: bool = False  # whether links, pipes and folders with such a name are nobody's concern
-    hidden: Callable[[Directory, Collection[str]], Collection[str]] | None = None  # second copies among names
+    plain: bool = False  # links, pipes and folders are skipped without a finding
+    hidden: Callable[[Directory, Collection[str]], Collection[str]] | None = (
+        None  # returns the second copies among names
+    )
 
     def states(self) -> Iterator[tuple[str, Stamp]]:
-        """Each file that is here now, with its stamp, in no order."""
+        """Yield the name and stamp of each file in the folder, in no particular order."""
         folder = self.open()
         if folder is None:
             return
         with folder:
-            found = folder.scan(self.wanted)
-            if self.hidden is not None:
-                here = dict(found)
-                hidden = self.hidden(folder, here)
-                found = ((name, state) for name, state in here.items() if name not in hidden)
-            for name, state in found:
-                if not self.plain or _is_file(state):
-                    yield name, stamp(state)
+            here = look_at(folder, self.wanted).stamps
+            hidden = () if self.hidden is None else self.hidden(folder, here)
+        for name, stamp in here.items():
+            if name not in hidden and not (self.plain and stamp == NO_FILE):
+                yield name, Stamp(*stamp)
 
     def state(self, name: str) -> Stamp | None:
-        """The stamp of one file; None when it is not here or not wanted."""
+        """Return the stamp of the file with this name; None where the file is absent or not wanted."""
         if not self.wanted(name):
             return None
         folder = self.open()
@@ -91,16 +92,17 @@ class Stack(NamedTuple):
             state = folder.stat(name)
             if self._is_hidden(folder, name):
                 return None
-        return None if state is None or (self.plain and not _is_file(state)) else stamp(state)
+        found = None if state is None else stamp_of(state)
+        return None if found is None or (self.plain and found == NO_FILE) else Stamp(*found)
 
     def _is_hidden(self, folder: Directory, name: str) -> bool:
-        """Whether a file is a second copy; the name of a record is never one's."""
+        """Return whether a file is a second copy of a record; a file with the name of a record never is."""
         if self.hidden is None or not names.not_keys([name]):
             return False
         return name in self.hidden(folder, [*filter(self.wanted, folder.names(ordered=False))])
 
     def item(self, name: str, state: Stamp) -> IndexItem:
-        """A file of this folder on its way into the index."""
+        """Return the file with this name and stamp as an item for the index."""
         load = functools.partial(self._load, name)
         path = f"{self.shown}/{name}"
         return IndexItem(
@@ -116,29 +118,29 @@ class Stack(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What may be answered: who is looking comes first, then what was asked for.
+    """A filter for rows: what the caller may see, narrowed by the conditions of the question.
 
-    Of a session the labels are these: `key` is its id, `type` the agent it is of, `tags` its audience.
+    The labels of a session are: `key` its id, `type` its agent, `tags` its audience.
     """
 
-    places: tuple[Place, ...] | None = None  # None: every one; no place at all sees nothing
-    root: str = ""  # of `.vade/` folders, those of this clone alone
+    places: tuple[Place, ...] | None = None  # None allows every place; an empty tuple allows none
+    root: str = ""  # only the `.vade/` folder of this clone
     group: bool = False  # records and the project's `context.md`: no journal, no source, no other document
     type: str | None = None
-    tags: tuple[str, ...] = ()  # all of them
+    tags: tuple[str, ...] = ()  # a row needs all of these tags
     keys: tuple[str, ...] | None = None
-    path: str | None = None  # a part of it
+    path: str | None = None  # a part of the path
     sources: tuple[str, ...] = ()
     items: tuple[str, ...] | None = None
     after: str | None = None
     before: str | None = None
-    as_of: str | None = None  # what held at this moment
-    only: tuple[int, ...] | None = None  # chunks
-    bare: bool = False  # what has no vector yet
+    as_of: str | None = None  # entries that were valid at this moment
+    only: tuple[int, ...] | None = None  # ids of chunks
+    bare: bool = False  # only chunks without a vector
 
     @property
     def by_file(self) -> bool:
-        """Whether files alone decide."""
+        """Whether the filter has conditions on whole files only, and none on single passages."""
         times = self.after is None and self.before is None and self.as_of is None
         return times and self.only is None and not self.bare
 
@@ -147,19 +149,18 @@ EVERYTHING = Filter()
 
 
 class KnownFile(NamedTuple):
-    """What the index holds of a file."""
+    """A file in the state in which the index has stored it."""
 
     id: int
     hash: str
     stamp: tuple[int, int, int, int]
-    reason: str | None  # why it could not be taken in
+    reason: str | None  # the reason why it has no rows
     labels: tuple[str, ...]  # path, source, kind, root: a source can be attached again under another name
-    outdated: bool = False  # whether an earlier version made its rows
-    state: str = ""  # what its reader wants to know again
+    state: str = ""  # what the indexer of a session stores for the next time
 
 
 class Labels(NamedTuple):
-    """What a file says of itself."""
+    """The fields of a file that are used by filters, or that are indexed with its text."""
 
     title: str = ""
     key: str | None = None
@@ -170,52 +171,52 @@ class Labels(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A passage on its way into the index."""
+    """A passage that goes into the index."""
 
     start: int
     last: int
-    body: str  # what is kept and shown; empty where the file itself is read for that
+    body: str  # the text to show; empty where the file is read for it
     heading: str = ""
     time: str | None = None
-    moment: str | None = None  # the same as it is compared
+    moment: str | None = None  # the same time in UTC, for comparisons
     origin: str | None = None
     superseded: str | None = None
     ended: str | None = None
     speech: Speech = SILENT
-    text: str = ""  # what is looked for
-    head: str = ""  # what is looked for beside it
-    size: int = 0  # how many different words say something, where `words` are not given
-    words: frozenset[str] = frozenset()  # that it holds
-    place: bytes = b""  # where its reader finds it again
-    language: str = ENGLISH  # that its words are of
+    text: str = ""  # the indexed text
+    head: str = ""  # indexed text beside the passage: title, heading, day, tags
+    size: int = 0  # the number of different content words, where `words` is empty
+    words: frozenset[str] = frozenset()  # all words of the passage
+    place: bytes = b""  # where to find it again in the file
+    language: str = ENGLISH  # the language of its words
 
 
 class IndexDocument(NamedTuple):
-    """One file as it is now; without pieces it holds what it held, and only its stamp is noted."""
+    """A file with its current passages; without passages, only its stamp is updated."""
 
     item: IndexItem
     hash: str
     labels: Labels = Labels()
     pieces: Sequence[Piece] | None = None
-    reason: str | None = None  # why it cannot be taken in
+    reason: str | None = None  # the reason why it cannot be indexed
     state: str = ""
-    grown: str | None = None  # the state that its pieces are added behind; else they take the place of all
+    grown: str | None = None  # pieces are appended after this state; else they replace all rows
 
 
 class Mark(NamedTuple):
-    """What ranking needs of a chunk: its place, and what counts for or against it."""
+    """The fields of a chunk that ranking needs."""
 
     file: int
     order: int
     source: str
     superseded: bool
-    alone: bool  # whether its file has no other chunk
+    alone: bool  # it is the only chunk of its file
     speech: Speech = SILENT
-    size: int = 0  # how many different words say something
+    size: int = 0  # the number of different content words
 
 
 class ChunkRow(NamedTuple):
-    """A chunk with what its file says of it."""
+    """A chunk as the index stores it, with the labels of its file."""
 
     id: int
     file: int
@@ -241,40 +242,42 @@ class ChunkRow(NamedTuple):
     superseded: str | None
     alone: bool
     size: int  # how many different words say something
-    stems: bytes  # the marks of all its words; empty where they are not kept
+    stems: bytes  # the marks of all its stems; empty where none are stored
     speech: Speech
     place: bytes
 
     @property
     def mark(self) -> Mark:
-        """What ranking needs of it."""
+        """The fields of this chunk that ranking needs."""
         superseded = self.superseded is not None
         return Mark(self.file, self.order, self.source, superseded, self.alone, self.speech, self.size)
 
 
 class Nearest(NamedTuple):
-    """The chunks nearest to a question with their cosines, and how near the whole store is."""
+    """The chunks nearest to a question with their cosines, and the distribution of all chunks' cosines."""
 
     cosines: dict[int, float]
     marks: dict[int, Mark]
     mean: float
-    deviation: float  # of the cosines of the store from that
-    total: int  # vectors there are
+    deviation: float  # the standard deviation of the cosines of the store
+    total: int  # the number of vectors
     dimension: int
-    vectors: Callable[[Sequence[int]], tuple[list[int], Any]]  # of some chunks: those that have one, and it
+    vectors: Callable[
+        [Sequence[int]], tuple[list[int], Any]
+    ]  # returns the chunks that have a vector, and the vectors
 
 
 class SimilarTerm(NamedTuple):
-    """What an index holds in the place of a word that it does not hold."""
+    """A term of the index that replaces a word of the question which the index does not contain."""
 
-    term: str  # as the index keeps it
-    nearness: float  # to the word, from 0 to 1
-    chunks: int  # in which it stands
-    mark: bytes  # that stands for it in the `stems` of a row
+    term: str  # as the index stores it
+    nearness: float  # nearness to the word, from 0 to 1
+    chunks: int  # the number of chunks that contain it
+    mark: bytes  # its mark in the `stems` of a row
 
 
 class ReadNear(NamedTuple):
-    """How near passages are to a question by reading, and how near all are that were read."""
+    """The similarity of passages to a question by the reader model, and the distribution of all values."""
 
     cosines: dict[int, float]
     mean: float
@@ -283,39 +286,39 @@ class ReadNear(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """What is known of the whole index."""
+    """Counts of the index and the settings it was made with."""
 
-    version: tuple[int, int]  # changed by others, and by ourselves
-    settings: Mapping[str, str]  # what it was made with
+    version: tuple[int, int]  # changes with writes of other processes, and with our own
+    settings: Mapping[str, str]  # the settings it was made with
     chunks: int
-    seen: Mapping[str, int] = {}  # in how many chunks each word stands that was asked about
-    marks: Mapping[str, tuple[bytes, ...]] = {}  # what stands for each in the `stems` of a row
-    files: int = 0  # that a filter lets through
-    indexed: int = 0  # of these
-    waiting: int = 0  # chunks that a filter lets through and that have no vector
+    seen: Mapping[str, int] = {}  # for each word of the question, the number of chunks with it
+    marks: Mapping[str, tuple[bytes, ...]] = {}  # the marks of each word in the `stems` of a row
+    files: int = 0  # files that the filter allows
+    indexed: int = 0  # indexed files among them
+    waiting: int = 0  # allowed chunks that have no vector
 
 
 class Index(Protocol):
-    """What can be asked of an index; every failure is an `IndexFailed`.
+    """The methods of an index; every failure raises `IndexFailed`.
 
-    `with index:` gives one view of it to several questions, whatever others write meanwhile.
+    Inside `with index:` several questions see the same state, whatever other processes write meanwhile.
     """
 
-    patience: float | None  # seconds that a call may wait for other processes; None: as long as usual
+    patience: float | None  # seconds that a call may wait for other processes; None is the default
 
     @property
     def stemming(self) -> str:
-        """What made its stems, in an index that does not refuse those of another version by itself."""
+        """The version of the stemmer; empty for an index whose file stores the version itself."""
 
     @property
-    def reads(self) -> Reads | None:
-        """What was read of it, in an index that keeps that."""
+    def reads(self) -> ReaderVectors | None:
+        """The table of the reader model's vectors; None in an index without such a table."""
 
     def __enter__(self) -> object: ...
     def __exit__(self, *error: object) -> None: ...
 
     def known(self, filter: Filter) -> dict[str, KnownFile]:
-        """Each file that it holds, by the id of its item."""
+        """Return the stored files that a filter allows, each under the id of its item."""
         ...
 
     def put(
@@ -326,18 +329,18 @@ class Index(Protocol):
         settings: Mapping[str, str] = {},
         last: bool = False,
     ) -> bool:
-        """Take in files, vectors of chunks and settings, in one transaction.
+        """Store files, vectors and settings in one transaction, and return whether they were stored.
 
-        The answer is False, and nothing was written, when somebody else was quicker: a document has grown
-        from another state than the one that is kept, or the vectors that are kept have another `dimension`.
-        With the last of many, the words are put in order.
+        The result is False, and nothing is written, when another process wrote first: a document was appended
+        to another state than the stored one, or the stored vectors have another `dimension`. With `last`, the
+        keyword tables are optimized.
         """
         ...
 
     def drop(
         self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
     ) -> None:
-        """Take files out, None means every one; with `vectors`, forget those of all."""
+        """Remove some files from the index (None: all files); with `vectors`, remove all vectors as well."""
         ...
 
     def match(
@@ -350,55 +353,53 @@ class Index(Protocol):
         wide: bool = False,
         terms: bool = False,
     ) -> dict[int, float]:
-        """Chunks with any of some phrases, or with every one, the best first by their BM25.
+        """Return the chunks with any (with `every`: all) of the phrases, the best by BM25 first.
 
-        A phrase is some words that stand together, whatever their endings; with `terms`, as `similar` names
-        them. `wide` asks whole files that have several chunks, by what
-        the filter says of files. Without phrases, the newest first; what has no vector in the order it came.
+        A phrase is a sequence of words in any inflection; with `terms`, its words are terms as `similar`
+        returns them. `wide` matches whole files that have several chunks, filtered by file. Without phrases
+        the newest chunks come first; chunks without a vector come in their order of arrival.
         """
         ...
 
     def nearest(
         self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
     ) -> Nearest:
-        """The chunks nearest to a vector, with the true cosines of others too; another model's are none."""
+        """Return the chunks nearest to a query vector, and the exact cosines of the chunks `also`.
+
+        Vectors that another model made never match.
+        """
         ...
 
     def rows(
         self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
     ) -> dict[int, ChunkRow]:
-        """Chunks with their files' labels, of those only that a filter lets through.
+        """Return the chunks with these ids, each with the labels of its file, as far as a filter allows.
 
-        Without `text`, what ranking needs may be all that is told: place, source, words and who speaks.
+        Without `text`, a row may hold only the fields that ranking needs: place, source, words and speaker.
         """
         ...
 
     def similar(self, word: str) -> list[SimilarTerm]:
-        """What the index holds in the place of a word that it does not hold, the nearest first.
+        """Return the terms that can replace a word which the index does not contain, the nearest first.
 
-        Longer words that it begins or ends, parts of which it is made, other endings, slips of the keyboard.
+        Such terms are longer words that begin or end with the word, parts of the word, other inflections, and
+        words that differ by a typing error.
         """
         ...
 
     def foreign(self, ids: Iterable[int]) -> set[int]:
-        """Those of some chunks that are not in English."""
+        """Return those of the chunks with these ids whose language is not English."""
         ...
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
-        """What is known of all, of some words, and of what a filter lets through."""
+        """Return the counts of the index, how many chunks contain each of `words`, and its settings."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the index and its file."""
         ...
 
 
 def stamp(state: os.stat_result) -> Stamp:
-    """What is compared of a file's state."""
+    """Return a file's stamp: the fields of its `stat` result that tell whether the file changed."""
     return Stamp(state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-
-
-def _is_file(state: os.stat_result) -> bool:
-    import stat
-
-    return stat.S_ISREG(state.st_mode)

@@ -1,16 +1,16 @@
 """Cut a file into the passages that are indexed and shown.
 
-Knows text only: lines, headings, fences, lists and the dated entries of a record. Knows nothing of paths,
-scopes, databases or models.
+This module knows text alone: lines, headings, fences, lists and the dated entries of a record. It knows no
+paths, scopes, databases or models.
 
-Every line of a file lies in the range of some chunk; blank lines belong to what stands above them, those at
-the top to what stands below. What `text` holds:
+Every line of a file lies in the range of some chunk. Blank lines belong to the text above them, those at the
+top to the text below. `text` holds one of these:
 
-- Lines of a source (`markdown`), and pieces of an entry that had to be split: the lines of the range, joined
-  by line feeds, without the carriage return that may end a line and without a byte-order mark.
-- An entry that fits (and, in a pinned document, a section that fits): its text as the user gave it. The range
-  also covers the title, the dated heading and the signature; of a split entry these are hidden chunks.
-- A line too long for a chunk: consecutive chunks with the range of that line, whose texts make up the line.
+- Of a source (`markdown`) or a piece of a split entry: the lines of the range, joined by line feeds,
+  without carriage returns and byte-order mark.
+- Of an entry or a section of a pinned document that fits: its text as the user gave it. The range also
+  covers title, dated heading and signature; of a split entry these are hidden chunks.
+- Of a line that is too long: consecutive chunks have the range of this line, and their texts make it up.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
-from vademecum.store import document, frontmatter
-from vademecum.text import SENTENCE_END, fences
+from vademecum.text import SENTENCE_END, document, fences, frontmatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +34,7 @@ TOKENS = 400
 OVERLAP = 80
 # A chunk smaller than this cannot hold one character of every kind with what combines with it.
 SMALLEST = 16
-# A heading is context, not text: a heading of a megabyte is not repeated in every chunk under it.
+# A heading is context: a heading of a megabyte is not repeated in every chunk under it.
 LONGEST_HEADING = 200
 SEPARATOR = " › "
 
@@ -49,7 +48,7 @@ _UNDERLINE = re.compile(r" {0,3}(?:(=+)|-{3,})[ \t]*\Z")
 _SIGNATURE = "<!-- origin:"
 _BOM = "\ufeff"
 _ZWJ = "\u200d"
-# What joins the character before it without being a mark: jamo, skin tones, tags.
+# Characters that join the one before them without being marks: jamo, skin tones, tags.
 _JOINED = re.compile("[\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 # The first characters of a line that can begin something other than a paragraph.
 _SPECIAL = frozenset("#`~-*+=0123456789 \t")
@@ -57,11 +56,11 @@ _SPECIAL = frozenset("#`~-*+=0123456789 \t")
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """A passage: 1-based lines from `start` to `end`, what is shown of them, and what they belong to.
+    """A passage: its text, its lines from `start` to `end` (counted from 1), and the headings above it.
 
-    `heading` goes into the indexed text and not into the snippet. `entry` counts the entries of a record or
-    journal. What is `hidden` belongs to the file and not to the answers: frontmatter, signatures, blank
-    lines, and the heading lines above a section or entry that was split.
+    `heading` is indexed but not part of the snippet. `entry` is the number of the entry in a record or
+    journal. A `hidden` chunk is never an answer: frontmatter, signatures, blank lines, and the headings above
+    a split section or entry.
     """
 
     start: int
@@ -76,9 +75,9 @@ class TextChunk:
 
 
 def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP) -> list[TextChunk]:
-    """Cut a text of a kind (`record`, `journal`, `pinned`, else `markdown`) into passages, in file order.
+    """Cut a text into passages in file order; `kind` is `record`, `journal`, `pinned` or `markdown`.
 
-    Any text is legal; one whose frontmatter cannot be read is cut as plain Markdown.
+    Any text is legal; a text with unreadable frontmatter is cut as plain Markdown.
     """
     page = _page(text, tokens=tokens, overlap=overlap)
     if not page.lines:
@@ -100,7 +99,7 @@ def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The lines of a file, the weight of all lines up to each, and the limits, in quarters of a token."""
+    """The lines of a file, the total weight up to each line, and the size limits, in quarters of a token."""
 
     lines: list[str]
     sums: list[int]
@@ -132,7 +131,7 @@ def _page(text: str, *, tokens: int, overlap: int) -> _Page:
 
 
 def weight_of(text: str) -> int:
-    """The quarters of a token in a text: four characters make a token, and so does each CJK character."""
+    """Return a text's weight in quarters of a token: four characters, or one CJK character, are a token."""
     if text.isascii():
         return len(text)
     return len(text) + 3 * sum(map(len, _CJK.findall(text)))
@@ -149,7 +148,7 @@ def _front(page: _Page, text: str, front: frontmatter.Front) -> list[TextChunk]:
 
 
 def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
-    """One chunk for each entry that fits; the title rides with the first entry."""
+    """Yield one chunk for each entry that fits into one; the title of the file belongs to the first entry."""
     front = _front(page, parsed.source, parsed.front)
     first = front[-1].end + 1 if front else 1
     title = _shortened(parsed.title or "")
@@ -167,7 +166,7 @@ def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
 
 
 def _pinned(page: _Page, first: int, last: int) -> Iterator[TextChunk]:
-    """One chunk for each section that fits; a heading with nothing under it rides with what follows."""
+    """Yield one chunk for each section that fits into one; an empty heading belongs to the next section."""
     sections = _sections(page, first, last)
     for section, following in zip_longest(sections, sections[1:]):
         below = section.last if following is None or following.level <= section.level else following.last
@@ -180,7 +179,7 @@ def _pinned(page: _Page, first: int, last: int) -> Iterator[TextChunk]:
         signature = end if end in signed else section.last + 1
         text = document.unescape(page.text(first, signature - 1)).strip("\n")
         text = text if signature == end else text.rstrip()
-        # A fence may hold what the store takes for further sections: the least trusted one speaks for all.
+        # A fence may contain lines that the store reads as sections: the least trusted origin counts for all.
         origin = max((each for each in signed.values() if each), key=lambda each: each.rank, default=None)
         whole = TextChunk(first, section.last, text, SEPARATOR.join(section.path), origin=origin)
         yield from _unit(page, whole, first, signature, base=section.above, lists=True)
@@ -199,7 +198,7 @@ def _signatures(page: _Page, first: int, last: int) -> Iterator[tuple[int, Origi
 def _unit(
     page: _Page, whole: TextChunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
 ) -> Iterator[TextChunk]:
-    """An entry or section: one chunk, or the pieces of its text between two hidden ones for its frame."""
+    """Yield an entry or a section as one chunk if it fits, else its pieces between two hidden chunks."""
     if weight_of(whole.text) <= page.limit:
         yield replace(whole, hidden=not whole.text.strip())
         return
@@ -231,7 +230,7 @@ class _Kind(Enum):
 
 
 class _Mark(NamedTuple):
-    """Where a block begins; it ends where the next one does."""
+    """The line at which a block begins, and the block's kind; the block ends where the next one begins."""
 
     line: int
     kind: _Kind
@@ -240,7 +239,7 @@ class _Mark(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Lines that belong together."""
+    """Neighbouring lines that stay together where they fit: a paragraph, list item, fence or heading."""
 
     first: int
     last: int
@@ -248,7 +247,7 @@ class _Block(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A heading and what stands under it, up to the next heading of any level."""
+    """A heading and the text under it, up to the next heading of any level."""
 
     first: int
     last: int
@@ -270,7 +269,7 @@ class _Section(NamedTuple):
 def _markdown(
     page: _Page, first: int, last: int, *, base: tuple[str, ...] = (), lists: bool = False
 ) -> Iterator[TextChunk]:
-    """Cut at headings; small neighbours stay together under the heading they share, while they fit."""
+    """Cut Markdown at its headings; small neighbouring sections under a common heading share one chunk."""
     group: list[_Section] = []
     for section in _sections(page, first, last, base=base):
         if group and (
@@ -306,9 +305,9 @@ def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[TextChunk]:
-    """A section too large for one chunk, cut between blocks, then between lines, then inside lines."""
+    """Cut a section that is too large into chunks: between blocks, then between lines, then inside lines."""
     heading = SEPARATOR.join(section.path)
-    pieces = list(_packed(page, section, lists=lists))
+    pieces = list(_pack_blocks(page, section, lists=lists))
     for number, (first, last) in enumerate(pieces):
         if first == last and page.weight(first, last) > page.limit:
             for part in _parts(page, page.lines[first - 1]):
@@ -321,15 +320,18 @@ def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[TextChunk
         yield TextChunk(first, last, text, heading, hidden=told or not text.strip())
 
 
-def _packed(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[int, int]]:
-    """Fill pieces with blocks: first and last line of each, which begins with the end of the one before."""
+def _pack_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[int, int]]:
+    """Group a section's blocks into pieces, and yield the first and last line of each piece.
+
+    Each piece begins with a repetition of the last lines of the piece before.
+    """
     first = last = fresh = size = 0
     heading = False
-    for block in _atoms(page, section, lists=lists):
+    for block in _small_blocks(page, section, lists=lists):
         weight = page.weight(block.first, block.last)
         room = page.limit if heading else page.target
         if size and size + weight > room:
-            first = _told(page, first, last, fresh)
+            first = _overlap_start(page, first, last, fresh)
             yield first, last
             budget = min(page.overlap, page.limit - weight)
             first, fresh = _overlapping(page, first, last, budget, section.fences), block.first
@@ -338,16 +340,19 @@ def _packed(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[in
             first = fresh = block.first
         last, size = block.last, size + weight
         heading = block.kind is _Kind.HEADING and first == block.first
-    yield _told(page, first, last, fresh), last
+    yield _overlap_start(page, first, last, fresh), last
 
 
-def _told(page: _Page, first: int, last: int, fresh: int) -> int:
-    """Where a piece begins; blank lines are not worth telling again what stands above them."""
+def _overlap_start(page: _Page, first: int, last: int, fresh: int) -> int:
+    """Return the line at which a piece begins; if its new lines are all blank, it repeats no earlier line."""
     return fresh if all(page.blank(number) for number in range(fresh, last + 1)) else first
 
 
 def _overlapping(page: _Page, first: int, last: int, budget: int, fences: dict[int, int]) -> int:
-    """Where to begin so that the last lines of a piece are told again; a fence that fits is told whole."""
+    """Return the line at which the next piece begins, so that it repeats lines of the piece before.
+
+    The repeated lines weigh at most `budget`; a code fence is repeated as a whole or not at all.
+    """
     if page.weight(last, last) > page.limit:
         return last + 1
     start = last + 1
@@ -365,8 +370,8 @@ def _overlapping(page: _Page, first: int, last: int, budget: int, fences: dict[i
     return start
 
 
-def _atoms(page: _Page, section: _Section, *, lists: bool) -> Iterator[_Block]:
-    """The blocks of a section, those too large for one chunk as their lines and the fences in them."""
+def _small_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[_Block]:
+    """Yield the blocks of a section; a block that is too large is divided into lines and code fences."""
     for block in _lists(page, section.blocks) if lists else section.blocks:
         if page.weight(block.first, block.last) <= page.limit:
             yield block
@@ -381,7 +386,7 @@ def _atoms(page: _Page, section: _Section, *, lists: bool) -> Iterator[_Block]:
 
 
 def _lists(page: _Page, blocks: Sequence[_Block]) -> Iterator[_Block]:
-    """The same blocks, the items of one list as one block where it fits."""
+    """Yield the same blocks, with the items of a list joined into one block where the list fits."""
     at = 0
     while at < len(blocks):
         to = at
@@ -433,7 +438,7 @@ def _section(
 
 
 def _scan(lines: Sequence[str], first: int, last: int) -> tuple[list[_Mark], dict[int, int]]:
-    """Where blocks begin; and for the first and the last line of each code fence, its other end."""
+    """Return the beginnings of blocks, and a mapping from each fence's first line to its last, and back."""
     marks: list[_Mark] = []
     ends: dict[int, int] = {}
     running = False  # the line above belongs to a paragraph or item that this line may continue
@@ -483,12 +488,12 @@ def _scan(lines: Sequence[str], first: int, last: int) -> tuple[list[_Mark], dic
 
 
 def _underlines(marks: Sequence[_Mark], number: int, running: bool) -> bool:
-    """Whether a line stands right under a paragraph of one line, which it can make a heading."""
+    """Return whether a line stands right under a paragraph of one line, which it may turn into a heading."""
     return running and bool(marks) and marks[-1].kind is _Kind.TEXT and marks[-1].line == number - 1
 
 
 def _closing(lines: Sequence[str], number: int, last: int, run: str, indent: int) -> int:
-    """The line that closes a fence; one that is never closed ends with the text."""
+    """Return the number of the line that closes a code fence; the last line when nothing closes the fence."""
     for at in range(number, last + 1):
         if fences.is_closing(lines[at - 1], run, indent):
             return at
@@ -496,7 +501,7 @@ def _closing(lines: Sequence[str], number: int, last: int, run: str, indent: int
 
 
 def _title(line: str) -> str:
-    """The words of a heading, without the number signs that may close it."""
+    """Return the words of a heading without the number signs (`#`) at its end."""
     title = line[: 2 * LONGEST_HEADING].strip()
     words = title.rstrip("#")
     return _shortened(words if words != title and (not words or words[-1] in " \t") else title)
@@ -511,10 +516,10 @@ def _shortened(title: str) -> str:
 
 
 def _parts(page: _Page, line: str) -> Iterator[str]:
-    """A long line in pieces: cut after a sentence, else after white space, else between characters."""
+    """Cut a long line into parts: after a sentence, else after white space, else between characters."""
     at, left = 0, weight_of(line)
     while left > page.limit:
-        window = line[at : at + page.target + 1]  # one more, to see what a cut would stand before
+        window = line[at : at + page.target + 1]  # one more character, to see what follows the cut
         part = window[: _cut(window, _reach(window, page.target))]
         yield part
         at += len(part)
@@ -523,7 +528,7 @@ def _parts(page: _Page, line: str) -> Iterator[str]:
 
 
 def _reach(window: str, target: int) -> int:
-    """How many characters weigh no more than the target."""
+    """Return how many characters at the beginning of a text weigh no more than the target."""
     spent = end = 0
     for run in _CJK.finditer(window):
         plain = run.start() - end
@@ -549,12 +554,12 @@ def _cut(window: str, reach: int) -> int:
 
 
 def _safe(text: str, at: int) -> int:
-    """The nearest place up to a position that is inside no character; the position itself if none is near."""
+    """Return the nearest position at or before `at` where a text may be cut; `at` itself if none is near."""
     return next((end for end in range(at, at // 2, -1) if _may_cut(text, end)), at)
 
 
 def _may_cut(text: str, at: int) -> bool:
-    """Whether a text may be cut here: not before what combines with the character before it."""
+    """Return whether a text may be cut at this position: not inside a character of several code points."""
     if at >= len(text):
         return True
     before, after = text[at - 1], text[at]
@@ -573,4 +578,5 @@ def _may_cut(text: str, at: int) -> bool:
 
 
 def _flag(character: str) -> bool:
+    """Return whether a character is one of the two letters that make up a flag emoji."""
     return "\U0001f1e6" <= character <= "\U0001f1ff"

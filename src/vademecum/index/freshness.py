@@ -1,9 +1,9 @@
-"""When to look at the files again: before an answer, and for who waits for changes (`vade index --watch`).
+"""Decide when to compare the index with the files: before an answer, and for `vade index --watch`.
 
-The first look compares everything. After that the system's own word for what changed (`Watch`) decides, and a
-full comparison from time to time, since events are hints. Where the system has no such word, the comparison
-is made before each answer as long as it is cheap, and otherwise takes a twentieth of the time at most. Who
-waits is woken by events as well, and by a comparison from time to time: nothing is missed for long.
+The first time all files are compared. Afterwards the system's events (`Watch`) decide, and a full comparison
+from time to time, since events are hints. Without events, all files are compared before each answer while
+that is cheap, and else in at most a twentieth of the time. Watchers are woken by events as well, and by a
+full comparison from time to time: no change is missed for long.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from vademecum.index.base import Stack
-from vademecum.store.folders import Watch
+from vademecum.index.base import IndexedFolder
+from vademecum.store import Watch, request_view
 
 if TYPE_CHECKING:
     import threading
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from vademecum.index.sync import Sync, SyncReport
     from vademecum.types import Finding
 
-RECONCILE = 30.0  # seconds between two full comparisons while changes are heard
-CHEAP = 0.005  # seconds that a comparison may take to be made each time
-SHARE = 20  # and otherwise: how many times its own duration lies between two
-MANY = 1_000  # names in one look, from which on everything is compared instead
+RECONCILE = 30.0  # seconds between two full comparisons while events arrive
+CHEAP = 0.005  # seconds: a faster comparison is made before each answer
+SHARE = 20  # a slower comparison pauses for this many times its duration
+MANY = 1_000  # changed names from which on all files are compared
 PATIENCE = 2.0  # seconds that a write may spend on the index
-QUIET = 1.5  # seconds without a further change, after which it is time to look
-LONGEST = 10.0  # seconds after the first change, however many follow
-POLL = 5.0  # seconds between two comparisons where nothing can be heard
+QUIET = 1.5  # seconds without a change that count as a pause
+LONGEST = 10.0  # seconds after the first change, even without a pause
+POLL = 5.0  # seconds between two comparisons without events
 
 
 class Freshness:
-    """Keeps one index up to date for one caller."""
+    """An updater that keeps one index equal to the files that one caller sees."""
 
     def __init__(self, sync: Sync, corpus: Corpus) -> None:
         self.sync, self._corpus = sync, corpus
         self._decisions = corpus.decisions
         self._watch = Watch()
-        self._stacks: dict[str, list[Stack]] = {}
+        self._folders: dict[str, list[IndexedFolder]] = {}
         self._report: SyncReport | None = None
         self._compared = 0.0
         self._cost = 0.0
@@ -49,22 +49,22 @@ class Freshness:
 
     @property
     def watching(self) -> bool:
-        """Whether the system tells what changes, so that nothing need be compared."""
+        """Whether the system reports changed files, so that not every file has to be compared."""
         return self._watch.working
 
     @property
     def age(self) -> float:
-        """Seconds since everything was compared."""
+        """The seconds since all files were last compared with the index."""
         return time.monotonic() - self._compared
 
     def update(self, *, seconds: float, vectors: bool = True) -> SyncReport:
-        """Bring the index up to date within a time, looking no closer than needed."""
+        """Bring the index up to date within this many seconds, reading no more files than necessary."""
         self.sync.index.patience = seconds
         try:
-            with self._corpus.held():
+            with request_view():
                 return self._update(seconds=seconds, vectors=vectors)
         except BaseException:
-            self._report = None  # what was heard is lost: everything is compared next time
+            self._report = None  # events are lost: all files are compared next time
             raise
         finally:
             self.sync.index.patience = None
@@ -72,64 +72,66 @@ class Freshness:
     def _update(self, *, seconds: float, vectors: bool) -> SyncReport:
         seen = self._watch.look()
         report = self._report
-        if report is None or self._due(report, anything=seen.anything) or len(seen.names) > MANY:
+        if report is None or self._must_compare(report, anything=seen.anything) or len(seen.names) > MANY:
             return self.compare(seconds=seconds, vectors=vectors)
         hints = [
-            (stack, name) for folder, name in sorted(seen.names) for stack in self._stacks.get(folder, ())
+            (indexed, name)
+            for folder, name in sorted(seen.names)
+            for indexed in self._folders.get(folder, ())
         ]
         if any(folder in self._decisions for folder, _ in seen.names):
             return self.compare(seconds=seconds, vectors=vectors)
         if self._foreign(vectors=vectors):
             return self.compare(seconds=seconds, vectors=vectors)
         if hints or (vectors and report.vectors_pending):
-            self.sync.run_some(hints, report, seconds=seconds, vectors=vectors)
+            self.sync.run_files(hints, report, seconds=seconds, vectors=vectors)
         return report
 
     def compare(
         self, *, seconds: float | None = None, check: bool = False, vectors: bool = True
     ) -> SyncReport:
-        """Bring the index up to date by looking at every file."""
-        with self._corpus.held():
-            return self._compared_all(seconds=seconds, check=check, vectors=vectors)
+        """Bring the index up to date by comparing every file."""
+        with request_view():
+            return self._compare_all(seconds=seconds, check=check, vectors=vectors)
 
-    def _compared_all(self, *, seconds: float | None, check: bool, vectors: bool) -> SyncReport:
+    def _compare_all(self, *, seconds: float | None, check: bool, vectors: bool) -> SyncReport:
         begun = time.monotonic()
-        # Watched before it is read: what changes meanwhile is seen by the next look. Not the first time: most
+        # Watch before reading, so that the next look sees later changes. The first time needs no watch: most
         # processes ask one question.
         self._watched = self._watched or self._report is not None
-        found = None if self._watched and self._stacks else self._planned()
+        found = None if self._watched and self._folders else self._list_folders()
         covered: list[str] = []
-        while found is None or (self._watched and covered != [*self._stacks]):
-            covered = [*self._stacks]  # a folder may have come between the listing and the watch
+        while found is None or (self._watched and covered != [*self._folders]):
+            covered = [*self._folders]  # a folder may have come between the listing and the watch
             self._watch.cover([*covered, *self._decisions])
             self._watch.look()
-            found = self._planned()
+            found = self._list_folders()
         self._report = self.sync.run(found, seconds=seconds, check=check, vectors=vectors)
         self._compared = time.monotonic()
         self._cost = self._compared - begun if not self._report.changed else self._cost
         self._made_by = self._made()
         return self._report
 
-    def _planned(self) -> list[Stack | Finding]:
-        """What there is to look at now."""
-        found = list(self._corpus.stacks())
-        self._stacks = {}
-        for stack in found:
-            if isinstance(stack, Stack):
-                self._stacks.setdefault(stack.path, []).append(stack)
+    def _list_folders(self) -> list[IndexedFolder | Finding]:
+        """Return the folders whose files are to be compared now."""
+        found = list(self._corpus.folders())
+        self._folders = {}
+        for indexed in found:
+            if isinstance(indexed, IndexedFolder):
+                self._folders.setdefault(indexed.path, []).append(indexed)
         return found
 
-    def take(self, path: str) -> None:
-        """Bring the index up to date with one file, by the path it is shown with."""
+    def update_file(self, path: str) -> None:
+        """Bring the index up to date with one file, named by its path as shown."""
         folder, _, name = path.rpartition("/")
         if self._report is None:
             return  # the first question compares everything anyway
-        stacks = [stack for each in self._stacks.values() for stack in each if stack.shown == folder]
-        if not stacks:
+        folders = [indexed for each in self._folders.values() for indexed in each if indexed.shown == folder]
+        if not folders:
             self.compare(seconds=PATIENCE)  # a folder that was not known before
             return
         try:
-            self.sync.run_some([(stack, name) for stack in stacks], self._report, seconds=PATIENCE)
+            self.sync.run_files([(indexed, name) for indexed in folders], self._report, seconds=PATIENCE)
         except BaseException:
             self._report = None
             raise
@@ -138,32 +140,32 @@ class Freshness:
         """Stop watching."""
         self._watch.close()
 
-    def _due(self, report: SyncReport, *, anything: bool) -> bool:
-        """Whether everything has to be compared."""
-        if report.pending or report.outdated or not self._watched:
+    def _must_compare(self, report: SyncReport, *, anything: bool) -> bool:
+        """Return whether all files must be compared, judged by the last report and the system's events."""
+        if report.pending or not self._watched:
             return True
         if self._watch.working:
             return anything or self.age > max(RECONCILE, SHARE * self._cost)
         return self._cost < CHEAP or self.age > SHARE * self._cost
 
     def _foreign(self, *, vectors: bool) -> bool:
-        """Whether another process has left another index: made anew, or made with other settings."""
+        """Return whether another process has replaced the index, or changed it with other settings."""
         made = self._made()
         if made[0] == self._made_by[0]:
             return False
-        if made[1] != self._made_by[1] or not self.sync.agrees(vectors=vectors):
+        if made[1] != self._made_by[1] or not self.sync.has_same_settings(vectors=vectors):
             return True
-        if vectors:  # words alone do not tell whether the vectors are still ours
+        if vectors:  # without vectors nobody has checked whether they are still ours
             self._made_by = made
         return False
 
     def _made(self) -> tuple[int, str | None]:
-        """Who wrote last, and which index it is."""
+        """Return the version of the index's content, and the id of the index file."""
         stats = self.sync.index.stats()
         return stats.version[0], stats.settings.get("made")
 
 
-def wakings(
+def watch_changes(
     folders: Sequence[str],
     *,
     ignore: Callable[[str], bool],
@@ -171,17 +173,17 @@ def wakings(
     every: Callable[[], float] = lambda: RECONCILE,
     called: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Say again and again that it is time to look: `changed`, `called`, `due`, or why nothing is heard."""
+    """Yield a word whenever a comparison is due: `changed`, `called`, `due`, or the error of watching."""
     while not stop.is_set():
         try:
-            yield from _heard(folders, ignore=ignore, stop=stop, every=every, called=called)
+            yield from _watch_files(folders, ignore=ignore, stop=stop, every=every, called=called)
         # The library's own errors are plain ones, of several kinds.
         except (OSError, RuntimeError) as error:
             yield f"cannot watch ({str(error).splitlines()[0][:200]}): checking every {POLL:g} s"
             stop.wait(POLL)
 
 
-def _heard(
+def _watch_files(
     folders: Sequence[str],
     *,
     ignore: Callable[[str], bool],
@@ -189,11 +191,12 @@ def _heard(
     every: Callable[[], float],
     called: Callable[[], bool],
 ) -> Iterator[str]:
-    import watchfiles  # only for who waits
+    """Yield the reasons for a comparison, as they follow from the system's events in some folders."""
+    import watchfiles  # only watchers need it
 
-    # The library counts a file that is written again and again as one change, and so as quiet; and while what
-    # is ignored changes all the time, as an index that others ask, it would say nothing at all. It only
-    # listens, in short steps; ignoring and waiting are done here.
+    # The library counts a file that is written repeatedly as one change, and it reports nothing at all while
+    # ignored files change all the time, such as an index in use. So it only listens here, in short steps;
+    # this module ignores files and waits for pauses.
     heard = watchfiles.watch(
         *folders,
         watch_filter=None,
@@ -205,23 +208,23 @@ def _heard(
         raise_interrupt=False,
     )
     told = (any(not ignore(path) for _, path in changes) for changes in heard)
-    for why in grouped(told, clock=time.monotonic, every=every, called=called):
+    for why in group_changes(told, clock=time.monotonic, every=every, called=called):
         yield why
         if stop.is_set():
             return
 
 
-def grouped(
+def group_changes(
     heard: Iterable[bool],
     *,
     clock: Callable[[], float],
     every: Callable[[], float] = lambda: RECONCILE,
     called: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due.
+    """Turn events into reasons for a comparison: `changed` when changes pause, `due` when time has passed.
 
-    One is due at once: something may have changed before anything could be heard. Who calls is not kept
-    waiting for a quiet.
+    The first comparison is due at once, as a file may have changed before the watch began. A caller
+    (`called`) never waits for a pause.
     """
     first = last = None
     looked = -math.inf

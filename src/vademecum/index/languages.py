@@ -1,8 +1,8 @@
-"""In which language a passage is written, and the stems of its words.
+"""Tell the language of a passage, and find the stems of its words.
 
-Knows text only. A language is told by its script, by its small words and by letters that few others have;
-what cannot be told counts as English, as which every text is stemmed once more. Trained detectors tell a few
-short notes more, and take a second and a hundred megabytes to begin (docs/retrieval.md).
+This module knows text alone. Script, small words and rare letters tell a language; an undecided text counts
+as English, as whose words every text is stemmed too. Trained detectors recognise a few more short notes, but
+need a second and a hundred megabytes to load (docs/retrieval.md).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 MOST_ASKED = 4  # languages in which a question is stemmed,
-LEAST_HELD = 0.01  # of those that so many passages are in: a few strays are not worth slower questions
-# Languages that write a word and its parts in one: what ends a long word is asked for alone.
+LEAST_HELD = 0.01  # the share of passages that a language needs: a few strays are not worth slower questions
+# Languages with compound words: the end of a long word is also searched alone.
 COMPOUNDING = frozenset("de nl sv da no fi hu he".split())
 
 _STEMMERS = dict(
@@ -104,7 +104,7 @@ _SMALL_WORDS = {
     "ar": "في من على إلى عن مع هذا هذه ذلك التي الذي كان كانت لا لم لن ما هل أن إن قد كل بعد قبل بين أو ثم",
     "fa": "در از به با که این آن را است بود شد می برای تا هم یا اما نیست هر چه کجا من ما او های شود کرد",
 }
-# Everyday words that a short note has when it has no small ones.
+# Everyday words of short notes, which often have no small words.
 _EVERYDAY = {
     "cs": """dva tři čtyři pět šest sedm osm devět deset pondělí úterý středa středu čtvrtek pátek sobota
     sobotu neděle neděli den rok dnes včera zítra dům dítě děti práce bez kávu pes kočka škola""",
@@ -150,7 +150,7 @@ _EVERYDAY = {
     gün yıl hafta bugün dün yarın ev çocuk iş köpek kedi okul saat annem babam""",
     "vi": "hai ba bốn năm sáu bảy tám chín mười ngày nhà con chó mèo trường giờ tháng vào đầu trả cửa",
 }
-# Beginnings, endings and pairs of letters that are common in one and rare in the others: of several words.
+# Beginnings, endings and pairs of letters that are common in one language and rare in others.
 _SHAPES = {
     "cs": "ou ost ení ího ách ům ství",
     "de": "ung sch cht keit heit lich tz eit",
@@ -170,7 +170,7 @@ _SHAPES = {
     "tr": "lar ler yor mak mek dan den",
     "vi": "ng nh ươ iề ạ ờ ậ",
 }
-# Letters that few languages have, by the languages that they are a sign of.
+# Rare letters, by the languages that have them.
 _LETTERS = {
     "de": "ß",
     "de sv fi": "ä",
@@ -214,16 +214,16 @@ _SCRIPTS = (
     ("[\u0b80-\u0bff]", "ta"),
     ("[\u0530-\u058f]", "hy"),
 )
-# In the order in which they are taken when as much speaks for several.
+# The order that decides between languages with equal evidence.
 _LATIN = tuple("de es fr pt it nl pl sv no da fi tr cs hu ro id vi ca".split())
-_LETTER = 0.8  # what a letter counts that only one language has
-_SHAPE = 0.25  # what a common pair or ending counts
-_ENOUGH = 0.9  # what has to speak for a language
-_MORE = 1.2  # so much more than for English
+_LETTER = 0.8  # the weight of a letter of one language
+_SHAPE = 0.25  # the weight of a common pair or ending
+_ENOUGH = 0.9  # the evidence that a language needs
+_MORE = 1.2  # and how many times the evidence for English
 
 
 class _Signs(NamedTuple):
-    """What speaks for which languages, and the words that are English and nothing else."""
+    """The words and letters that point to each language, and the words that only English has."""
 
     words: dict[str, tuple[tuple[str, ...], float]]
     letters: dict[str, tuple[tuple[str, ...], float]]
@@ -231,36 +231,36 @@ class _Signs(NamedTuple):
 
 
 def language_of(text: str, words: Collection[str]) -> str:
-    """The language of a passage, `words` being its own in small letters; English when that is not clear."""
+    """Return the language of a passage with these `words` in lower case; English when nothing decides."""
     if not text.isascii():
         script = _script(text)
         if script is not None:
             return script[0] if len(script) == 1 else _clearest(text, words, script, 0.0) or script[0]
     small = STOP.intersection(words)
     own = len(_signs().english.intersection(small))
-    if text.isascii() and own * 8 >= len(words):  # as nearly every English text
+    if text.isascii() and own * 8 >= len(words):  # true of nearly every English text
         return ENGLISH
     return _clearest(text, words, _LATIN, own + (len(small) - own) / 2) or ENGLISH
 
 
 def is_english(words: Collection[str]) -> bool:
-    """Whether a text has a small word, in small letters, that is English and nothing else."""
+    """Return whether a text has a common small word that only English has; `words` are in lower case."""
     return not _signs().english.isdisjoint(words)
 
 
 def has_stems(language: str) -> bool:
-    """Whether words of a language are stemmed before the keyword tables see them."""
+    """Return whether words of this language are stemmed before they are stored."""
     return language in _STEMMERS
 
 
 def stems(words: Sequence[str], language: str) -> list[str]:
-    """The stems of words; the words themselves where a language has none that are known here."""
+    """Return the stems of words; for a language without a stemmer, return the words unchanged."""
     name = _STEMMERS.get(language)
     return list(words) if name is None else _stemmer(name)(words)
 
 
 def asked_in(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """The languages in which a question is stemmed, of those that an index holds: the commonest."""
+    """Return the languages in which words of a question are stemmed: the most frequent of the index."""
     held = sorted((pair for pair in counts if pair[1] > 0), key=lambda pair: (-pair[1], pair[0]))
     enough = LEAST_HELD * sum(count for _, count in held)
     return tuple(
@@ -269,7 +269,7 @@ def asked_in(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 
 
 def stemmer_version() -> str:
-    """The version of the library that knows stems: another one may know other stems."""
+    """Return the version of the stemming library; another version may make other stems."""
     import Stemmer
 
     return str(Stemmer.version())
@@ -277,14 +277,14 @@ def stemmer_version() -> str:
 
 @functools.cache
 def _stemmer(name: str) -> Callable[[Sequence[str]], list[str]]:
-    import Stemmer  # a library that an English home never needs
+    import Stemmer  # an English home never needs this library
 
     made: Callable[[Sequence[str]], list[str]] = Stemmer.Stemmer(name).stemWords
     return made
 
 
 def _script(text: str) -> tuple[str, ...] | None:
-    """The languages of the script that most of a text is in; None when that is Latin."""
+    """Return the languages written in the script of most letters; None for the Latin script."""
     letters = sum(map(str.isalpha, text))
     lower = text.lower()
     for letters_of, languages in _SCRIPTS:
@@ -296,7 +296,7 @@ def _script(text: str) -> tuple[str, ...] | None:
 
 
 def _clearest(text: str, words: Collection[str], among: Sequence[str], english: float) -> str | None:
-    """The language that most speaks for, if that is enough and clearly more than for English."""
+    """Return the language with the most evidence; None unless that is enough and clearly exceeds English."""
     signs = _signs()
     said = dict.fromkeys(among, 0.0)
     found = [signs.words[word] for word in signs.words.keys() & words]
@@ -307,20 +307,20 @@ def _clearest(text: str, words: Collection[str], among: Sequence[str], english: 
                 said[language] += weight
     if max(said.values()) < _ENOUGH and among is _LATIN:
         _add_shapes(said, " ".join(words))
-        english += _SHAPE * 3  # which has some of them, too
+        english += _SHAPE * 3  # as English has some of these letters too
     best = max(said, key=said.__getitem__)
     return best if said[best] >= _ENOUGH and said[best] > _MORE * english else None
 
 
 def _add_shapes(said: dict[str, float], words: str) -> None:
-    """Count what words look like, where nothing better is known of them."""
+    """Add the evidence from the forms of words, where a language has no other evidence."""
     for language, shapes in _SHAPES.items():
         said[language] += sum(_SHAPE for shape in shapes.split() if shape in words)
 
 
 @functools.cache
 def _signs() -> _Signs:
-    """What speaks for which languages: the fewer have a word, the more it says."""
+    """Return the evidence for languages: a word weighs more, the fewer languages it occurs in."""
     words: dict[str, list[str]] = {}
     for known in (_SMALL_WORDS, _EVERYDAY):
         for language, some in known.items():

@@ -1,7 +1,7 @@
-"""A checksum on every page of the index file, so that no damage to it can pass for an answer.
+"""A checksum on every page of the index file, so that damaged data is never taken for an answer.
 
-SQLite's own checks miss damage inside a page, and FTS5 believes what it reads. Each page keeps eight bytes
-at its end for this; it is filled in when the page is written and compared whenever the page is read.
+SQLite's own checks miss damage inside a page, and FTS5 trusts what it reads. Eight bytes at the end of each
+page hold the checksum: it is written with the page and compared at each read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 PAGE = 4096
 RESERVED = 8
 BUSY_MS = 10_000
-LOG = 1_000  # pages that the log may hold before it is moved into the file
+LOG = 1_000  # pages of the log before it is moved into the file
 LOG_WAIT_MS = 1_000
 _NAME = "vade-pages"
 _damaged: dict[str, str] = {}
 
 
 class _File(apsw.VFSFile):
-    """The main file of a database; journals have checksums of their own."""
+    """The main file of a database, with checksums; its journals have SQLite's own checksums."""
 
     def __init__(self, name: Any, flags: list[int]) -> None:
         super().__init__("", name, flags)
@@ -35,7 +35,7 @@ class _File(apsw.VFSFile):
 
     def xRead(self, amount: int, offset: int) -> bytes:
         content = super().xRead(amount, offset)
-        # Shorter reads are of the header, before the page size is known.
+        # Shorter reads are of the header, when the page size is unknown.
         if amount == len(content) == PAGE and content[-RESERVED:] != _sum(content[:-RESERVED], offset):
             said = f"page {offset // PAGE + 1} of the index is damaged"
             _damaged[self._path] = said
@@ -43,7 +43,7 @@ class _File(apsw.VFSFile):
         return content
 
     def xDeviceCharacteristics(self) -> int:
-        # Long values would otherwise be read in parts of pages, past the checksum.
+        # Otherwise long values would be read in parts of pages, without their checksum.
         return super().xDeviceCharacteristics() & ~apsw.SQLITE_IOCAP_SUBPAGE_READ
 
     def xWrite(self, data: Any, offset: int) -> None:
@@ -66,15 +66,15 @@ class _Pages(apsw.VFS):
 
 @functools.cache
 def _registered() -> _Pages:
-    return _Pages()  # kept for good: SQLite holds no reference of its own
+    return _Pages()  # kept for the life of the process: SQLite holds no reference
 
 
 def connect(path: str) -> apsw.Connection:
-    """Open a database whose pages are checked; a new one is laid out for it."""
+    """Open a database whose pages have checksums; a new file is made for its owner alone."""
     if os.path.lexists(path) and not os.path.isfile(path):  # opening a pipe would wait for ever
         raise apsw.CantOpenError(f"{path} is not a file")
     _registered()
-    if not os.path.exists(path):  # its owner's alone; the log takes the mode of the file
+    if not os.path.exists(path):  # only its owner may read it; the log gets the mode of the file
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = apsw.Connection(path, vfs=_NAME)
     connection.reserve_bytes(reserve=RESERVED)
@@ -83,7 +83,7 @@ def connect(path: str) -> apsw.Connection:
 
 
 def _bound_log(connection: apsw.Connection, name: str, length: int) -> int:
-    """Move the log into the file from time to time; when readers let it grow, wait for them a moment."""
+    """Move a database's log into its file when the log is long; if it is very long, wait for readers."""
     if length < LOG:
         return apsw.SQLITE_OK
     with contextlib.suppress(apsw.BusyError, apsw.LockedError):
@@ -97,12 +97,15 @@ def _bound_log(connection: apsw.Connection, name: str, length: int) -> int:
 
 
 def damage(path: str) -> str | None:
-    """What was found wrong with a file since it was last asked: FTS5 takes some errors for "no such word"."""
+    """Return the damage of a file that was found since the last call, or None.
+
+    FTS5 hides some read errors and reports that a word does not occur.
+    """
     return _damaged.pop(os.path.realpath(path), None) if _damaged else None
 
 
 def version_of(path: str) -> int:
-    """The version a file says it has, before anything else of it is believed; 0 when it says nothing."""
+    """Return the version in the header of an SQLite file without opening it; 0 when there is none."""
     if not os.path.isfile(path):
         return 0
     try:
@@ -114,5 +117,5 @@ def version_of(path: str) -> int:
 
 
 def _sum(body: bytes, offset: int) -> bytes:
-    # The place is part of it: a page that was swapped with another is damaged too.
+    # The sum covers the page's position, so a swapped page is damaged too.
     return zlib.crc32(body, offset // PAGE).to_bytes(RESERVED, "little")

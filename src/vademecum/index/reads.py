@@ -1,8 +1,8 @@
-"""The vectors that reading makes, in a table of their own: a passage without one has no vote.
+"""The reader model's vectors, in a table of their own; a passage without a vector is not judged by them.
 
-The table comes when something is first read, and says by itself which model made it, so that no index is made
-anew for it; what leaves the index leaves it too. A passage may have several vectors, one for each window that
-was read of it, and is as near as the nearest of them.
+The table is made with the first vector and records its model, so no index has to be rebuilt for the table.
+Chunks that leave the index leave this table too. A passage may have several vectors, one for each window of
+its text; the nearest vector counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, ReadNear
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,11 +25,11 @@ else:
     np = LazyModule("numpy")
 
 _VERSION = 1  # of the table
-_LENGTH = "reads_length"  # the setting that says how long a vector is
+_LENGTH = "reads_length"  # the setting with the length of a vector
 _JOINED = "chunks c join files f on f.id = c.file"
-_WINDOWS = 4  # of a passage that are looked at at least among the nearest
-_FEW = 20_000  # vectors that are kept wide
-_BLOCK = 4096  # vectors that are made wide at once
+_WINDOWS = 4  # windows of a passage that are at least compared
+_FEW = 20_000  # vectors that are held as floats
+_BLOCK = 4096  # vectors that are converted to floats at once
 _TABLE = """
 drop trigger if exists reads_gone;
 drop table if exists reads;
@@ -48,44 +48,44 @@ end;
 NOTHING_READ = ReadNear({}, 0.0, 1.0, 0)
 
 
-class ToRead(NamedTuple):
-    """What of an index is to be read."""
+class ReadScope(NamedTuple):
+    """The sources and speakers whose passages the reader model shall read."""
 
-    sources: tuple[str, ...] = ()  # none: of every one
+    sources: tuple[str, ...] = ()  # empty for every source
     speakers: tuple[str, ...] = ()
 
 
-CURATED = ToRead((MEMORY, JOURNAL, PINNED))  # without being asked for
-WHOLE = ToRead()
+CURATED = ReadScope((MEMORY, JOURNAL, PINNED))  # read without a request
+WHOLE = ReadScope()
 
 
-class Reads:
-    """What was read of one index: a part of it, in a module of its own."""
+class ReaderVectors:
+    """The table of the reader model's vectors in one index."""
 
     def __init__(self, index: SqliteIndex) -> None:
-        # Whoever lets go of an index closes its file: nothing here may hold it.
+        # Closing the index closes its file, so nothing here may hold the file.
         self._index: SqliteIndex = weakref.proxy(index)
-        self._version: tuple[Any, ...] | None = None  # of the index, at which nothing need be looked up
-        self._state: tuple[Any, ...] | None = None  # what the next three are of
-        self._ids: Any = None  # of the rows, their chunks and their files
+        self._version: tuple[Any, ...] | None = None  # of the index when the vectors were loaded
+        self._state: tuple[Any, ...] | None = None  # the state that the next three belong to
+        self._ids: Any = None  # the chunk and the file of each row
         self._packed: Any = None
         self._lengths: Any = None
-        self._wide: Any = None  # of few, the unit vectors themselves
+        self._wide: Any = None  # the unit vectors as floats, when there are few
 
     def made_by(self) -> str | None:
-        """The model that made what there is; None when nothing was ever read."""
+        """Return the name of the model that made the stored vectors; None when there are none."""
         said = self._index.stats().settings.get("reads")
         return None if said is None or not said.startswith(f"{_VERSION} ") else said.partition(" ")[2]
 
-    def waiting(self, filter: Filter, limit: int | None, *, made_by: str, wanted: ToRead) -> list[int]:
-        """Chunks that were not read yet, the newest first."""
+    def waiting(self, filter: Filter, limit: int | None, *, made_by: str, wanted: ReadScope) -> list[int]:
+        """Return the ids of chunks that the model has not read yet, the newest first."""
         where, values = self._unread(filter, made_by=made_by, wanted=wanted)
         asked = f"select c.id from {_JOINED} where {where} order by c.id desc"
         most = -1 if limit is None else limit
         return [row[0] for row in self._index._ask(f"{asked} limit ?", (*values, most))]
 
-    def count(self, filter: Filter, *, made_by: str, wanted: ToRead = CURATED) -> tuple[int, int]:
-        """How many chunks there are to be read, and how many of them were not yet."""
+    def count(self, filter: Filter, *, made_by: str, wanted: ReadScope = CURATED) -> tuple[int, int]:
+        """Return the number of chunks that the model shall read, and how many of them it has not read."""
         joined = f"select count(*) from {_JOINED} where"
         where, values = _where(self._index._where(filter), wanted)
         unread, more = self._unread(filter, made_by=made_by, wanted=wanted)
@@ -93,9 +93,9 @@ class Reads:
         return int(ask(f"{joined} {where}", values)[0][0]), int(ask(f"{joined} {unread}", more)[0][0])
 
     def put(self, rows: Iterable[tuple[int, Sequence[bytes]]], *, made_by: str) -> None:
-        """Keep what was read of chunks; of one that has left or was read by another meanwhile, nothing.
+        """Store the vectors of chunks; skip chunks that were removed, or that another process has read.
 
-        One of which nothing can be read keeps an empty vector: it is not tried again.
+        A chunk without readable text gets an empty vector, so no process tries to read it again.
         """
         kept = [(chunk, list(vectors) or [b""]) for chunk, vectors in rows]
         length = max((len(each) for _, vectors in kept for each in vectors), default=0)
@@ -124,7 +124,7 @@ class Reads:
     def nearest(
         self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
     ) -> ReadNear:
-        """The chunks nearest to a question that was read, and how near some others are."""
+        """Return how similar the chunks nearest to a question's vector are, and the chunks in `also`."""
         if self.made_by() != made_by:
             return NOTHING_READ
         ids, packed, lengths = self._refreshed(len(query))
@@ -149,7 +149,7 @@ class Reads:
             found.setdefault(chunk, cosine)
         return ReadNear(found, mean, deviation, len(ids))
 
-    def _unread(self, filter: Filter, *, made_by: str, wanted: ToRead) -> tuple[str, tuple[Any, ...]]:
+    def _unread(self, filter: Filter, *, made_by: str, wanted: ReadScope) -> tuple[str, tuple[Any, ...]]:
         where, values = _where(self._index._where(filter), wanted)
         if self.made_by() != made_by:
             return where, values
@@ -157,20 +157,21 @@ class Reads:
         return f"{where} and (not {here} or {self._spoilt('c.id')})", values
 
     def _spoilt(self, chunk: str) -> str:
-        """Whether something else than vectors stands in the place of what was read of a chunk, as SQL."""
+        """Return the SQL condition that something other than vectors is stored for a chunk."""
         return f"exists (select 1 from reads r where r.chunk = {chunk} and not ({self._sound()}))"
 
     def _sound(self, dimension: int | None = None) -> str:
-        """Whether a row `r` is a vector, or says that nothing could be read; as SQL.
+        """Return the SQL condition that row `r` holds a valid vector, or an empty vector.
 
-        The file is anybody's to write to: what has another type or length was not put there by us.
+        A chunk without readable text has an empty vector. Anybody can write to the file, so a value of
+        another type or length is not counted as ours.
         """
         known = dimension or int(self._index.stats().settings.get(_LENGTH, 0))
         lengths = f" and length(r.vector) in (0, {known})" if known else ""
         return f"typeof(r.vector) = 'blob'{lengths}"
 
     def _refreshed(self, dimension: int) -> tuple[Any, Any, Any]:
-        """All vectors as they are now; only new ones are fetched, unless some have left."""
+        """Return all vectors in memory, after loading those that were stored since the last call."""
         version = (self._index._look(), dimension)
         if version != self._version:
             self._version = None
@@ -212,8 +213,8 @@ class Reads:
             self._packed = np.concatenate([self._packed, fresh])
 
     def _allowed(self, filter: Filter, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows that a filter lets through."""
-        if not self._index._hides(filter):
+        """Return the positions of the rows whose chunks a filter allows."""
+        if not self._index._leaves_out(filter):
             return np.arange(len(ids))
         where, values = self._index._where(filter)
         column, table = ("f.id", "files f") if filter.by_file else ("c.id", _JOINED)
@@ -221,8 +222,8 @@ class Reads:
         return np.flatnonzero(np.isin(ids[:, 2 if filter.by_file else 1], np.array(wanted, np.int64)))
 
 
-def _where(visible: tuple[str, tuple[Any, ...]], wanted: ToRead) -> tuple[str, tuple[Any, ...]]:
-    """What may be seen and is to be read, as SQL."""
+def _where(visible: tuple[str, tuple[Any, ...]], wanted: ReadScope) -> tuple[str, tuple[Any, ...]]:
+    """Return the SQL condition for the chunks that the caller sees and that the model shall read."""
     where, values = visible
     for column, some in (("f.source", wanted.sources), ("c.speaker", wanted.speakers)):
         if some:
@@ -234,7 +235,7 @@ def _where(visible: tuple[str, tuple[Any, ...]], wanted: ToRead) -> tuple[str, t
 def _best(
     rows: NDArray[np.int64], cosines: NDArray[np.float32], most: int | None = None
 ) -> NDArray[np.int64]:
-    """The rows with the greatest cosines, the greatest first; all are sorted only where all are wanted."""
+    """Return the rows in order, the greatest cosine first; with `most`, only so many rows."""
     if most is not None and most < len(rows):
         rows = np.sort(rows[np.argpartition(-cosines[rows], most)[:most]])
     return rows[np.argsort(-cosines[rows], kind="stable")]

@@ -1,6 +1,7 @@
-"""What an index has for a word that it does not hold: other endings, parts, slips of the keyboard.
+"""Terms that can replace a word which the index lacks: other inflections, parts, typing errors.
 
-Knows terms, their order and their number; whoever has the list gives ranges of it, never the whole.
+This module knows terms, their order and their frequency. Its caller looks up ranges of the sorted terms,
+never all of them.
 """
 
 from __future__ import annotations
@@ -12,43 +13,46 @@ from vademecum.index.languages import COMPOUNDING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-FEW_CHUNKS = 3_000  # up to which all terms with the same first letter are looked at
-MOST_TERMS = 5_000  # of a range
-MOST_ALIKE = 12  # terms that may take the place of a word: some may be out of sight
+FEW_CHUNKS = 3_000  # up to this size all terms with the same first letter are compared
+MOST_TERMS = 5_000  # terms of a range
+MOST_ALIKE = 12  # terms that may replace a word; the caller may not see some of them
 
-# A long word is kept a second time from its end, behind a letter that no text has: so it is found in a range
-# by its last part, as by its first.
+# A long word is stored a second time in reverse, behind a letter that no text has: so a range finds it
+# by its last part as well as by its first.
 _BACKWARDS = "\ue000"
-_LONG = 7  # letters of a word that may be made of several
-_SHORTEST = 4  # letters of a word that something is looked for in the place of
-_LONGEST = 64  # and of the longest one: more is no word, and would take long
+_LONG = 7  # letters of a word that may be a compound
+_SHORTEST = 4  # letters of the shortest word that is replaced
+_LONGEST = 64  # letters of the longest one: more is no word and takes long
 _PART = 4  # letters of a part
 _TWO_SLIPS = 8  # letters from which on two slips are forgiven
-_RARER = 0.9  # nearness of the stem in a language that few passages are in,
-_BEGUN = 0.75  # of a longer word that begins with it,
+_RARER = 0.9  # nearness of a stem in a language of few passages,
+_BEGUN = 0.75  # of a longer word that begins with the word,
 _ENDED = 0.7  # or ends with it
-_ENDING = 0.65  # of one with another ending
-_SLIP = (0.85, 0.45)  # of one at one letter's distance, at two letters', in a word of eight or more
-_MADE_OF = 0.5  # of a part of it
-_APART = 0.7  # of the best nearness: what is further away says nothing beside it
-_JOINTS = ("", "s", "n", "t", "e", "en", "es", "er", "et")  # what stands between two parts, or at the end
-_MOST_CHANGED = 3  # letters of an ending
+_ENDING = 0.65  # of a word with another ending
+_SLIP = (0.85, 0.45)  # of a word with one slip, or with two slips in eight letters or more
+_MADE_OF = 0.5  # of a part of the word
+_APART = 0.7  # of the best nearness: terms that are less near are left out
+_JOINTS = ("", "s", "n", "t", "e", "en", "es", "er", "et")  # letters between two parts, or at the end
+_MOST_CHANGED = 3  # letters of an ending that differ
 _LAST = "\U0010ffff"
 
 
 class Vocabulary(Protocol):
-    """Looks up terms: all in some ranges, and those of a list that are there, each with its number."""
+    """A function that looks up terms of the index and returns how many chunks contain each."""
 
     def __call__(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = (), /) -> dict[str, int]:
-        """The terms from each first to before each last, and of the others those that are held."""
+        """Return the frequency of each term in the ranges (without the end of a range) and in `terms`.
+
+        Terms that the index lacks are left out.
+        """
         ...
 
 
 def endings(terms: Iterable[str], language: str) -> Iterator[str]:
-    """What to keep beside the terms of a text, so that a long word is found by how it ends."""
+    """Yield the reversed forms of a text's long words, which are stored to find words by their ending."""
     compounds = language in COMPOUNDING
     for term in dict.fromkeys(terms):
-        least = _SHORTEST if language == "he" else _LONG  # where "the" and "and" are written before a word
+        least = _SHORTEST if language == "he" else _LONG  # Hebrew writes "the" and "and" before a word
         if len(term) >= least and ((compounds and term.isalpha()) or _is_code(term)):
             yield _BACKWARDS + term[::-1]
 
@@ -61,10 +65,10 @@ def terms_like(
     compounds: bool,
     thorough: bool,
 ) -> list[tuple[str, float, int]]:
-    """The terms that may stand for a word, the nearest first, each with its nearness and its number.
+    """Return the terms that can replace a word, the nearest first, each with nearness and frequency.
 
-    `forms` are the stems of the word in the usual languages, `others` those that are held in rarer ones.
-    Numbers stand for themselves alone, and what holds a digit is no slip of the keyboard.
+    `forms` are the word's stems in the usual languages, `others` its stored stems in rarer languages. A
+    number has no similar terms, and a word with a digit is never taken for a typing error.
     """
     longest = max(forms, key=len, default="")
     near = {term: _RARER * _likeness(term, longest) for term in others}
@@ -87,7 +91,7 @@ def _candidates(
     for term, seen in vocabulary([(form, form + _LAST)]).items():
         yield term, seen, _BEGUN * _likeness(form, term)
     coded = any(map(str.isdigit, form))
-    # Only words of some languages, and codes, are kept from their end.
+    # Only words of some languages, and codes, are stored in reverse.
     backs = [_BACKWARDS + (form + joint)[::-1] for joint in (_JOINTS if compounds else _JOINTS[:coded])]
     for term, seen in vocabulary([(back, back + _LAST) for back in backs]).items():
         whole = term[:0:-1]
@@ -96,8 +100,8 @@ def _candidates(
         yield term, seen, _MADE_OF * _likeness(term, form)
     if not coded:
         allowed, begun, letters = _allowed(form), form[:_SHORTEST], {*form}
-        for term, seen in vocabulary(_around(form, thorough=thorough)).items():
-            # Most of a range is something else, which a look at length and letters tells.
+        for term, seen in vocabulary(_ranges(form, thorough=thorough)).items():
+            # Length and letters already exclude most of a range.
             away = len(term) - len(form)
             if term.startswith(begun) or (
                 -allowed <= away <= allowed and len(letters.symmetric_difference(term)) <= 2 * allowed
@@ -106,7 +110,7 @@ def _candidates(
 
 
 def _nearness(form: str, term: str) -> float:
-    """How near a term comes by other letters in it or another ending; 0 when it is another word."""
+    """Return how near a term is to a word, from typing errors or another inflection; 0 for another word."""
     if abs(len(term) - len(form)) > _MOST_CHANGED or len(term) < _SHORTEST or not term.isalpha():
         return 0.0
     allowed = _allowed(form)
@@ -117,12 +121,12 @@ def _nearness(form: str, term: str) -> float:
 
 
 def _allowed(form: str) -> int:
-    """How many slips are forgiven."""
+    """Return how many typing errors are forgiven in a word of this length."""
     return 2 if len(form) >= _TWO_SLIPS else 1 if len(form) > _SHORTEST else 0
 
 
-def _around(form: str, *, thorough: bool) -> list[tuple[str, str]]:
-    """The ranges in which a word lies that was meant: a slip may be in its first letters."""
+def _ranges(form: str, *, thorough: bool) -> list[tuple[str, str]]:
+    """Return the ranges of terms that may contain the intended word, even if its beginning is mistyped."""
     if thorough:
         begun = dict.fromkeys((form[0], form[1]))
     else:
@@ -132,7 +136,7 @@ def _around(form: str, *, thorough: bool) -> list[tuple[str, str]]:
 
 
 def _differs_in_ending(one: str, other: str) -> bool:
-    """Whether two words begin alike and end in a few other letters."""
+    """Return whether two words begin alike and differ only in a few last letters."""
     same = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
@@ -142,9 +146,9 @@ def _differs_in_ending(one: str, other: str) -> bool:
 
 
 def _slips(one: str, other: str, most: int) -> int:
-    """How many letters were left out, put in, exchanged or swapped, as far as that is of interest.
+    """Return how many letters were left out, added, replaced or swapped; `most` + 1 for more than `most`.
 
-    A library that is quicker takes longer to load than all that there is to compare.
+    Loading a faster library would take longer than all these comparisons.
     """
     before: list[int] = []
     row = list(range(len(other) + 1))
@@ -161,7 +165,7 @@ def _slips(one: str, other: str, most: int) -> int:
 
 
 def _parts(form: str, *, compounds: bool) -> list[str]:
-    """The beginnings and ends of a word that may be words of their own."""
+    """Return the beginnings and ends of a word that may be words themselves, such as parts of a compound."""
     least = _PART if compounds else max(_PART, len(form) * 2 // 3)
     found: dict[str, None] = {}
     for length in range(len(form) - 1, least - 1, -1):
@@ -174,10 +178,10 @@ def _parts(form: str, *, compounds: bool) -> list[str]:
 
 
 def _likeness(short: str, long: str) -> float:
-    """How much of a word another is."""
+    """Return from 0.5 to 1 how alike two words are: the more of the long one the short one covers."""
     return 0.5 + 0.5 * len(short) / len(long)
 
 
 def _is_code(term: str) -> bool:
-    """Whether a term has letters and digits."""
+    """Return whether a term contains both letters and digits, as a product code does."""
     return not term.isalpha() and not term.isdigit() and not term.startswith("emoji")

@@ -1,8 +1,8 @@
-"""The index in SQLite: chunks, two keyword tables and vectors in one database that can be thrown away.
+"""The index in SQLite: chunks, two keyword tables and vectors in one database that may be deleted.
 
-The narrow keyword table knows chunks, the wide one whole files: the two find more than either. Notes and
-sessions each have a file of this kind; of sessions it keeps words and places, never the text. Nothing here is
-the truth; every row comes from a file and goes with it.
+The narrow keyword table holds chunks, the wide one whole files; together they find more than one alone. Notes
+and sessions each have such a database; for sessions it holds words and positions, never text. Every row comes
+from a file and is removed with that file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vademecum.index.base import (
     SimilarTerm,
     Stats,
 )
-from vademecum.index.reads import Reads
+from vademecum.index.reads import ReaderVectors
 from vademecum.index.words import ENGLISH, Speech
 from vademecum.types import Scope
 
@@ -40,36 +40,33 @@ if TYPE_CHECKING:
     from vademecum.index.base import IndexDocument, Labels, Piece
     from vademecum.index.vectors import Matrix
 
-VERSION = 4
-UPGRADED = (2, 3)  # versions of a notes' index that are brought up to date in place
-_MARK = 4  # bytes that stand for a stem
-_MOST_WORDS = 200_000  # words whose stems are remembered
-# New chunks from which on the keyword tables are put in order: a number, and a share of all.
+VERSION = 5  # of the tables and of what they take out of files; an index of another version is made anew
+_MARK = 4  # bytes of a stem's mark
+_MOST_WORDS = 200_000  # words whose stems are cached
+# New chunks after which the keyword tables are optimized: a number, and a share of all.
 _FEW, _MANY = 100, 0.1
-# The tables get stems, so that a term of theirs can be asked for as it stands; vowel signs belong to words.
+# The tables store stems, so that queries name terms as stored; vowel signs belong to words.
 _CATEGORIES = "L* N* Co Mn Mc"
 _TOKENIZER = f"unicode61 remove_diacritics 2 categories '{_CATEGORIES}'"
-EXTRACTION = "2"  # how much is taken out of files of sources; 2: tags in a text, other names of a note
-_EARLIER_TOKENIZER = "porter unicode61 remove_diacritics 2"  # of versions before 4: the same stems in English
 _STEMMING = ("porter", ["unicode61", "remove_diacritics", "2", "categories", _CATEGORIES])
 _ALIKE = "|"  # between the forms of one word in a query
-# What is wrong with the file itself; all else is trouble of the disk, of other processes or of our own.
+# Errors of the file itself; all others come from the disk, other processes or this program.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
 
 
 class IndexKind(NamedTuple):
-    """What an index is of."""
+    """The kind of content that an index has: notes or sessions."""
 
     called: str
-    scanned: str  # what is said while it is done without
-    mark: int = 0  # in the header, so that no other database passes for one of these
-    grows: bool = False  # whether files grow at their end and keep their text to themselves
-    cache: int = 65536  # KiB of pages that are held
-    ties: str = ""  # the order of what matches as well as each other
+    scanned: str  # the message while the index is left alone
+    mark: int = 0  # in the header, so that no other database is taken for an index
+    grows: bool = False  # files grow at their end, and no text is stored
+    cache: int = 65536  # KiB of cached pages
+    ties: str = ""  # the order of equal matches
 
 
 NOTES = IndexKind("the index", "searched by scanning files, without the index")
-# The newest session first, then the last line: no order of writing shows.
+# The newest session first, then the last line, whatever the order of writing.
 SESSIONS = IndexKind(
     "the sessions' index",
     "sessions were searched by scanning files, without their index",
@@ -153,29 +150,10 @@ create virtual table vocabulary using fts5vocab('narrow', 'row');
 create virtual table narrow_words using fts5vocab('narrow', 'instance');
 create virtual table wide_words using fts5vocab('wide', 'instance');
 """
-# Where a reader goes on, and where it finds a passage again.
+# Columns of sessions: where indexing continues, and where a passage stands in its file.
 _GROWING = """
 alter table files add column state text not null default '';
 alter table chunks add column place blob not null default x'';
-"""
-# A row of an earlier version has none of these until its file is looked at again: `language` is null there.
-_SPEECH = """
-alter table chunks add column speaker text;
-alter table chunks add column asks integer;
-alter table chunks add column says integer;
-"""
-_UPGRADE = f"""
-alter table chunks add column language text;
-create table languages(
-    language text primary key,
-    chunks integer not null
-) without rowid;
-pragma writable_schema = on;
-update sqlite_schema
-set sql = replace(sql, '{_EARLIER_TOKENIZER}', '{_TOKENIZER.replace("'", "''")}')
-where name in ('narrow', 'wide');
-pragma writable_schema = reset;
-insert or replace into meta values('upgrading', '1');
 """
 
 _ORDER = " ".join(f"when '{scope}' then {at}" for at, scope in enumerate(Scope))
@@ -188,25 +166,24 @@ _FOR_GROUPS = f"(f.source = '{MEMORY}' or (f.source = '{PINNED}' and f.path like
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether a failure is the file's own, so that a new one mends it."""
+    """Return whether a failure comes from a damaged index file, so that making the file anew repairs it."""
     cause = error if isinstance(error, apsw.Error) else error.__cause__
     return cause is None or isinstance(cause, _DAMAGE)
 
 
 class SqliteIndex:
-    """An open index; every failure of it is an `IndexFailed`."""
+    """An index in an open SQLite database; every failure raises `IndexFailed`."""
 
     def __init__(self, path: Path | str, kind: IndexKind = NOTES) -> None:
         self.path, self.kind = path, kind
         self._file = str(path)
-        self._inserted = 0  # chunks put in since the keyword tables were last put in order
+        self._inserted = 0  # chunks added since the keyword tables were optimized
         self._matrix: Matrix | None = None
         self._asked_in: tuple[str, ...] | None = None
         self._frequencies: dict[str, int] = {}
         self._frequencies_of: tuple[int, int] | None = None
-        self._upgrading = False
-        self._frozen = False  # whether several questions see one view
-        self._seen: tuple[int, int] | None = None  # the version that the next five are of
+        self._frozen = False  # inside `with index:` several questions see one state
+        self._seen: tuple[int, int] | None = None  # the version that the next five fields belong to
         self._count: int | None = None
         self._settings: dict[str, str] | None = None
         self._hiding: dict[Filter, bool] = {}
@@ -220,14 +197,14 @@ class SqliteIndex:
                 self._connection.close()
                 raise
         self._vectors = VectorTable(self._connection)
-        self.reads = Reads(self)
+        self.reads = ReaderVectors(self)
 
     def _opened(self) -> apsw.Connection:
         path = str(self.path)
         if path == ":memory:":
             connection = apsw.Connection(path)
         else:
-            pages.damage(path)  # of a file that lay here before
+            pages.damage(path)  # forget damage of an earlier file
             self._refuse_newer(pages.version_of(path))
             connection = pages.connect(path)
         connection.set_busy_timeout(pages.BUSY_MS)
@@ -237,23 +214,15 @@ class SqliteIndex:
             f"pragma trusted_schema = off; pragma cache_size = -{self.kind.cache}; pragma temp_store = memory"
         ).fetchall()
         self._stems = Stems(connection)
-        # In the place of the one that the tables name: they get words that are cut and stemmed already, and
-        # only a tokenizer can say that several forms are one word, which is as rare as all of them together.
+        # This replaces the tokenizer that the tables name: they get words that are stemmed already, and
+        # only a tokenizer can declare several forms one word, as rare as all of them together.
         connection.register_fts5_tokenizer("unicode61", _tokens_as_given)
         return connection
 
     def _prepare(self) -> None:
-        """Make the tables in a new file; refuse one from a newer version."""
+        """Make the tables in a new file; raise an error when another version made the file."""
         found = int(self._value("pragma user_version"))
         self._refuse_newer(found)
-        if found in UPGRADED and not self.kind.grows:
-            with self._writing():
-                found = self._value("pragma user_version")
-                if found in UPGRADED:
-                    self._connection.execute((_SPEECH if found == 2 else "") + _UPGRADE)
-                    self._connection.execute(f"pragma user_version = {VERSION}")
-            self._have_read_again()
-            return
         if found not in (0, VERSION) or (found and self._value("pragma application_id") != self.kind.mark):
             raise IndexFailed(f"{self.kind.called} {self.path} was made by an older version of vade")
         if not found:
@@ -261,43 +230,21 @@ class SqliteIndex:
                 if self._value("pragma user_version") == 0:
                     self._connection.execute(_SCHEMA + (_GROWING if self.kind.grows else ""))
                     self._connection.execute(f"pragma application_id = {self.kind.mark}")
-                    # Ids of another file mean other chunks.
-                    self._remember({"made": uuid.uuid4().hex, "extraction": EXTRACTION})
+                    # Ids of another file are other chunks.
+                    self._remember({"made": uuid.uuid4().hex})
                     self._connection.execute(f"pragma user_version = {VERSION}")
-        self._have_read_again()
-
-    def _have_read_again(self) -> None:
-        """Forget the hashes of what an earlier version took less out of: without one, a file is outdated."""
-        stamped = "select 1 from meta where key = 'extraction' and value = ?"
-        if self.kind.grows or self._value(stamped, (EXTRACTION,)):
-            return
-        self._connection.set_busy_timeout(1)
-        try:
-            with self._writing():
-                self._connection.execute(
-                    f"""update files set hash = ''
-                    where kind = 'markdown' and reason is null and not exists ({stamped})""",
-                    (EXTRACTION,),
-                )
-                self._remember({"extraction": EXTRACTION})
-        except IndexFailed as error:
-            if is_damage(error):
-                raise
-            # Locked, or not ours to write: it answers as it is, and the next one who opens it does this.
-        finally:
-            self._connection.set_busy_timeout(pages.BUSY_MS)
 
     def _refuse_newer(self, version: int) -> None:
         if version > VERSION:
             raise IndexNewer(f"{self.kind.called} {self.path} was made by a newer version of vade")
 
     def close(self) -> None:
-        """Let go of the file; what a disk that is full or may only be read keeps beside it stays there."""
+        """Close the file; on a full or read-only disk, SQLite's log stays beside the file."""
         with contextlib.suppress(apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.FullError):
             self._connection.close()
 
     def abandon(self) -> None:
-        """Let go of a file that lies nowhere any more, and touch nothing that lies in its place by now."""
+        """Close a file that was deleted or replaced, without touching the file that replaced it."""
         with contextlib.suppress(apsw.Error):
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self.close()
@@ -306,7 +253,7 @@ class SqliteIndex:
 
     @property
     def patience(self) -> float | None:
-        """Seconds that a call may wait for other processes; None: as long as usual."""
+        """The seconds that a call may wait for other processes; None is the default."""
         return self._patience
 
     @patience.setter
@@ -318,7 +265,7 @@ class SqliteIndex:
         )
 
     _patience: float | None = None
-    stemming = ""  # its file says of which version it is
+    stemming = ""  # the file carries its version
 
     def __enter__(self) -> SqliteIndex:
         with self._reported("read"):
@@ -333,7 +280,7 @@ class SqliteIndex:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """One transaction that takes the write lock first, so that it never meets "locked" half-way."""
+        """Open a transaction that takes the write lock at once, so that it cannot fail half-way as locked."""
         with self._reported("written"):
             self._connection.execute("begin immediate")
             try:
@@ -344,7 +291,7 @@ class SqliteIndex:
                 raise
 
     def _end(self) -> None:
-        """Leave a transaction; SQLite may have left it already, as on a full disk."""
+        """Roll the transaction back, unless SQLite has ended it already, as on a full disk."""
         if self._connection.in_transaction:
             self._connection.execute("rollback")
 
@@ -356,7 +303,9 @@ class SqliteIndex:
             raise IndexFailed(f"{self.kind.called} {self.path} cannot be {done}: {error}") from error
 
     def _ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of an answer; fails when a page was found damaged, whoever kept quiet about it."""
+        """Return all rows of a query; raise IndexFailed when a page is damaged, even if SQLite reports
+        nothing.
+        """
         try:
             found: list[Any] = self._connection.execute(sql, tuple(values)).fetchall()
         except apsw.Error as error:
@@ -367,12 +316,12 @@ class SqliteIndex:
         return found
 
     def _value(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of a query's first row; None without rows."""
         found = self._ask(sql, values)
         return found[0][0] if found else None
 
     def _look(self) -> tuple[int, int]:
-        """The version of what is there; what was remembered of another is forgotten."""
+        """Return the version of the content, and clear the caches if the version has changed."""
         if self._frozen and self._seen is not None:
             return self._seen
         version = (int(self._value("pragma data_version")), self._connection.total_changes())
@@ -396,7 +345,7 @@ class SqliteIndex:
     # ---------------------------------------------------------------- writing
 
     def known(self, filter: Filter) -> dict[str, KnownFile]:
-        """Each file that it holds, by the id of its item."""
+        """Return the stored files that a filter allows, each under the id of its item."""
         where, values = _files_where(filter)
         state = "f.state" if self.kind.grows else "''"
         rows = self._ask(
@@ -405,19 +354,8 @@ class SqliteIndex:
             where {where}""",
             values,
         )
-        outdated: set[int] = set()
-        if "upgrading" in self._meta():
-            outdated = {
-                row[0] for row in self._ask("select distinct file from chunks where language is null")
-            }
-        none = None if self.kind.grows else ""  # the hash of what is to be read again
-        made = functools.partial(tuple.__new__, KnownFile)  # of many thousands, a third quicker than by name
-        return {
-            row[0]: made(
-                (row[1], row[2], row[3:7], row[7], row[8:12], row[2] == none or row[1] in outdated, row[12])
-            )
-            for row in rows
-        }
+        made = functools.partial(tuple.__new__, KnownFile)  # a third faster for many thousands of files
+        return {row[0]: made((row[1], row[2], row[3:7], row[7], row[8:12], row[12])) for row in rows}
 
     def put(
         self,
@@ -427,17 +365,15 @@ class SqliteIndex:
         settings: Mapping[str, str] = {},
         last: bool = False,
     ) -> bool:
-        """Take in files, vectors of chunks and settings, in one transaction; False when one was outrun."""
+        """Store files, vectors and settings in one transaction; return False if another process won."""
         if documents or vectors or settings:
             try:
                 with self._vectors.undone_on_failure(), self._writing():
                     self._refuse_other_lengths(settings)
-                    self._upgrading = "upgrading" in self._meta()
                     for document in documents:
                         self._put(document)
                     self._vectors.put(vectors)
                     self._remember(settings)
-                    self._finish_upgrade()
             except _OutrunError:
                 return False
         if last and self._inserted > max(_FEW, self._chunks() * _MANY):
@@ -445,7 +381,7 @@ class SqliteIndex:
         return True
 
     def _refuse_other_lengths(self, settings: Mapping[str, str]) -> None:
-        """Vectors of different lengths cannot be compared: those of whoever came first are kept."""
+        """Raise an error if new vectors have another length than the stored ones: they cannot be compared."""
         here, coming = self._meta().get("dimension"), settings.get("dimension")
         if None not in (here, coming) and here != coming:
             raise _OutrunError
@@ -453,16 +389,14 @@ class SqliteIndex:
     def drop(
         self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
     ) -> None:
-        """Take files out, None means every one; with `vectors`, forget those of all."""
+        """Remove some files from the index (None: all files); with `vectors`, remove all vectors as well."""
         with self._vectors.undone_on_failure(), self._writing():
-            self._upgrading = "upgrading" in self._meta()
             for file in [row[0] for row in self._ask("select id from files")] if files is None else files:
                 self._remove_chunks(file)
                 self._connection.execute("delete from files where id = ?", (file,))
             if vectors:
                 self._vectors.forget()
             self._remember(settings)
-            self._finish_upgrade()
 
     def _put(self, document: IndexDocument) -> None:
         item = document.item
@@ -487,17 +421,15 @@ class SqliteIndex:
     def _replace(
         self, document: IndexDocument, pieces: Sequence[Piece], known: tuple[Any, ...] | None
     ) -> None:
-        """Put a file in the place of what it was before; chunks before the first change stay."""
+        """Replace the chunks of a file, but keep the chunks before the first change."""
         kept = 0 if known is None else self._unchanged(known, document, pieces)
         file = self._put_file(document)
         if known is not None:
-            if self._upgrading:
-                self._put_again(file, pieces[:kept])
-            elif kept and kept == len(pieces):
+            if kept and kept == len(pieces):
                 return
             self._remove_chunks(file, kept)
         self._add(file, pieces[kept:], kept, alone=len(pieces) == 1)
-        if len(pieces) == 1:  # a file of one chunk says the same to both tables
+        if len(pieces) == 1:  # the only chunk of a file stands in both tables
             return
         # A heading above ten chunks counts once.
         once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
@@ -505,7 +437,7 @@ class SqliteIndex:
         self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, " ".join(whole)))
 
     def _append(self, document: IndexDocument, known: tuple[Any, ...] | None) -> None:
-        """Add what a file has grown by, unless another process has been at it."""
+        """Append the new chunks of a file; raise an error if another process has changed the file's rows."""
         if known is None:
             before, state = 0, ""
         else:
@@ -520,7 +452,7 @@ class SqliteIndex:
         self._add(file, document.pieces or (), before)
 
     def _add(self, file: int, pieces: Sequence[Piece], before: int, *, alone: bool = False) -> None:
-        """Put chunks behind those of a file."""
+        """Add chunks after the first `before` chunks of a file."""
         self._inserted += len(pieces)
         first = 1 + int(self._value("select seq from sqlite_sequence where name = 'chunks'") or 0)
         ids = range(first, first + len(pieces))
@@ -548,7 +480,7 @@ class SqliteIndex:
         self._connection.executemany("insert into waiting values(?)", [(id_,) for id_ in ids])
 
     def _put_words(self, pieces: Iterable[tuple[int, Piece]]) -> None:
-        """Let chunks be found by their words, and count them by their language."""
+        """Store the words of chunks, and count the chunks of each language."""
         rows = []
         counts: dict[str, int] = {}
         for id_, piece in pieces:
@@ -565,7 +497,7 @@ class SqliteIndex:
         )
 
     def _put_file(self, document: IndexDocument) -> int:
-        """Note a file, over what was noted of it before."""
+        """Store the row of a file in place of its earlier row, and return the id of the row."""
         item, labels = document.item, document.labels
         made = self._value(
             f"""insert into files(item, scope, scope_id, path, source, kind, root, hash, size, mtime, ctime,
@@ -593,7 +525,7 @@ class SqliteIndex:
         return int(made)
 
     def _unchanged(self, known: tuple[Any, ...], document: IndexDocument, cut: Sequence[Piece]) -> int:
-        """How many of a file's first chunks can stay as they are: an append leaves all before the last."""
+        """Return how many of a file's first chunks can stay; after an append, all but the last can."""
         item, labels = document.item, document.labels
         if known[1:] != (labels.title, _tags(labels), item.source, item.kind):
             return 0
@@ -610,34 +542,12 @@ class SqliteIndex:
             same += 1
         if same == len(cut) == len(before):
             return same
-        return min(same, len(cut) - 1) if same > 1 else 0  # a first chunk may have been alone, or be so now
-
-    def _put_again(self, file: int, pieces: Sequence[Piece]) -> None:
-        """Say again of a file's first chunks what an earlier version did not know, and their words."""
-        self._connection.executemany(
-            """update chunks set speaker = ?, asks = ?, says = ?, language = ?, size = ?, stems = ?
-            where file = ? and ord = ?""",
-            [
-                (*each.speech, each.language, *self._stems.sized(each), file, order)
-                for order, each in enumerate(pieces)
-            ],
-        )
-        ids = [row[0] for row in self._ask("select id from chunks where file = ? order by ord", (file,))]
-        ids = ids[: len(pieces)]
-        self._connection.executemany("delete from narrow where rowid = ?", [(id_,) for id_ in ids])
-        self._put_words(zip(ids, pieces, strict=True))
-        self._vectors.count_up("respoken")
-
-    def _finish_upgrade(self) -> None:
-        """Note that no row of an earlier version is left, when that is so."""
-        if self._upgrading:
-            self._connection.execute(
-                """delete from meta
-                where key = 'upgrading' and not exists (select 1 from chunks where language is null)"""
-            )
+        return (
+            min(same, len(cut) - 1) if same > 1 else 0
+        )  # the first chunk may have been the only one, or is so now
 
     def _remove_chunks(self, file: int, kept: int = 0) -> None:
-        """Take the chunks of a file out, but for the first ones."""
+        """Remove the chunks of a file, except the first `kept`."""
         rows = self._ask("select id, language from chunks where file = ? and ord >= ?", (file, kept))
         ids = [row[0] for row in rows]
         each = [(id_,) for id_ in ids]
@@ -648,7 +558,7 @@ class SqliteIndex:
         self._vectors.remove(ids)
 
     def _tidy(self) -> None:
-        """Merge what many small writes have left: a question then looks in one place for a word."""
+        """Merge the parts of the keyword tables that many small writes left, so that lookups are fast."""
         with self._writing():
             for table in ("narrow", "wide"):
                 self._connection.execute(f"insert into {table}({table}) values('optimize')")
@@ -666,17 +576,17 @@ class SqliteIndex:
         wide: bool = False,
         terms: bool = False,
     ) -> dict[int, float]:
-        """Chunks with any of some phrases, or with every one, the best first by their BM25."""
-        # BM25 is asked for by name: sorting by FTS5's own `rank` column prepares a statement for every query.
+        """Return the chunks with any (with `every`: all) of the phrases, the best by BM25 first."""
+        # BM25 is called by name: sorting by FTS5's `rank` column prepares a statement for every query.
         most = -1 if limit is None else limit
         if not phrases:
             return dict.fromkeys(self._newest(filter, most), 0.0)
         alike = [[phrase] if terms else self._forms_of(phrase) for phrase in phrases]
         parts = [_as_one(forms) for forms in alike if forms]
-        if not parts or (every and len(parts) < len(alike)):  # a word that is none stands nowhere
+        if not parts or (every and len(parts) < len(alike)):  # an empty word matches nothing
             return {}
         expression = ") AND (".join(parts).join("()") if every else " OR ".join(parts)
-        hiding = self._hides(filter)
+        hiding = self._leaves_out(filter)
         if wide:
             where, values = _files_where(filter) if hiding else ("", ())
             seen = f"and exists (select 1 from files f where f.id = wide.rowid and {where})" if where else ""
@@ -695,7 +605,7 @@ class SqliteIndex:
         return dict(self._ask(sql, (expression, *values, most)))
 
     def _newest(self, filter: Filter, limit: int) -> list[int]:
-        """Chunks by their labels alone."""
+        """Return the newest chunks that a filter allows, whatever their words."""
         where, values = _where(filter)
         table, order = _JOINED, f"coalesce(c.moment, f.updated, '') desc, {_PRECEDENCE}, f.path, c.ord desc"
         if filter.bare:
@@ -703,8 +613,8 @@ class SqliteIndex:
         rows = self._ask(f"select c.id from {table} where {where} order by {order} limit ?", (*values, limit))
         return [row[0] for row in rows]
 
-    def _hides(self, filter: Filter) -> bool:
-        """Whether there is anything that a filter leaves out: else no row need be asked for its place."""
+    def _leaves_out(self, filter: Filter) -> bool:
+        """Return whether a filter leaves out any row; if it does not, no row has to be checked."""
         if filter == EVERYTHING:
             return False
         self._look()
@@ -719,23 +629,26 @@ class SqliteIndex:
     def nearest(
         self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
     ) -> Nearest:
-        """The chunks nearest to a vector, with the true cosines of others too; another model's are none."""
+        """Return the chunks nearest to a query vector, and the exact cosines of the chunks `also`.
+
+        Vectors that another model made never match.
+        """
         if self._matrix is None:
-            from vademecum.index.vectors import Matrix  # and numpy with it, which words alone do without
+            from vademecum.index.vectors import Matrix  # loads numpy, which a search by words does not need
 
             self._matrix = Matrix()
         matrix = self._matrix
         with self._reported("read"):
             matrix.refresh(self._vectors, self._look(), self._meta(), made_by)
         mask = None
-        if self._hides(filter):
+        if self._leaves_out(filter):
             mask = self._masks.get(filter)
             if mask is None:
                 mask = self._masks[filter] = self._mask(filter, matrix)
         return matrix.search(query, limit, allowed=mask, also=also)
 
     def _mask(self, filter: Filter, matrix: Matrix) -> Any:
-        """Which vectors may be answered."""
+        """Return which rows of the matrix a filter allows as answers."""
         where, values = _where(filter)
         column, table = ("f.id", "files f") if filter.by_file else ("c.id", _JOINED)
         ids = [row[0] for row in self._ask(f"select {column} from {table} where {where}", values)]
@@ -744,7 +657,7 @@ class SqliteIndex:
     def rows(
         self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
     ) -> dict[int, ChunkRow]:
-        """Chunks with their files' labels, of those only that a filter lets through."""
+        """Return the chunks with these ids, each with the labels of its file, as far as a filter allows."""
         where, values = _where(filter)
         columns = _RANKED
         if text:
@@ -759,7 +672,7 @@ class SqliteIndex:
         return {row[0]: make(row) for row in found}
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
-        """What is known of all, of some words, and of what a filter lets through."""
+        """Return the counts of the index, how many chunks contain each of `words`, and its settings."""
         found = Stats(self._look(), self._meta(), self._chunks())
         asked = [*words]
         if asked:
@@ -777,22 +690,22 @@ class SqliteIndex:
         return found._replace(files=files, indexed=indexed)
 
     def _where(self, filter: Filter) -> tuple[str, tuple[Any, ...]]:
-        """A filter for chunks with their files, as SQL."""
+        """Return a filter on chunks and their files as an SQL condition with its values."""
         return _where(filter)
 
     def _chunks(self) -> int:
-        """How many chunks there are."""
+        """Return the number of chunks in the index."""
         self._look()
         if self._count is None:
             self._count = int(self._value("select count(*) from chunks"))
         return self._count
 
     def _frequency(self, word: str) -> int:
-        """In how many chunks a word stands, whatever its ending; at times a little out of date."""
+        """Return how many chunks contain a word in any inflection; the number may be slightly outdated."""
         version = self._look()
         if version != self._frequencies_of:
             count = self._chunks()
-            # A count of all occurrences is dear, and a few more or less change no weight that matters.
+            # Counting all occurrences is slow, and a few more or less change no weight much.
             if not self._frequencies or abs(count - self._frequencies.get("", 0)) > count // 20:
                 self._frequencies = {"": count}
             self._frequencies = {stem: seen for stem, seen in self._frequencies.items() if seen}
@@ -801,7 +714,7 @@ class SqliteIndex:
         return self._seen_in(*sorted(held)) if held else 0
 
     def _seen_in(self, *terms: str) -> int:
-        """In how many chunks any of some terms stands."""
+        """Return how many chunks contain any of these terms."""
         key = _ALIKE.join(terms)
         found = self._frequencies.get(key)
         if found is None:
@@ -818,11 +731,11 @@ class SqliteIndex:
     # ---------------------------------------------------------------- words
 
     def _forms_of(self, phrase: Sequence[str]) -> list[tuple[str, ...]]:
-        """What to look for when some words are asked for."""
-        return self._stems.forms(phrase, self._spoken())
+        """Return the terms to look for when a question contains this sequence of words."""
+        return self._stems.forms(phrase, self._question_languages())
 
-    def _spoken(self) -> tuple[str, ...]:
-        """The languages in which a question is stemmed beside English: the commonest that are held."""
+    def _question_languages(self) -> tuple[str, ...]:
+        """Return the languages beside English in which a question is stemmed: the most frequent ones."""
         self._look()
         if self._asked_in is None:
             counts = self._ask("select language, chunks from languages")
@@ -830,10 +743,10 @@ class SqliteIndex:
             self._asked_in = languages.asked_in(counts)
         return self._asked_in
 
-    _foreign = False  # whether anything is not in English
+    _foreign = False  # some text is not in English
 
     def similar(self, word: str) -> list[SimilarTerm]:
-        """What is held in the place of a word that is not, the nearest first."""
+        """Return the terms that can replace a word which the index does not contain, the nearest first."""
         self._look()
         found = self._similar.get(word)
         if found is None:
@@ -844,7 +757,9 @@ class SqliteIndex:
         forms = [form[0] for form in self._forms_of((word,)) if len(form) == 1]
         held = [row[0] for row in self._ask("select language from languages where chunks > 0")]
         others = {
-            languages.stems((word,), language)[0] for language in held if language not in self._spoken()
+            languages.stems((word,), language)[0]
+            for language in held
+            if language not in self._question_languages()
         }
         known = self._vocabulary((), [stem for other in others for stem in self._stems.of(other)])
         found = similar.terms_like(
@@ -857,7 +772,7 @@ class SqliteIndex:
         return [SimilarTerm(*each, mark_of((each[0],))) for each in found]
 
     def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
-        """The terms from each beginning up to the next, and some others that are held, with their chunks."""
+        """Return the terms in each range and the stored ones of `terms`, with the number of their chunks."""
         found: dict[str, int] = {}
         for low, high in ranges:
             asked = "select term, doc from vocabulary where term >= ? and term < ? limit ?"
@@ -868,21 +783,21 @@ class SqliteIndex:
         return found
 
     def foreign(self, ids: Iterable[int]) -> set[int]:
-        """Those of some chunks that are not in English."""
-        self._spoken()
+        """Return those of the chunks with these ids whose language is not English."""
+        self._question_languages()
         if not self._foreign:
             return set()
         asked = "select id from chunks where id in (select value from json_each(?)) and language != ?"
         return {row[0] for row in self._ask(asked, (json.dumps([*ids]), ENGLISH))}
 
     def _marks_of(self, word: str) -> tuple[bytes, ...]:
-        """What stands for a word in any of the languages that are held."""
+        """Return the hashes of a word's stems in all languages of the index, as rows of chunks store them."""
         return tuple(mark_of(form) for form in self._forms_of((word,)))
 
     # ---------------------------------------------------------------- looking after it
 
     def check(self) -> list[str]:
-        """What SQLite and FTS5 find wrong with the file."""
+        """Return messages about all errors that SQLite, FTS5 and our own checks find in the file."""
         problems = [str(row[0]) for row in self._ask("pragma integrity_check") if row[0] != "ok"]
         for table in ("narrow", "wide"):
             try:
@@ -896,9 +811,9 @@ class SqliteIndex:
         return problems
 
     def contents(self, filter: Filter = EVERYTHING) -> dict[tuple[str, int], tuple[Any, ...]]:
-        """All that is kept of each chunk but its number: its row, its words, and last its vector.
+        """Return all that is stored about each chunk except its id: its row, its words, and last its vector.
 
-        Two indexes of the same files agree in it.
+        Two indexes of the same files have equal contents.
         """
         where, values = _files_where(filter)
         grown = "f.state, c.place" if self.kind.grows else "'', x''"
@@ -912,11 +827,11 @@ class SqliteIndex:
             where {where}""",
             values,
         )
-        narrow, wide = self._said("narrow"), self._said("wide")
+        narrow, wide = self._word_sums("narrow"), self._word_sums("wide")
         return {(row[2], row[3]): (*row[4:-1], narrow.get(row[0]), wide.get(row[1]), row[-1]) for row in rows}
 
-    def _said(self, table: str) -> dict[int, tuple[bytes, int]]:
-        """For each row of a keyword table its length, and a number for all its words at all their places."""
+    def _word_sums(self, table: str) -> dict[int, tuple[bytes, int]]:
+        """Return for each row of a keyword table its length, and a checksum of its words and positions."""
         found: dict[int, int] = {}
         for term, row, place in self._ask(f"select term, doc, offset from {table}_words"):
             found[row] = found.get(row, 0) ^ hash((term, place))
@@ -924,14 +839,14 @@ class SqliteIndex:
         return {row: (length, found.get(row, 0)) for row, length in lengths}
 
     def _lost_words(self, table: str) -> str | None:
-        """Whether a word that stands in a keyword table is not found when it is asked for."""
+        """Return a message when queries do not find a word that a keyword table stores; else None."""
         for term, count in self._ask(f"select term, count(*) from {table}_words group by term"):
             if self._value(f"select count(*) from {table}_words where term = ?", (term,)) != count:
                 return f"{table}: indexed words are not found"
         return None
 
     def _sums(self, table: str) -> str | None:
-        """What is wrong with the numbers that FTS5 keeps of a whole table: how many rows, how many words."""
+        """Return a message when FTS5's stored totals for a keyword table are wrong; else None."""
         sizes = self._ask(f"select sz from {table}_docsize")
         real = [len(sizes), sum(_number(size, 0)[0] for (size,) in sizes)]
         block = self._value(f"select block from {table}_data where id = 1") or b""
@@ -942,7 +857,7 @@ class SqliteIndex:
         return None if (kept or [0, 0]) == real else f"{table}: its sums are not those of its rows"
 
     def replace_with(self, other: SqliteIndex) -> None:
-        """Put what another one holds in the place of all in one transaction: readers see either."""
+        """Replace the whole content by another index's in one transaction; readers see the old or the new."""
         with (
             self._reported("replaced now"),
             self._connection.backup("main", other._connection, "main") as copying,
@@ -952,17 +867,17 @@ class SqliteIndex:
 
 
 class Stems:
-    """Cuts texts into the terms that a keyword table keeps, and words into what they are asked for by."""
+    """A cutter of texts into the terms of a keyword table, and of questions into the terms to look for."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._tokenizer = connection.fts5_tokenizer(*_STEMMING)
         self._known: dict[str, tuple[str, ...]] = {}
         self._marked: dict[str, bytes] = {}
         self._forms: dict[str, list[tuple[str, ...]]] = {}
-        self._forms_in: tuple[str, ...] = ()  # the languages of the forms that are remembered
+        self._forms_in: tuple[str, ...] = ()  # the languages of the cached forms
 
     def terms(self, text: str, language: str = ENGLISH) -> str:
-        """What a keyword table keeps of a text: the stems of its words, and how long ones end."""
+        """Return the terms that a keyword table stores for a text: stems, and long words by their endings."""
         folded = words.fold(text)
         parts = words.parts_of_names(text)
         if parts:
@@ -973,7 +888,7 @@ class Stems:
         return " ".join((*found, *similar.endings(found, language)))
 
     def of(self, word: str) -> tuple[str, ...]:
-        """A word as a keyword table keeps it, when it is an English one or a stem."""
+        """Return the terms of a word that is English, or that is a stem already."""
         found = self._known.get(word)
         if found is None:
             if len(self._known) > _MOST_WORDS:
@@ -982,7 +897,7 @@ class Stems:
         return found
 
     def forms(self, phrase: Sequence[str], spoken: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """What to look for when some words are asked for: their stems in English and in some languages."""
+        """Return the ways to look for a phrase: its stems in English, and in the languages `spoken`."""
         if spoken != self._forms_in:
             self._forms, self._forms_in = {}, spoken
         key = " ".join(phrase)
@@ -996,7 +911,7 @@ class Stems:
         return found
 
     def sized(self, piece: Piece) -> tuple[int, bytes]:
-        """How many different words of a passage say something, and the marks of all, each once."""
+        """Return how many different content words a passage has, and the hashes of all its stems."""
         if not piece.words:
             return piece.size, b""
         known = piece.words
@@ -1005,7 +920,7 @@ class Stems:
         return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in known}))
 
     def _mark(self, word: str) -> bytes:
-        """What stands for a stem among those of a chunk; empty for a word that is none."""
+        """Return the hash of a word's stem, as the row of a chunk stores it; b"" when it has no stem."""
         found = self._marked.get(word)
         if found is None:
             if len(self._marked) > _MOST_WORDS:
@@ -1021,25 +936,25 @@ class Stems:
 
 
 def stems_version() -> str:
-    """What stems depend on, for an index that SQLite does not keep."""
+    """Return the version of the stemming, for an index that is not in SQLite."""
     return f"{VERSION}/{languages.stemmer_version()}"
 
 
 def new_stems() -> Stems:
-    """What cuts texts for an index that SQLite does not keep."""
+    """Return a new `Stems`, for an index that is not in SQLite."""
     return Stems(apsw.Connection(":memory:"))
 
 
 class VectorTable:
-    """The vectors as they are kept, and what has become of them since their reader last looked."""
+    """The table of stored vectors, and what this process changed in it since the last look."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self.removed: list[int] = []  # chunks that this process has taken out
-        self.lowest_put: int | None = None  # the lowest chunk that got a vector
+        self.removed: list[int] = []  # chunks that this process has removed
+        self.lowest_put: int | None = None  # the lowest id that got a vector
 
     def put(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Keep the vectors of chunks; of one that has left meanwhile, nothing."""
+        """Store the vectors of those chunks that still exist."""
         kept = list(rows)
         if not kept:
             return
@@ -1047,7 +962,7 @@ class VectorTable:
         self.lowest_put = lowest if self.lowest_put is None else min(lowest, self.lowest_put)
         highest: Any = self._connection.execute("select coalesce(max(chunk), 0) from vectors").fetchone()
         if lowest <= highest[0]:
-            self.count_up("disturbed")
+            self._count_disturbance()
         self._connection.executemany(
             """insert or replace into vectors
             select chunk, ? from waiting where chunk = ?""",
@@ -1056,34 +971,29 @@ class VectorTable:
         self._connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in kept])
 
     def remove(self, ids: Sequence[int]) -> None:
-        """Take the vectors of chunks out."""
+        """Remove the vectors of chunks."""
         self._connection.executemany("delete from vectors where chunk = ?", [(id_,) for id_ in ids])
         self.removed += ids
         if ids:
-            self.count_up("disturbed")
+            self._count_disturbance()
 
     def forget(self) -> None:
-        """Forget all vectors, as when the model has changed."""
-        self.lowest_put = 0  # whatever comes next comes before all that is in anyone's memory
+        """Remove all vectors, for example after a change of the model."""
+        self.lowest_put = 0  # the next vectors come before all that processes hold in memory
         self._connection.execute("delete from vectors")
         self._connection.execute("delete from meta where key = 'dimension'")
         self._connection.execute("insert or ignore into waiting select id from chunks")
 
-    def count_up(self, name: str) -> None:
-        """Note what who keeps vectors in memory has to know.
-
-        `disturbed`: they did not just grow at the end, so they have to be compared. `respoken`: rows say more
-        than before, so they have to be read again.
-        """
+    def _count_disturbance(self) -> None:
+        """Record that vectors were removed or inserted, so that other processes load all of them again."""
         self._connection.execute(
-            """insert into meta values(?, 1)
-            on conflict(key) do update set value = value + 1""",
-            (name,),
+            """insert into meta values('disturbed', 1)
+            on conflict(key) do update set value = value + 1"""
         )
 
     @contextlib.contextmanager
     def undone_on_failure(self) -> Iterator[None]:
-        """What was taken out by a transaction that fails is back."""
+        """Forget which vectors the block removed, if its transaction fails."""
         mark = len(self.removed)
         try:
             yield
@@ -1092,7 +1002,7 @@ class VectorTable:
             raise
 
     def after(self, chunk: int) -> list[tuple[Any, ...]]:
-        """Of chunks with a greater id: the id, the nine values of its mark, the vector."""
+        """Return the vectors of chunks with a greater id, each with the fields that ranking needs."""
         return list(
             self._connection.execute(
                 """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
@@ -1107,18 +1017,18 @@ class VectorTable:
         )
 
     def ids(self) -> list[int]:
-        """The chunks that have one."""
+        """Return the ids of the chunks that have a vector."""
         rows: Any = self._connection.execute("select chunk from vectors order by chunk")
         return [row[0] for row in rows]
 
 
 class _OutrunError(Exception):
-    """Another process has been at a file since it was read."""
+    """The error that another process has changed the file's rows since this process read them."""
 
 
 @functools.lru_cache(maxsize=64)
 def _files_where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
-    """What of a filter is about files `f`, as SQL; all values are bound."""
+    """Return the part of a filter about files `f` as an SQL condition, with the values to bind."""
     clauses, values = ["1"], list[Any]()
 
     def add(clause: str, *bound: Any) -> None:
@@ -1133,7 +1043,7 @@ def _files_where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
         add(_FOR_GROUPS)
     if filter.type is not None:
         add("f.type = ?", filter.type)
-    if filter.tags:  # however many: one clause
+    if filter.tags:  # one clause for any number of tags
         lacking = "w.value not in (select value from json_each(f.tags))"
         add(f"not exists (select 1 from json_each(?) w where {lacking})", json.dumps(filter.tags))
     if filter.path is not None:
@@ -1149,7 +1059,7 @@ def _files_where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
 
 
 def _where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
-    """A whole filter for chunks `c` with their files `f`, as SQL; all values are bound."""
+    """Return a filter on chunks `c` and their files `f` as an SQL condition, with the values to bind."""
     where, values = _files_where(filter)
     if filter.by_file:
         return where, values
@@ -1183,7 +1093,7 @@ def _row(cells: tuple[Any, ...]) -> ChunkRow:
 
 
 def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
-    """A row with what ranking needs, and nothing else: hundreds are read for one question."""
+    """Return a row with only the fields that ranking needs, because one question reads hundreds of rows."""
     id_, file, order, path, source, scope, superseded, alone, size, stems, speaker, asks, says = cells
     known = id_, file, order, "", path, source, "", scope, "", "", None, None, None, (), None, 0, 0, "", ""
     said = Speech(speaker, asks or 0, says or 0)
@@ -1192,12 +1102,12 @@ def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
 
 @functools.lru_cache(maxsize=10_000)
 def mark_of(stems: tuple[str, ...]) -> bytes:
-    """What stands for some stems among those of a chunk."""
+    """Return the hashes of some stems, joined into one value."""
     return b"".join(blake2b(stem.encode(), digest_size=_MARK).digest() for stem in stems)
 
 
 def _tokens_as_given(connection: apsw.Connection, options: list[str]) -> Any:
-    """A tokenizer for words that are cut already; in a query, one may stand for all forms of a word."""
+    """Make a tokenizer for words that are cut already; in a query, it takes several forms as one token."""
 
     def tokens(utf8: bytes, flags: int, locale: str | None) -> list[Any]:
         given: list[Any] = utf8.decode().split()
@@ -1209,7 +1119,7 @@ def _tokens_as_given(connection: apsw.Connection, options: list[str]) -> Any:
 
 
 def _as_one(forms: Sequence[Sequence[str]]) -> str:
-    """What FTS5 takes for the forms of a phrase: each of its words is one word, whatever form it has."""
+    """Return the FTS5 query for a phrase in which each word may have any of several forms."""
     lengths: dict[int, list[Sequence[str]]] = {}
     for form in forms:
         lengths.setdefault(len(form), []).append(form)
@@ -1221,12 +1131,12 @@ def _as_one(forms: Sequence[Sequence[str]]) -> str:
 
 
 def _tags(labels: Labels) -> str:
-    """The tags as they are kept."""
+    """Return the tags of a file as the JSON text in which the index stores them."""
     return json.dumps(labels.tags, ensure_ascii=False) if labels.tags else "[]"
 
 
 def _number(block: bytes, at: int) -> tuple[int, int]:
-    """A number as SQLite writes them, seven bits a byte, and where it ends."""
+    """Read a number in SQLite's format of seven bits a byte; return the number and the position after it."""
     number = 0
     for step in range(9):
         byte = block[at + step]

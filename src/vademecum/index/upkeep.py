@@ -1,126 +1,108 @@
-"""The file of an index: opened when needed, rebuilt when damaged, done without when of no use now.
+"""The file of an index: opened when needed, rebuilt when damaged, replaced while it cannot be used.
 
-Knows files and failures; knows nothing of what is in an index or how it is asked.
+The replacement is an empty index in memory. This module knows files and failures, and nothing of an index's
+content.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import time
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from vademecum.errors import IndexFailed, IndexNewer, VadeError
 from vademecum.index.sqlite import SqliteIndex, is_damage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from vademecum.index.sqlite import IndexKind
     from vademecum.store import Home
 
-WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
-
-P = ParamSpec("P")
-S = TypeVar("S", bound=Any)
-T = TypeVar("T")
-
-
-def in_turn(call: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Let threads that share a connection wait for each other, by the lock `_turn` of its owner."""
-
-    @functools.wraps(call)
-    def waiting(self: S, /, *args: P.args, **given: P.kwargs) -> T:
-        with self._turn:
-            return call(self, *args, **given)
-
-    return waiting
+ASIDE = ".aside"  # the suffix of an index that a newer version made
+WITHOUT = 30.0  # seconds for which an unusable index is left alone
 
 
 class IndexFile:
-    """One index of a home, and what is to be told of it."""
+    """The file of one index, with the messages about its state."""
 
     def __init__(self, home: Home, path: Path, kind: IndexKind) -> None:
         self.home, self.path, self.kind = home, path, kind
-        self.trouble: list[str] = []  # to be told once
-        self.scanning = ""  # what to tell while the file is done without
-        self._failed = ""  # why it is
-        self.without_until = 0.0  # when it may be tried again
+        self.trouble: list[str] = []  # messages for the next answer alone
+        self.scanning = ""  # the message while the file is left alone
+        self._failed = ""  # the reason for that
+        self.without_until = 0.0  # the moment of the next try
         self._index: SqliteIndex | None = None
-        self._opened: object = None  # which file that is
+        self._opened: object = None  # the inodes of the open file
         self._process = os.getpid()
 
     def open(self) -> SqliteIndex:
-        """The index, or while it cannot be used an empty one that is nobody else's."""
-        if self._process != os.getpid():  # a connection must not be used on both sides of a fork
+        """Return the index of the file, or an empty index in memory while the file cannot be used."""
+        if self._process != os.getpid():  # a connection must not be shared across a fork
             self._index = None
             self._process = os.getpid()
         if self.scanning and time.monotonic() >= self.without_until:
             self.scanning = ""
             self.close()
-        if self._index is not None and self._opened is not None and self._opened != self._lying():
-            self._index.abandon()  # it was deleted, or another lies in its place
+        if self._index is not None and self._opened is not None and self._opened != self._inodes():
+            self._index.abandon()  # the file was deleted or replaced
             self._index = None
         if self._index is None:
             self._opened = None
             try:
                 self._folder()
                 self._index = SqliteIndex(":memory:" if self.scanning else self.path, self.kind)
-                self._opened = None if self.scanning else self._lying()
-            except IndexNewer as error:
-                self._index = self._without(error)
+                self._opened = None if self.scanning else self._inodes()
             except IndexFailed as error:
                 if time.monotonic() >= self.without_until and is_damage(error):
                     raise
-                self._index = self._without(error)
+                self._index = self._empty_index(error)
             except (OSError, VadeError) as error:
-                self._index = self._without(error)
+                self._index = self._empty_index(error)
         return self._index
 
     @property
     def told(self) -> list[str]:
-        """What an answer has to say of it now."""
+        """The messages about the file that an answer must carry now; reading them clears the errors."""
         said, self.trouble = self.trouble, []
         return [*said, *([self.scanning] if self.scanning else [])]
 
     @property
     def unwritten(self) -> str:
-        """Why nothing is written to the file just now; empty when it is."""
+        """The reason why nothing is written to the file now; '' when it is written as usual."""
         return self._failed if self.scanning else ""
 
-    def mended(self, call: Callable[[], T]) -> T:
-        """What a call gives, made again with a new index when the first one failed."""
-        try:
-            return call()
-        except IndexFailed as error:
-            self.begin_anew(error)
-            return call()
+    def discard(self, error: Exception) -> None:
+        """Delete a damaged index, or set aside an index that a newer version made.
 
-    def begin_anew(self, error: Exception) -> None:
-        """Throw a damaged index away: it held nothing that the files do not hold.
-
-        One that others are using, or that the disk has no room for, is left alone and done without for a
-        while.
+        The files hold all that is in an index. An index that other processes hold, or for which the disk has
+        no room, stays but is not used for a while.
         """
         self.close()
         damaged = isinstance(error, IndexFailed) and is_damage(error)
         if not damaged or time.monotonic() < self.without_until:
-            self._do_without(error)
+            self._pause(error)
             return
-        self.without_until = time.monotonic() + 1.0  # a second failure in a row is no damage to the file
+        self.without_until = time.monotonic() + 1.0  # two failures in a row are no damage of the file
         self.trouble.append(f"{self.kind.called} could not be used and will be rebuilt: {error}")
         with contextlib.suppress(OSError, VadeError), self._locked():
-            _remove(self.path)
+            self._clear(error)
+
+    def _clear(self, error: Exception) -> None:
+        """Delete the unusable index file, or rename it if a newer version made it and can use it again."""
+        if isinstance(error, IndexNewer):
+            os.replace(self.path, f"{self.path}{ASIDE}")
+        _remove(self.path)
 
     @contextlib.contextmanager
     def rebuilding(self) -> Iterator[SqliteIndex]:
-        """A new index to be filled, which then takes the place of the old one in one transaction."""
+        """Give a new index to fill; at the end its content replaces the old index in one transaction."""
         with self._locked():
             self._folder()
             stem = self.path.stem
-            for left in self.path.parent.glob(f"{stem}.*.new*"):  # of a rebuild that was killed
+            for left in self.path.parent.glob(f"{stem}.*.new*"):  # left by a killed rebuild
                 left.unlink(missing_ok=True)
             aside = self.path.with_name(f"{stem}.{os.getpid()}.new")
             fresh = SqliteIndex(aside, self.kind)
@@ -132,18 +114,18 @@ class IndexFile:
                 _remove(aside)
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when needed."""
+        """Close the file; the next question opens it again."""
         if self._index is not None and self._process == os.getpid():
             self._index.close()
         self._index = None
 
     def _adopt(self, fresh: SqliteIndex) -> None:
-        """Copy a finished index over the one in use: readers see the old one until it is whole."""
+        """Copy a finished index over the current one; readers see the old content until the end."""
         self.close()
         try:
             target = SqliteIndex(self.path, self.kind)
-        except IndexFailed:
-            _remove(self.path)
+        except IndexFailed as error:
+            self._clear(error)
             target = SqliteIndex(self.path, self.kind)
         try:
             target.replace_with(fresh)
@@ -151,24 +133,24 @@ class IndexFile:
             if not is_damage(error):
                 raise
             target.close()
-            _remove(self.path)  # what is there is damaged: nothing to keep
+            _remove(self.path)  # a damaged file holds nothing to keep
             target = SqliteIndex(self.path, self.kind)
             target.replace_with(fresh)
         finally:
             target.close()
 
-    def _without(self, error: Exception) -> SqliteIndex:
-        self._do_without(error)
+    def _empty_index(self, error: Exception) -> SqliteIndex:
+        self._pause(error)
         return SqliteIndex(":memory:", self.kind)
 
-    def _do_without(self, error: Exception) -> None:
-        """Do without the file for a while, and say so as long as that lasts."""
+    def _pause(self, error: Exception) -> None:
+        """Leave the file unused for a while after an error, and report the error during that time."""
         self.scanning = f"{self.kind.scanned}: {error}"
         self._failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         self.without_until = time.monotonic() + WITHOUT
 
-    def _lying(self) -> tuple[int, ...]:
-        """Which files lie where the index belongs: its own, and the log of what was written last."""
+    def _inodes(self) -> tuple[int, ...]:
+        """Return the inodes of the index file and of SQLite's log beside it."""
         found = []
         for ending in ("", "-wal"):
             try:
@@ -181,7 +163,11 @@ class IndexFile:
         return self.home.lock(f"index {self.path.stem}", derived=True)
 
     def _folder(self) -> None:
-        self.home.folder("index", create=True).close()
+        """Make the folder of the index files if it is missing."""
+        try:
+            self.home.folder("index").close()
+        except FileNotFoundError:
+            self.home.folder("index", create=True).close()
 
 
 def _remove(path: Path) -> None:

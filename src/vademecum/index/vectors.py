@@ -1,4 +1,4 @@
-"""The vectors of an index as one matrix in memory, searched exactly or, in a large store, in two steps."""
+"""The vectors of an index as one matrix in memory, compared exactly or, in a large store, in two steps."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-EXACT = 20_000  # rows up to which every dimension is looked at
-DIGITS = 9  # of a cosine
-RESCORED = 1_000  # candidates that half of the dimensions choose above that
+EXACT = 20_000  # rows up to which every dimension is compared
+DIGITS = 9  # digits of a cosine
+RESCORED = 1_000  # candidates that half of the dimensions choose in larger stores
 _COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "speech", "sizes")
-_SPARSE = 0.5  # the share of dead rows from which on the matrix is made anew
+_SPARSE = 0.5  # the share of dead rows at which the matrix is made anew
 
 
 class Closest(NamedTuple):
-    """The best chunks by their rows in the matrix, with their cosines, and the mean cosine of the store."""
+    """The chunks nearest to a query as rows of the matrix, their cosines, and the mean of all cosines."""
 
     rows: Ids
     cosines: Floats
     floor: float
-    deviation: float  # of the cosines of the store from that
+    deviation: float  # the standard deviation of the cosines of the store
 
 
 def pack(vectors: Floats) -> list[bytes]:
-    """Unit vectors as they are kept: one byte a dimension, which costs nothing in quality."""
+    """Return unit vectors in their stored form of one byte a dimension, which costs no quality."""
     return [row.tobytes() for row in _bytes(vectors)]
 
 
 def unpack(rows: Bytes) -> Floats:
-    """Unit vectors from their kept form."""
+    """Return the unit vectors that were packed into one byte a dimension."""
     numbers = rows.astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
     lengths[lengths == 0] = 1
@@ -52,26 +52,25 @@ def unpack(rows: Bytes) -> Floats:
 
 
 def cosines_of(vectors: Floats, query: Floats) -> list[float]:
-    """How near unit vectors are to a query; the same for equal ones, wherever in a matrix they stand."""
+    """Return the cosine of each unit vector with a query; equal vectors get equal cosines in any matrix."""
     exact = vectors.astype(np.float64) @ query.astype(np.float64)
     rounded: list[float] = np.round(exact, DIGITS).tolist()
     return rounded
 
 
 class Matrix:
-    """All vectors of an index, with the file and source of each; it follows the index row by row."""
+    """All vectors of an index in memory, with the file and source of each; updated row by row."""
 
     def __init__(self) -> None:
         self._version: tuple[int, int] | None = None
         self._disturbed: tuple[str | None, str | None] = (None, None)
-        self._respoken: str | None = None
         self._clear()
 
     def _clear(self) -> None:
         self.size = 0
         self.alive = 0
         self.sources: list[str] = []
-        self.speeches: list[Speech] = []  # each once
+        self.speeches: list[Speech] = []  # each speech once
         self._numbers: dict[tuple[Any, ...], int] = {}
         self.ids: Ids = np.zeros(0, np.int64)
         self.files: Ids = np.zeros(0, np.int64)
@@ -92,7 +91,7 @@ class Matrix:
     def refresh(
         self, table: VectorTable, version: tuple[int, int], settings: Mapping[str, str], identity: str
     ) -> None:
-        """Take in what has changed since the last time; vectors of another model are none."""
+        """Load what has changed in the table since the last time; ignore vectors of another model."""
         if version == self._version:
             return
         foreign = self._version is None or version[0] != self._version[0]
@@ -102,31 +101,29 @@ class Matrix:
         if foreign and settings.get("vectors") != identity:
             self._clear()
             return
-        # Of another length, vectors were all made anew, under the same ids.
+        # Vectors of another length were all made anew under the same ids.
         disturbed = (f"{settings.get('made')} {settings.get('dimension')}", settings.get("disturbed"))
-        respoken = settings.get("respoken")
-        if disturbed[0] != self._disturbed[0] or respoken != self._respoken:
-            self._clear()  # another file, where the same ids are other chunks, or rows that say more now
-        self._respoken = respoken
+        if disturbed[0] != self._disturbed[0]:
+            self._clear()  # another file, in which the same ids are other chunks
         foreign = foreign and disturbed != self._disturbed
         self._disturbed = disturbed
         if self.size and lowest is not None and lowest <= self.ids[self.size - 1]:
             self._clear()  # vectors came out of order, or were made anew
-        if foreign and self.size:  # somebody else wrote: what they took out or put in is found by comparing
+        if foreign and self.size:  # another process wrote: comparing finds what it removed or added
             here = np.array(table.ids(), np.int64)
             last = self.ids[self.size - 1]
             if len(np.setdiff1d(here[here <= last], self.ids[: self.size], assume_unique=True)):
                 self._clear()
             else:
-                self._kill(np.flatnonzero(~np.isin(self.ids[: self.size], here)))
+                self._mark_removed(np.flatnonzero(~np.isin(self.ids[: self.size], here)))
         elif gone and self.size:
-            self._kill(self.rows_of(gone)[1])
+            self._mark_removed(self.rows_of(gone)[1])
         if self.size and self.alive < self.size * (1 - _SPARSE):
             self._clear()
         self._append(table.after(int(self.ids[self.size - 1]) if self.size else 0))
 
     def search(self, query: Floats, limit: int, *, allowed: Mask | None, also: Iterable[int]) -> Nearest:
-        """What is nearest to a query vector, and how near some others are."""
+        """Return the chunks nearest to a query vector, and the cosines of the chunks `also`."""
         if not self.alive or len(query) != self.dimension:
             return Nearest({}, {}, 0.0, 1.0, self.alive, self.dimension, self._exact_of)
         found = self.nearest(query, limit, allowed=allowed)
@@ -143,10 +140,10 @@ class Matrix:
         return known, self.exact(rows)
 
     def nearest(self, query: Floats, limit: int, *, allowed: Mask | None) -> Closest:
-        """The chunks nearest to a query vector, among those allowed.
+        """Return the nearest chunks to a query vector among the allowed ones.
 
-        The dimensions are sorted by what they tell apart, so in a large store half of them choose the
-        candidates and all of them score those.
+        Dimensions are sorted by how much they distinguish. In a large store, the first half of them selects
+        candidates, and all of them give each candidate its score.
         """
         size = self.size
         half = size > EXACT
@@ -169,11 +166,11 @@ class Matrix:
         return Closest(chosen, np.asarray(exact, np.float32), floor, deviation)
 
     def exact(self, rows: Ids) -> Floats:
-        """The whole vectors of some rows."""
+        """Return the vectors of these rows with all dimensions."""
         return self.narrow[rows] if self.packed is None else unpack(self.packed[rows])
 
     def rows_of(self, ids: Sequence[int]) -> tuple[list[int], Ids]:
-        """Those of some chunks that have a vector, and their rows."""
+        """Return those of these chunks that have a vector, and the matrix row of each."""
         wanted = np.asarray(ids, np.int64)
         places = np.searchsorted(self.ids[: self.size], wanted)
         places[places == self.size] = 0
@@ -181,7 +178,7 @@ class Matrix:
         return wanted[have].tolist(), places[have]
 
     def marks(self, rows: Ids) -> dict[int, Mark]:
-        """What ranking needs of the chunks of some rows."""
+        """Return, by chunk, the fields that ranking needs for the chunks of these rows."""
         columns = (self.files, self.orders, self.source, self.replaced, self.alone, self.speech, self.sizes)
         values = [column[rows].tolist() for column in columns]
         values[2] = [self.sources[number] for number in values[2]]
@@ -189,18 +186,18 @@ class Matrix:
         return dict(zip(self.ids[rows].tolist(), map(Mark, *values), strict=True))
 
     def mask(self, *, files: Sequence[int] | None = None, chunks: Sequence[int] | None = None) -> Mask:
-        """Which rows belong to some files or are some chunks."""
+        """Return for each row whether it belongs to one of these files, or of these chunks."""
         if chunks is not None:
             return np.isin(self.ids[: self.size], np.array(chunks, np.int64))
         return np.isin(self.files[: self.size], np.array(files, np.int64))
 
     def _sample(self, query: Floats) -> Floats:
-        """The cosines of some, for what holds of all."""
+        """Return the cosines of a query with a sample of rows, to estimate how all are distributed."""
         living = np.flatnonzero(self.living[: self.size])
         sample = living[:: max(1, len(living) // 5000)]
         return self.exact(sample) @ query
 
-    def _kill(self, rows: Ids) -> None:
+    def _mark_removed(self, rows: Ids) -> None:
         living = rows[self.living[rows]]
         self.living[living] = False
         self.alive -= len(living)
@@ -230,14 +227,14 @@ class Matrix:
         self.source[start:end] = [known[row[3]] for row in added]
         self.replaced[start:end] = [row[4] for row in added]
         self.alone[start:end] = [row[5] for row in added]
-        self.speech[start:end] = [self._spoken(row[6:9]) for row in added]
+        self.speech[start:end] = [self._speech_number(row[6:9]) for row in added]
         self.sizes[start:end] = [row[9] for row in added]
         self.living[start:end] = True
         self.size = end
         self.alive += len(added)
 
-    def _spoken(self, said: tuple[Any, ...]) -> int:
-        """The number of what is known of a passage beside its words: few differ, and most say nothing."""
+    def _speech_number(self, said: tuple[Any, ...]) -> int:
+        """Return the number under which a passage's speech is kept; equal speeches share a number."""
         number = self._numbers.get(said)
         if number is None:
             number = self._numbers[said] = len(self.speeches)
@@ -245,7 +242,7 @@ class Matrix:
         return number
 
     def _grow(self, size: int) -> None:
-        """Make more room than is asked for, so that adding one by one copies nothing most of the time."""
+        """Make more room than needed, so that adding single rows rarely has to copy the matrix."""
         if size <= len(self.ids) and (size <= EXACT or self.packed is not None):
             return
         room = max(size + size // 4, 1024)

@@ -1,7 +1,7 @@
-"""What the index knows of a text: its words, which of them count, who speaks, and what it asks or mentions.
+"""Find out about a text its words, which of them count, its speaker, its questions and mentions.
 
-Knows text only. What ranking wants of who speaks is a few bytes for each passage, found when it is indexed:
-reading sixty passages for every question would take longer than finding them.
+This module knows text alone. Ranking needs a few bytes about each speaker, which are computed when a passage
+is indexed: reading sixty passages for every question would take longer than finding them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _CJK = (
     "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0002fa1f"
 )
-# C++ and C# are not C: the marks that a tokenizer drops are spelled out beside them.
+# C++ and C# are not C: the marks that a tokenizer drops are added as words.
 _MARKED = re.compile(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
 _SPELLED = {"++": "plusplus", "#": "sharp"}
-# A word as the index knows it: Hebrew, Arabic and Indian scripts write vowels as marks inside of words.
+# A word: Hebrew, Arabic and Indian scripts write vowels as marks inside of words.
 TOKEN = re.compile(r"(?:[^\W_]|[\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0dff])+")
 _FULL_WIDTH = re.compile("[\uff01-\uffef\ufb00-\ufb06]+")
 _EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
-_SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")  # of a person in an emoji, which is the same word
+_SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")  # skin tones, which do not change the word
 _HUMP = re.compile(r"[a-z\d][A-Z]")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# What is written in two ways, beside accents: one of them is looked for.
+# Letters with two spellings: one of them is indexed.
 _SAME_LETTERS = str.maketrans(
     {
         **dict(zip("ßæœøłđðþıς", ("ss", "ae", "oe", "o", "l", "d", "d", "th", "i", "σ"), strict=True)),
@@ -55,7 +55,7 @@ STOP = frozenset(
     were what when where which while who whom whose why will with would yet you your yours yourself yourselves
     s t d ll m re ve don didn doesn isn wasn weren couldn wouldn shouldn won aren hasn haven hadn""".split()
 )
-# Words that say something only when nothing better is asked: "how many days", "what was the last time".
+# Words that count only when a question has no better ones: "how many days", "what was the last time".
 SOFT = frozenset(
     """many much number total amount count ago past last previous previously recent recently current currently
     day days week weeks month months year years time times""".split()
@@ -64,17 +64,17 @@ SOFT = frozenset(
 
 _LAST_LATIN = "\u024f"
 
-# A page pasted as a question is answered from its beginning, in bounded time.
+# Of a page that is pasted as a question, the beginning is read, in bounded time.
 LONGEST_QUESTION = 10_000
 LONGEST_PHRASE = 64  # words
-MOST_REQUIRED = 8  # phrases that a text must hold
+MOST_REQUIRED = 8  # phrases that a text must contain
 MOST_PHRASES = 32
-_LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, and looking for one is quadratic
+_LONG_RUN = re.compile(r"\S{201,}")  # no identifier is this long, and matching one takes quadratic time
 
 
 LOW = STOP | SOFT
 
-ENGLISH = "en"  # whose stems the keyword tables know; what is told of no language counts as this one
+ENGLISH = "en"  # the language of undecided texts
 
 VOCABULARY = Path(__file__).parent / "embed" / "model" / "vocab.txt"
 # A BERT vocabulary has its whole words in the order of how often they were met, "the" first.
@@ -82,21 +82,24 @@ COMMONEST, RAREST = 1996, 30_000
 
 
 class Phrase(NamedTuple):
-    """Words that stand together; `certain` when nobody writes them by chance, as a code or a quotation."""
+    """Words that stand together; `certain` if they hardly meet by chance, as in a code or a quotation."""
 
     words: tuple[str, ...]
     certain: bool
 
 
 class Terms(NamedTuple):
-    """What to look for: single words, and phrases that should stand in the text as they are."""
+    """The words to look for, and the phrases that should stand in the text exactly as they are."""
 
     words: tuple[str, ...]
     phrases: tuple[Phrase, ...]
 
 
 def fold(text: str) -> str:
-    """Text as the keyword index sees it: runs of CJK become overlapping pairs and single characters."""
+    """Return a text as the keyword index stores it.
+
+    Chinese, Japanese and Korean text, which has no spaces, becomes overlapping pairs and single characters.
+    """
     if "++" in text or "#" in text:
         text = _MARKED.sub(lambda found: f"{found[0]} {_spelled(found)}", text)
     if text.isascii():
@@ -106,7 +109,7 @@ def fold(text: str) -> str:
 
 
 def _composed(text: str) -> str:
-    """A text with one way to write each character: composed, not in full width; an emoji is a word."""
+    """Return a text in which equal characters are spelled equally, and each emoji is a word of its own."""
     if not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
     text = _FULL_WIDTH.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
@@ -114,7 +117,7 @@ def _composed(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Words in small letters without accents, and with one of several letters that mean the same."""
+    """Return a text in lower case, without accents, and with one letter in place of equivalent letters."""
     lower = text.lower()
     if lower.isascii():
         return lower
@@ -123,7 +126,7 @@ def bare(text: str) -> str:
 
 
 def parts_of_names(text: str) -> list[str]:
-    """The words that make up the names in a text that are written like `parseInvoiceLines`."""
+    """Return the single words inside names such as `parseInvoiceLines`."""
     if not _HUMP.search(text):
         return []
     names = dict.fromkeys(run for run in WORD.findall(text) if _HUMP.search(run))
@@ -131,7 +134,7 @@ def parts_of_names(text: str) -> list[str]:
 
 
 def terms(question: str) -> Terms:
-    """The words of a question that count; stop words only when there are no others."""
+    """Return the content words of a question; its stop words only when it has no other words."""
     question = question[:LONGEST_QUESTION]
     if not question.isascii():
         question = _composed(question)
@@ -153,7 +156,7 @@ def terms(question: str) -> Terms:
 
 
 def is_latin(text: str) -> bool:
-    """Whether most letters of a text are Latin ones."""
+    """Return whether most letters of a text are Latin."""
     if text.isascii():
         return True
     letters = [each for each in text if each.isalpha()]
@@ -161,19 +164,19 @@ def is_latin(text: str) -> bool:
 
 
 def all_in(text: str) -> set[str]:
-    """Every word of a text, as they are compared."""
+    """Return the set of all words in a text, in the form in which words are compared."""
     return {*TOKEN.findall(fold(text).lower()), *map(str.lower, parts_of_names(text))}
 
 
 def as_compared(text: str) -> str:
-    """A text as phrases are compared: its words in lower case, without accents, one space between."""
+    """Return a text in the form in which phrases are compared: plain lower-case words, one space between."""
     if "++" in text or "#" in text:
         text = _MARKED.sub(_spelled, text)
     return f" {' '.join(WORD.findall(plain(text if text.isascii() else _composed(text))))} "
 
 
 def plain(text: str) -> str:
-    """A text in lower case and without accents, its marks left as they are."""
+    """Return a text in lower case and without accents; punctuation and spaces stay."""
     lower = text.lower()
     if lower.isascii():
         return lower
@@ -182,13 +185,13 @@ def plain(text: str) -> str:
 
 
 def holds(text: str, phrases: Iterable[str]) -> bool:
-    """Whether each phrase stands in a text word for word; in scripts without spaces, anywhere."""
+    """Return whether a text contains each phrase word for word; scripts without spaces match anywhere."""
     compared = as_compared(text)
     return all(_to_find(phrase) in compared for phrase in phrases)
 
 
 def phrases_in(question: str) -> tuple[str, ...]:
-    """What stands in quotation marks, each once; of a page of quotations the first ones."""
+    """Return the quoted phrases in a question, each once; of many quotations only the first."""
     if '"' not in question and "“" not in question:
         return ()
     found = (first or second for first, second in _QUOTED.findall(question[:LONGEST_QUESTION]))
@@ -197,13 +200,13 @@ def phrases_in(question: str) -> tuple[str, ...]:
 
 
 def required(phrases: Iterable[str]) -> list[tuple[str, ...]]:
-    """What to match every one of so that no text that holds all these phrases is missed."""
+    """Return the word sequences to match in the index, so that no text with all these phrases is missed."""
     parts: dict[tuple[str, ...], None] = {}
     for phrase in phrases:
         if phrase.isascii() or not cjk_run().search(phrase):
             found = TOKEN.findall(fold(phrase).lower())
             parts.update(((tuple(found), None),) if found else ())
-        else:  # pairs and words around them lie apart in the index
+        else:  # the index separates pairs from the words around them
             for word in TOKEN.findall(_composed(phrase).lower()):
                 for run in cjk_run().findall(word):
                     parts.update(((pair,), None) for pair in _pairs(run))
@@ -212,7 +215,7 @@ def required(phrases: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def units(question: str, phrases: Sequence[str]) -> tuple[str, ...]:
-    """The words of a question as a person types them, without marks around them, and its phrases whole."""
+    """Return the phrases of a question, and its other words as typed, without punctuation around them."""
     question = question[:LONGEST_QUESTION]
     rest = _QUOTED.sub(" ", question) if phrases else question
     bare = (each.strip(_AROUND) or each for each in rest.split())
@@ -221,13 +224,13 @@ def units(question: str, phrases: Sequence[str]) -> tuple[str, ...]:
 
 @functools.cache
 def cjk_run() -> re.Pattern[str]:
-    """A run of characters of scripts without spaces; dear to make, and most texts need it not."""
+    """Return the pattern of text without spaces (Chinese, Japanese, Korean); compiled only when needed."""
     return re.compile(f"[{_CJK}]+")
 
 
 @functools.cache
 def _exact() -> re.Pattern[str]:
-    """What a person copies whole: a quoted phrase, a run of CJK, a word with digits or marks or CamelCase."""
+    """Return the pattern of text that people copy: quotations, codes, words with digits or CamelCase."""
     return re.compile(
         rf'"[^"]+"|[{_CJK}]{{2,}}'
         r"|(?=\S*\w[_./:\\#@-]+\w|\S*[A-Za-z]\d|\S*\d[A-Za-z]|\S*\d{3}|\S*[a-z][A-Z])"
@@ -236,7 +239,7 @@ def _exact() -> re.Pattern[str]:
 
 
 def _to_find(phrase: str) -> str:
-    """A phrase with the ends of its first and last word, where its script has such."""
+    """Return a phrase as it is looked for in a text; in scripts without spaces it may stand inside a word."""
     compared = as_compared(phrase)
     if compared.isascii():
         return compared
@@ -251,14 +254,14 @@ def _spelled(found: re.Match[str]) -> str:
 
 def _phrases(question: str) -> list[Phrase]:
     found: list[Phrase] = []
-    # A pattern that is dear to make, and most questions are plain words.
+    # This pattern is slow to compile, and most questions are plain words.
     if question.isascii() and not _MAYBE_EXACT.search(question):
         return []
     for match in _exact().finditer(_LONG_RUN.sub(" ", question)):
         run = None if match[0].isascii() else cjk_run().fullmatch(match[0])
         words = _pairs(match[0]) if run else TOKEN.findall(fold(match[0]).lower())
         if words:
-            # A bare number, or a date, stands in many a text that is about something else.
+            # A bare number or a date also stands in many unrelated texts.
             certain = match[0].startswith('"') or bool(run) or any(each.isalpha() for each in match[0])
             found.append(Phrase(tuple(words[:LONGEST_PHRASE]), certain))
     return found[:MOST_PHRASES]
@@ -274,16 +277,16 @@ def _singles(run: str) -> list[str]:
 
 @functools.cache
 def _lines() -> bytes:
-    """All words, a line each: looking a few up in it is quicker than making a dictionary of all."""
+    """Return the list of known words as bytes, one word a line; searching it is faster than a dictionary."""
     try:
         return b"\n" + VOCABULARY.read_bytes() + b"\n"
-    except OSError:  # the embedder says that it is gone; words are found without knowing which are rare
+    except OSError:  # the embedder reports missing files; words are found without knowing which are rare
         return b"\n"
 
 
 @functools.lru_cache(maxsize=65_536)
 def commonness(word: str) -> int:
-    """A word's place among all words, the commonest first; a word of several pieces is a rare one."""
+    """Return a word's rank among all words, 1 for the most frequent; an unknown word counts as rare."""
     if not word.isascii():
         decomposed = unicodedata.normalize("NFD", word)
         word = "".join(each for each in decomposed if unicodedata.category(each) != "Mn")
@@ -292,9 +295,9 @@ def commonness(word: str) -> int:
     return RAREST if at < 0 or not word else max(1, lines.count(b"\n", 0, at) - COMMONEST + 1)
 
 
-TIME, NUMBER = 1, 2  # what a passage tells of, as bits
+TIME, NUMBER = 1, 2  # what a passage mentions, as bits
 
-# Who a person is in a conversation that was written down with roles, and who they talk to.
+# Role names in conversations: those of the person, and all of them.
 PERSON = frozenset("user human me".split())
 ROLES = PERSON | frozenset("assistant ai agent bot model system tool".split())
 
@@ -303,7 +306,7 @@ _SPEAKER = re.compile(
     r"\s*(?:[-*+>]\s+)?(?:\*\*|__)?([^\W\d_][\w'’.-]*(?: [^\W\d_][\w'’.-]*){0,2})(?:\*\*|__)?"
     r"(?::(?:\*\*|__)?(?=\s)|：)"
 )
-# What stands before a colon and is nobody.
+# Words before a colon that are no names.
 _LABELS = frozenset(
     """a action actions agenda answer answers attention background blocked bug caution cause caveat change
     changed changes command commands conclusion confirmed consequence context cost date deadline decided
@@ -347,10 +350,10 @@ _DIGIT = re.compile(r"(?<![^\W_])\d")  # at the beginning of a word
 
 
 class Speech(NamedTuple):
-    """What is kept of a passage beside its words."""
+    """The speaker of a passage, and what the passage asks and mentions."""
 
     speaker: str | None = None  # in small letters
-    asks: int = 0  # how many of a hundred sentences are questions
+    asks: int = 0  # questions in a hundred sentences
     says: int = 0  # TIME, NUMBER
 
 
@@ -358,15 +361,15 @@ SILENT = Speech()
 
 
 def speech_of(text: str, words: Set[str], *, before: str | None = None) -> Speech:
-    """What to keep of a passage; `words` are its own, in small letters.
+    """Return speaker, questions and mentions of a passage; `words` are its words in lower case.
 
-    A later part of a cut turn is said by whoever began it (`before`).
+    The later part of a divided turn has the speaker of its beginning, `before`.
     """
-    return Speech(speaker(text) or before, share_of_questions(text), _told(text, words))
+    return Speech(speaker(text) or before, share_of_questions(text), _mentions(text, words))
 
 
 def speaker(text: str) -> str | None:
-    """Who is named before the first colon; a label such as `Note:` names nobody."""
+    """Return the speaker's name, which stands before the first colon; None for a label such as `Note:`."""
     if ":" not in text[:60] and "：" not in text[:60]:
         return None
     found = _SPEAKER.match(text)
@@ -387,7 +390,7 @@ def _has_case(part: str) -> bool:
 
 
 def share_of_questions(text: str) -> int:
-    """How many of a hundred sentences end in a question mark."""
+    """Return the percentage of sentences in a text that end in a question mark."""
     if "?" not in text and "？" not in text:
         return 0
     sentences = questions = at = 0
@@ -400,7 +403,7 @@ def share_of_questions(text: str) -> int:
     return round(100 * questions / sentences) if sentences else 0
 
 
-def _told(text: str, words: Set[str]) -> int:
+def _mentions(text: str, words: Set[str]) -> int:
     number = not _NUMBERS.isdisjoint(words) or _DIGIT.search(text) is not None
     spans = not _SPANS.isdisjoint(words)
     time = not _TIMES.isdisjoint(words) or (spans and (number or not _NEARBY.isdisjoint(words)))
@@ -424,16 +427,16 @@ _HOW_MANY = re.compile(
 
 
 class QuestionCues(NamedTuple):
-    """What a question says of who should have spoken, and of what."""
+    """Signs in a question of who should speak in the answer, and what the answer should contain."""
 
-    personal: bool = False  # of the asker's own life: I, my, we
+    personal: bool = False  # about the asker's own life: I, my, we
     when: bool = False
     how_many: bool = False
     words: frozenset[str] = frozenset()
 
 
 def cues_of(question: str, words: Iterable[str]) -> QuestionCues:
-    """Read a question; `words` are all of its words in small letters."""
+    """Return the signs in a question of the expected answer; `words` are its words in lower case."""
     all_words = frozenset(words)
     small = question.lower()
     return QuestionCues(
@@ -445,5 +448,5 @@ def cues_of(question: str, words: Iterable[str]) -> QuestionCues:
 
 
 def is_named(name: str, asked: QuestionCues) -> bool:
-    """Whether a question names a speaker, whole or by the first name."""
+    """Return whether a question names this speaker, in full or by first name."""
     return name in asked.words or name.partition(" ")[0] in asked.words

@@ -1,1 +1,1 @@
-"""What an agent is told of its memory before it begins: one builder, one renderer."""
+"""The block of memory that an agent gets at the start of a session and with prompts."""

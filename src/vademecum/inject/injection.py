@@ -1,7 +1,7 @@
-"""What an agent is told before it begins and with a question, and the files that keep it for agents.
+"""The block of memory for an agent's session start and prompts, and the instruction files that hold it.
 
-Everything outside of the marks in such a file is the user's and stays byte for byte. A mark without its other
-half is taken out, and nothing else with it: whoever broke the pair may have typed between them.
+Text outside our marks in an instruction file is the user's and stays byte for byte. A mark without its
+counterpart is removed alone, because the user may have typed text between the two.
 """
 
 from __future__ import annotations
@@ -16,40 +16,37 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
 from vademecum.inject.render import CLOSE, OPEN
+from vademecum.store import Folder, files, parse_audience, request_view, scopes, spread
 from vademecum.store import decisions as unseen
-from vademecum.store import files, merge, scopes
-from vademecum.store.document import decode
-from vademecum.store.folders import Folder
-from vademecum.store.workspace import parse_audience
 from vademecum.text import names, outgoing
+from vademecum.text.document import decode
 from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
-    from vademecum.knowledge.finder import Finder
-    from vademecum.search.base import Answer, Passage, Query
+    from vademecum.search import Answer, Finder, Passage, Query
     from vademecum.store import Found, Home, Workspace
-    from vademecum.transcripts.pointers import Pointer
+    from vademecum.transcripts import Pointer
 
 
-class Delivery(NamedTuple):
-    """How a hook hands the block to an agent."""
+class HookDelivery(NamedTuple):
+    """The way in which a hook hands the block to an agent."""
 
     agent: str
-    moment: str  # the agent's own name for it
-    at_start: bool  # when a session begins; else with its first prompt
-    at_prompt: bool  # whether each prompt brings back what answers it
+    moment: str  # the agent's own name of the event
+    at_start: bool  # whether the block comes when a session begins, or else with its first prompt
+    at_prompt: bool  # whether each prompt brings back matching records
 
 
-_REMINDERS = 8  # hits that one prompt is held against
+_REMINDERS = 8  # hits that are considered for one prompt
 _REMINDER_TOKENS = 600
-_TO_READ = 0.5  # seconds in which a process that just began has loaded what reads, and read
+_TO_READ = 0.5  # seconds that a new process needs to load the reading model and to read
 
 
 class Injection:
-    """What an agent is told before it begins, and with a question, as `Memory` offers it."""
+    """`Memory.injection`: the block of memory for the start of a session and for prompts."""
 
     def __init__(self, workspace: Workspace, finder: Finder) -> None:
         self._work = workspace
@@ -70,13 +67,14 @@ class Injection:
         explain: bool = False,
         exclude: Collection[str] = (),
     ) -> injecting.Block:
-        """What an agent is told before it begins: with a question, the records that answer it come first.
+        """Return the block for the start of a session; with a query, matching records come first.
 
-        `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
-        `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of the
-        last sessions here. `without` are marks of what was told already; with `tools` off none is named.
+        `audience` may narrow the audience, never widen it; without `session`, the session's own records are
+        left out; with `notices`, the agent is asked to report what memory moved automatically; with `recent`,
+        the block lists the last sessions here. `without` are marks of items that were injected already; with
+        `tools` off, no tool is named.
 
-        With `explain` it says what it leaves out and why; `exclude` are paths to treat as if not there.
+        With `explain`, the block lists what it omits and why; `exclude` are paths to ignore.
         """
         if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
@@ -84,7 +82,7 @@ class Injection:
         if self._work.caller.audience is Audience.GROUP:
             listening = Audience.GROUP
         places = scopes.visible(self._work.caller._replace(audience=listening))
-        look = self._work.records.catalogue.one_look()
+        look = request_view()
         with self._work.reported("read the memory"), look, outgoing.noticing() as hidden:
             block = self._builder().build(
                 injecting.BlockRequest(
@@ -111,7 +109,7 @@ class Injection:
         return injecting.Builder(*given, half_life_days=half_life, now=work.now)
 
     def recent(self) -> Sequence[Pointer]:
-        """The last sessions of this project that hooks of this machine kept, but for the one that asks."""
+        """Return the last sessions of this project that hooks recorded here, except the asking session."""
         from vademecum.store import hook_log
         from vademecum.transcripts import pointers
 
@@ -133,11 +131,11 @@ class Injection:
         until: float | None = None,
         meanwhile: Callable[[injecting.Block], None] = lambda block: None,
     ) -> injecting.Block:
-        """What one prompt brings back, by its words and by reading; an empty block when nothing answers it.
+        """Return the block for one prompt, by its words and by a reading model; empty if nothing matches.
 
-        `without` are the marks of what the session has been told already. A prompt whose words have no strong
-        match is read if that can be done before `until` (of the monotonic clock); `meanwhile` gets what words
-        alone bring back.
+        `without` are marks of items that the session has already. A prompt without a strong match by words is
+        read if that can be done before `until` (on the monotonic clock); `meanwhile` gets the block found by
+        words alone.
         """
         from vademecum.index.embed.base import within
         from vademecum.search import base as searching
@@ -145,48 +143,51 @@ class Injection:
         words = injecting.extract_question(prompt)
         if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
-        # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
-        asked = searching.parse(words)._replace(sources=("memory",), phrases=())
+        # Quotation marks in a prompt quote somebody; only in a search do they ask for a phrase.
+        query = searching.parse(words)._replace(sources=("memory",), phrases=())
         search = functools.partial(self._finder.searcher.search, seconds=self._work.settings.limits.open)
         build = functools.partial(self._reminder, tokens=budget or _REMINDER_TOKENS, without=without)
         with self._work.reported("read the memory"), outgoing.noticing() as hidden:
-            answer = search(asked, self._finder.options(max_results=_REMINDERS, mode="bm25"))
-            # Nobody asked: what may be no answer would only distract.
+            answer = search(query, self._finder.options(max_results=_REMINDERS, mode="bm25"))
+            # Nobody asked a question, so weak matches would only distract.
             likely = [each for each in answer.results if each.match != "weak"]
             block = build(likely)
             in_time = until is None or time.monotonic() + _TO_READ < until
             if in_time and answer.coverage.read and answer.match != "strong":
                 meanwhile(_with_warning(block, hidden))
                 with within(until):
-                    again = search(asked, self._finder.options(max_results=_REMINDERS))
+                    again = search(query, self._finder.options(max_results=_REMINDERS))
                 known = {(each.path, each.start) for each in likely}
-                # Near is soon called likely where no word is the same.
+                # Similar meaning is easily rated as likely when no word is shared, so only strong matches
+                # count.
                 sure = [each for each in again.results if again.read and each.match == "strong"]
                 block = build([*likely, *(each for each in sure if (each.path, each.start) not in known)])
         return _with_warning(block, hidden)
 
     def _reminder(self, hits: Iterable[Passage], *, tokens: int, without: Collection[str]) -> injecting.Block:
-        """The block of the records behind some hits."""
-        told = self._work.settings.inject.knowledge
-        shown = ((self._behind(each), each.time) for each in hits if told or each.type not in LEARNED)
-        records = ((found, time) for found, time in shown if found is not None)
+        """Return the block of the records in which some search results were found."""
+        with_lessons = self._work.settings.inject.knowledge
+        records_found = (
+            (self._record_of(each), each.time) for each in hits if with_lessons or each.type not in LEARNED
+        )
+        records = ((found, time) for found, time in records_found if found is not None)
         return injecting.build_reminder(records, self._work.records, tokens=tokens, without=without)
 
-    def _behind(self, hit: Passage) -> Found | None:
-        """The record a passage is from; None when it is gone since it was indexed."""
+    def _record_of(self, hit: Passage) -> Found | None:
+        """Return the record that a passage belongs to; None if it was removed after it was indexed."""
         if hit.key is None:
             return None
         with contextlib.suppress(VadeError):
             found = self._work.find(hit.key, hit.place.scope)
             lines = injecting.Lines(hit.path, hit.start, hit.end)
-            for part in merge.spread(found.record):
+            for part in spread(found.record):
                 if part is not found.record and injecting.overlaps(part, lines):
                     return found._replace(record=part, part=part.key)
             return found
         return None
 
-    def deliveries(self) -> Sequence[Delivery]:
-        """The agents that are told by a hook, and at which moment of theirs."""
+    def deliveries(self) -> Sequence[HookDelivery]:
+        """Return the agents that get the block by a hook, with the event of the hook."""
         from vademecum.agents import registry
         from vademecum.agents.base import HookEvent
 
@@ -195,11 +196,11 @@ class Injection:
             moments = agent.hooks.moments if agent.hooks else {}
             start, prompt = moments.get(HookEvent.SESSION_START, ""), moments.get(HookEvent.USER_PROMPT, "")
             if start or prompt:
-                found.append(Delivery(name, start or prompt, bool(start), bool(prompt)))
+                found.append(HookDelivery(name, start or prompt, bool(start), bool(prompt)))
         return found
 
     def deliver(self, agent: str, text: str) -> str:
-        """A block as the hook of an agent hands it over, with what that agent wants around it."""
+        """Return a block in the format in which an agent expects the answer of a hook."""
         from vademecum.agents import registry
 
         found = registry.find(agent)
@@ -211,8 +212,8 @@ class Injection:
 
     def write_file(
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
-    ) -> ProviderFile:
-        """Keep the block in the file that an agent reads by itself, between marks; no secret goes with it."""
+    ) -> InstructionFileResult:
+        """Write the block between our marks into the file that an agent reads, with secrets replaced."""
 
         self._work.may_write()
         self._work.at_a_command_line("write files of a project", f"vade inject --write {agent}")
@@ -220,22 +221,23 @@ class Injection:
         with self._work.reported(f"write the file of {agent}"):
             with files.noticing_trouble() as troubles:
                 block = self.block(query=query, budget=budget, audience=audience, session=False)
-            if troubles:  # what a failing disk left out would be gone from the agent's file
+            # a block that a disk error made incomplete must not replace the one in the agent's file
+            if troubles:
                 raise troubles[0]
-            kept = write_provider_file(self._work.home, project.root, agent, block.text)
-        return kept._replace(warnings=block.warnings)
+            written = write_provider_file(self._work.home, project.root, agent, block.text)
+        return written._replace(warnings=block.warnings)
 
     def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
-        asked = self._finder.question(query, scope=place.scope, sources=("memory",))
-        found = self._answer(asked)
+        question = self._finder.question(query, scope=place.scope, sources=("memory",))
+        found = self._answer(question)
         return [injecting.Lines(each.path, each.start, each.end) for each in found.results]
 
-    def _answer(self, asked: Query) -> Answer:
+    def _answer(self, query: Query) -> Answer:
         most = self._work.settings.inject.max_per_scope
-        return self._finder.answer(asked, self._finder.options(max_results=most))
+        return self._finder.answer(query, self._finder.options(max_results=most))
 
     def _attached(self, query: str) -> Sequence[injecting.SourcePassage]:
-        """Passages of the sources that may be shown: those that answer, or the beginnings of the newest."""
+        """Return passages of sources: those that match the query, else the beginnings of the newest files."""
         from vademecum.store import sources
 
         allowed = [
@@ -260,15 +262,15 @@ class Injection:
         ]
 
 
-def _with_warning(block: injecting.Block, hidden: Collection[str], *said: str) -> injecting.Block:
-    """A block that says what was replaced in it and what is out of sight, to whoever asked for it."""
+def _with_warning(block: injecting.Block, hidden: Collection[str], *messages: str) -> injecting.Block:
+    """Return a block with warnings added about replaced secrets and hidden texts."""
     if hidden and "[REDACTED:" in block.text:
         kinds = ", ".join(sorted(hidden))
-        said = (*said, f"what looks like a secret was redacted ({kinds}): `vade check` shows where")
-    return block._replace(warnings=(*block.warnings, *said)) if said else block
+        messages = (*messages, f"what looks like a secret was redacted ({kinds}): `vade check` shows where")
+    return block._replace(warnings=(*block.warnings, *messages)) if messages else block
 
 
-# ------------------------------------------------------------ files that agents read by themselves
+# ------------------------------------------------------------ agents' instruction files
 
 BEGIN, END = "<!-- vade-memory:begin -->", "<!-- vade-memory:end -->"
 _LINE = re.compile(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")
@@ -278,16 +280,16 @@ _PAIR = re.compile(
 )
 
 
-class ProviderFile(NamedTuple):
-    """What became of a provider's file."""
+class InstructionFileResult(NamedTuple):
+    """The result of writing the block into an agent's instruction file."""
 
     path: Path
     changed: bool
-    warnings: tuple[str, ...] = ()  # what is to be known of what was written
+    warnings: tuple[str, ...] = ()  # warnings about the written block
 
 
-def write_provider_file(home: Home, root: Path, agent: str, block: str) -> ProviderFile:
-    """Keep a block in the file that an agent reads; an empty one takes what was there away again."""
+def write_provider_file(home: Home, root: Path, agent: str, block: str) -> InstructionFileResult:
+    """Write a block into an agent's instruction file; an empty block removes the previous block."""
     from vademecum.agents import registry
 
     found = registry.find(agent)
@@ -297,22 +299,22 @@ def write_provider_file(home: Home, root: Path, agent: str, block: str) -> Provi
             f"{names.shown(agent)} is not an agent with a known instruction file", hint=f"one of {listed}"
         )
     known = found.instructions
-    parts = _real(root, known.parts)
+    parts = _real_path(root, known.parts)
     path = root.joinpath(*parts)
 
     def put(content: bytes | None) -> bytes:
-        return placed(decode(content or b""), block, opening=known.opening).encode()
+        return insert_block(decode(content or b""), block, opening=known.opening).encode()
 
     with home.lock(f"provider {path}"), Folder.at(root) as top:
         if not block and not os.path.lexists(path):
-            return ProviderFile(path, False)
+            return InstructionFileResult(path, False)
         with top.enter(*parts[:-1], create=True, mode=0o755) as folder:
             written = files.update(folder, parts[-1], put, mode=0o644)
-    return ProviderFile(path, written.changed)
+    return InstructionFileResult(path, written.changed)
 
 
-def placed(text: str, block: str, *, opening: str = "") -> str:
-    """A file's text with the block between its marks: where they are, or else at its end."""
+def insert_block(text: str, block: str, *, opening: str = "") -> str:
+    """Return a file's text with the block between our marks, where they stand, or else at the end."""
     newline = "\r\n" if text.count("\n") == text.count("\r\n") > 0 else "\n"
     body = f"{BEGIN}\n{block}{END}\n".replace("\n", newline) if block else ""
     pairs = list(_PAIR.finditer(text))
@@ -323,25 +325,25 @@ def placed(text: str, block: str, *, opening: str = "") -> str:
         gap = "" if not rest or rest.endswith(newline * 2) else newline
         lead = "" if not rest or rest.endswith("\n") else newline
         return f"{rest or opening.replace(chr(10), newline)}{lead}{gap}{body}"
-    made = []
+    parts = []
     at = 0
     for number, pair in enumerate(pairs):
-        made.append(_LINE.sub("", text[at : pair.start()]))
+        parts.append(_LINE.sub("", text[at : pair.start()]))
         if number == 0:
-            made.append(body)
+            parts.append(body)
         elif not _is_ours(pair["inner"]):
-            made.append(pair["inner"])  # somebody's text between a copy of our marks
+            parts.append(pair["inner"])  # somebody's text between a copy of our marks
         at = pair.end()
-    return "".join([*made, _LINE.sub("", text[at:])])
+    return "".join([*parts, _LINE.sub("", text[at:])])
 
 
 def _is_ours(inner: str) -> bool:
-    told = inner.strip()
-    return not told or (told.startswith(OPEN) and told.endswith(CLOSE))
+    text = inner.strip()
+    return not text or (text.startswith(OPEN) and text.endswith(CLOSE))
 
 
-def _real(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
-    """The file itself where its name is a link to another file of the same project, as many have it."""
+def _real_path(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the path of the real file, if a name is a link to another file of the same project."""
     path = root.joinpath(*parts)
     if not path.is_symlink():
         return parts

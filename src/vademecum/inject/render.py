@@ -1,4 +1,4 @@
-"""The one renderer: what was remembered becomes lines that cannot be anything but data."""
+"""Render memory as lines that an agent cannot mistake for instructions."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class BlockPart(NamedTuple):
-    """One heading of ours and the lines below it."""
+    """A heading of the block, with the lines below it."""
 
     title: str
     lines: Sequence[str]
 
 
 def safe(text: str) -> str:
-    """A text as it may be shown: visible, without secrets and images, with brackets written out."""
-    shown = _IMAGE.sub(_described, visible(clean_text(text)))
-    return shown.translate(_ESCAPES).replace("\t", "    ")
+    """Return a text that can be shown safely: all visible, brackets escaped, no secrets, no images."""
+    cleaned = _IMAGE.sub(_image_text, visible(clean_text(text)))
+    return cleaned.translate(_ESCAPES).replace("\t", "    ")
 
 
-def quoted(text: str) -> list[str]:
-    """A document, line by line behind a mark."""
+def quote_lines(text: str) -> list[str]:
+    """Return the lines of a document, each with a quote mark before it."""
     return [f"{QUOTE}{line}".rstrip() if not line.strip() else f"{QUOTE}{line}" for line in _lines(text)]
 
 
 def item(label: str, text: str) -> list[str]:
-    """A list item: its label and first line, and the further lines marked below it."""
+    """Return the lines of a list item: the label with the first line of the text, then its other lines."""
     first, *rest = _lines(text) or [""]
     top = f"{ITEM}{_one_line(clean_text(label))}{first}".rstrip()
     return [top, *(f"{BELOW}{line}".rstrip() for line in rest)]
 
 
 def block(opening: str, parts: Iterable[BlockPart], closing: str = "") -> str:
-    """The whole block; empty when there is nothing to say."""
-    told = [part for part in parts if part.lines]
-    if not told:
+    """Return the text of the whole block; '' if no part has lines."""
+    filled = [part for part in parts if part.lines]
+    if not filled:
         return ""
     lines = [OPEN, opening]
-    for part in told:
+    for part in filled:
         lines += ["", f"## {_one_line(safe(part.title))}", *part.lines]
     if closing:
         lines += ["", closing]
@@ -67,7 +67,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _described(image: re.Match[str]) -> str:
+def _image_text(image: re.Match[str]) -> str:
     return f"[image: {image[1].strip()}]" if image[1].strip() else "[image]"
 
 
@@ -77,14 +77,14 @@ _HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+)$")
 
 
 class DocumentPart(NamedTuple):
-    """A heading of a document with what stands below it; what comes before the first has none."""
+    """A heading of a document with its text; the text before the first heading has none."""
 
     heading: str
     text: str
 
 
 def split_document(text: str) -> list[DocumentPart]:
-    """A document heading by heading; what looks like one inside a fence is none."""
+    """Split a document at its headings; a line inside a code fence is no heading."""
     starts = [*_HEADING.finditer(fences.blank(text))]
     found = []
     first = starts[0].start() if starts else len(text)
@@ -98,15 +98,16 @@ def split_document(text: str) -> list[DocumentPart]:
 
 
 def combine_documents(near: Sequence[DocumentPart], far: Iterable[DocumentPart]) -> list[DocumentPart]:
-    """The far document's parts that the near one has no such heading for, then the near one's."""
+    """Return both documents' parts, those of the far document only under headings that the near one lacks."""
     own = {part.heading for part in near if part.heading}
     return [*(part for part in far if part.heading not in own), *near]
 
 
 def cut_document(text: str, size: int, *, unit: str = "characters") -> tuple[str, bool]:
-    """The beginning of a text, up to the last line that fits, and whether anything was left out.
+    """Return the beginning of a text that fits into a size, up to the end of a line.
 
-    Secrets are replaced first: half of one would not be known as one.
+    Also return whether anything was cut. Secrets are replaced first, because half a secret would not be
+    recognised.
     """
     text = clean_text(text)
     length = len(text.encode()) if unit == "bytes" else len(text)

@@ -1,9 +1,9 @@
-"""Topics: what one record has to say, entry by entry, when it was last said, and how much of it fits.
+"""Topics: the entries that one record contributes to the block, and how many of them fit.
 
-An outline is what the builder has to know of every topic, so that it opens only those it may tell. It stands
-in the catalogue with the stamp of the file and holds no text: of one that waits for a person the name of the
-decision about it, of one that may be told the least room it takes. What was made of all records is kept as
-long as nothing it was made of has changed.
+An outline holds all that the builder must know of a topic before it opens the topic's file, so that it opens
+only topics that it may show. Outlines are stored in the catalogue with the file's stamp, and hold no text:
+for a pending text they hold the name of the decision about it, for other texts the least room that they need.
+The sections made from all records are cached as long as nothing they depend on has changed.
 """
 
 from __future__ import annotations
@@ -23,29 +23,28 @@ from vademecum.errors import OutsideMemory
 from vademecum.inject import render
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
-from vademecum.store import Fact, archive, catalogue, decisions, hub_rules, merge
-from vademecum.store.merge import is_consolidation
-from vademecum.store.records import key_of
-from vademecum.text import clock, may_cite
+from vademecum.store import Fact, catalogue, decisions, hub_rules, is_consolidation, spread
+from vademecum.text import clock, filenames, may_cite
+from vademecum.text.filenames import key_of
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
 from vademecum.types import LEARNED, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.knowledge.project_tree import ProjectTree
-    from vademecum.store import Found, Records, Shelf
+    from vademecum.knowledge import ProjectTree
+    from vademecum.store import Found, Records, ScopeFolder
     from vademecum.store.catalogue import Digest
     from vademecum.types import Entry, Place, Record
 
 NEVER = datetime.min.replace(tzinfo=UTC)
-STALE_SHOWN = 2  # things of one entry that are no longer so
-EXAMPLES = 3  # paths that one lesson is shown with
+STALE_SHOWN = 2  # outdated citations of one entry that are named
+EXAMPLES = 3  # example paths that are named for one lesson
 _PATH = re.compile(r"\S{1,200}")
 
 
 class BlockItem(NamedTuple):
-    """One thing in the block: where it comes from, and what it takes."""
+    """An item of the block: where it comes from, and its lines."""
 
     path: str
     lines: tuple[str, ...]
@@ -53,19 +52,19 @@ class BlockItem(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its length in characters, line ends included."""
+        """The number of characters in the item's lines, with line ends."""
         return sum(len(line) + 1 for line in self.lines)
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it takes."""
+        """The estimated number of tokens in the item's lines."""
         return count(Size(sum(weigh(line) + 1 for line in self.lines)), DEFAULT_RATIO)
 
 
 class RecordTopic(NamedTuple):
-    """What is told under one key: its living entries, oldest first, and how many more there are.
+    """The current entries under one key, oldest first, and how many older entries there are.
 
-    The items stand for the newest of the entries; `more` counts those too old to be looked at.
+    The items are the newest entries; `more` counts entries that are too old to be considered.
     """
 
     path: str
@@ -74,28 +73,28 @@ class RecordTopic(NamedTuple):
     more: int = 0
 
 
-class Sketch(NamedTuple):
-    """A topic that has something to tell: the least room it takes, and how it is opened."""
+class TopicEstimate(NamedTuple):
+    """A topic that may be shown: the least room that it needs, and a function that opens its file."""
 
     least: int
     topic: Callable[[], RecordTopic]
 
 
 class FittedTopics(NamedTuple):
-    """The items that fit, how many topics did not, and how many entries of those that did."""
+    """The items that fit, with the number of topics and the number of entries that did not fit."""
 
     items: tuple[BlockItem, ...]
     topics: int = 0
     entries: int = 0
 
 
-def last_said(record: Record) -> datetime:
-    """When something of a record was last said or confirmed; what nobody dated was never said.
+def last_confirmed(record: Record) -> datetime:
+    """Return when an entry of a record was last said or confirmed; `NEVER` if no entry has a date.
 
-    When a file was written says nothing of that: an import or a tidying writes old words anew.
+    The time of the file does not count, because an import or a clean-up rewrites old text.
     """
     if is_consolidation(record):
-        return NEVER  # one of an earlier version, which does not know when its parts were said
+        return NEVER  # it has no time of its own: its parts have
     stamps = [each.time for each in record.live]
     stamps += [str(each.get("at") or "") for each in lessons.confirmations(record.fields)]
     if not any(stamps) and not record.fields.get("imported"):
@@ -104,26 +103,26 @@ def last_said(record: Record) -> datetime:
 
 
 def describe_use(record: Record, *, shared: bool) -> str:
-    """How a lesson has fared: how often it was applied, and the paths that show it.
+    """Return a phrase on how often a lesson was applied, with paths of examples; '' for other records.
 
-    Nobody vouches for the frontmatter of a file that others can write, so a sentence there is no path.
+    The frontmatter of a shared file is not trusted, so a sentence in it does not count as a path.
     """
     if record.type not in LEARNED:
         return ""
     applied = lessons.read_count(record.fields, "applied")
     paths = [" ".join(each.split()) for each in lessons.read_examples(record.fields)]
     paths = [each for each in paths if each and (not shared or _PATH.fullmatch(each))]
-    told = [f"applied {applied} time{'s' if applied > 1 else ''}"] if applied else []
+    parts = [f"applied {applied} time{'s' if applied > 1 else ''}"] if applied else []
     if paths:
         more = f" and {len(paths) - EXAMPLES} more" if len(paths) > EXAMPLES else ""
-        told.append(f"examples: {', '.join(paths[:EXAMPLES])}{more}")
-    return "; ".join(told)
+        parts.append(f"examples: {', '.join(paths[:EXAMPLES])}{more}")
+    return "; ".join(parts)
 
 
 def describe_stale(record: Record, entry: Entry, tree: ProjectTree | None) -> str:
-    """What an entry cites of the project's code that is no longer so; empty for most.
+    """Return a phrase on the citations of code in an entry that no longer hold; '' in most cases.
 
-    Where there is no code to look at, it is what heal said when it looked.
+    Without code to check against, the phrase gives the result of the last check.
     """
     if tree is None or record.place.scope is not Scope.PROJECT:
         return f"[stale: {entry.stale}]" if entry.stale else ""
@@ -134,24 +133,24 @@ def describe_stale(record: Record, entry: Entry, tree: ProjectTree | None) -> st
     checked = citations.check_entry(entry, tree)
     wrong = [each for each in checked if each.standing is not citations.Standing.VERIFIED]
     more = f" and {len(wrong) - STALE_SHOWN} more" if len(wrong) > STALE_SHOWN else ""
-    told = "; ".join(dict.fromkeys(each.why for each in wrong[:STALE_SHOWN]))
-    return f"[stale: {told}{more}]" if wrong else ""
+    reasons = "; ".join(dict.fromkeys(each.why for each in wrong[:STALE_SHOWN]))
+    return f"[stale: {reasons}{more}]" if wrong else ""
 
 
 def fit_topics(
-    sketches: Iterable[Sketch], *, total: int, least: int, most: int, room: int, share: int
+    sketches: Iterable[TopicEstimate], *, total: int, least: int, most: int, room: int, share: int
 ) -> FittedTopics:
-    """As much of some topics as there is room for: each first gets its share, then what is left over.
+    """Choose topics for a limited room: each first gets its share, then the rest of the room is used.
 
-    A topic is told with its newest entry or not at all. Of all there are a `total`, and each takes the
-    `least` room; those that cannot be told are not opened.
+    A topic is shown with its newest entry or not at all. There are `total` topics, and each needs at least
+    `least` room; topics that cannot fit are not opened.
     """
     chosen: list[tuple[RecordTopic, set[int]]] = []
     for sketch in sketches if most else ():
         if sketch.least > room:
             continue
         topic = sketch.topic()
-        picked = _picked(topic.items, room=room, share=share)
+        picked = _pick_entries(topic.items, room=room, share=share)
         if not picked:
             continue
         chosen.append((topic, picked))
@@ -167,13 +166,13 @@ def fit_topics(
                 room -= grown
     items: list[BlockItem] = []
     for topic, picked in chosen:
-        items += _shown(topic, picked)
+        items += _items_with_note(topic, picked)
     hidden = sum(len(topic.items) + topic.more - len(picked) for topic, picked in chosen)
     return FittedTopics(tuple(items), total - len(chosen), hidden)
 
 
-def _picked(items: Sequence[BlockItem], *, room: int, share: int) -> set[int]:
-    """The entries of a topic that its share has room for, the newest before all others."""
+def _pick_entries(items: Sequence[BlockItem], *, room: int, share: int) -> set[int]:
+    """Return the indexes of the entries that fit into a topic's share, chosen from the newest backwards."""
     last = len(items) - 1
     if last < 0 or items[last].size > room:
         return set()
@@ -185,125 +184,127 @@ def _picked(items: Sequence[BlockItem], *, room: int, share: int) -> set[int]:
     return picked
 
 
-def _shown(topic: RecordTopic, picked: set[int]) -> list[BlockItem]:
-    """The chosen entries in their order, and a line that counts the others."""
+def _items_with_note(topic: RecordTopic, picked: set[int]) -> list[BlockItem]:
+    """Return the chosen entries in order, and a line that counts the entries left out."""
     hidden = len(topic.items) + topic.more - len(picked)
     shown = [item for at, item in enumerate(topic.items) if at in picked]
     return [*shown, BlockItem(topic.path, (_note(topic, hidden),), topic.key)] if hidden else shown
 
 
 def _note(topic: RecordTopic, hidden: int) -> str:
-    said = f"{hidden} more entr{'ies' if hidden > 1 else 'y'}"
-    return f"{render.BELOW}[{said}: memory_get {topic.key}, or `vade show {topic.key}`]"
+    count_text = f"{hidden} more entr{'ies' if hidden > 1 else 'y'}"
+    return f"{render.BELOW}[{count_text}: memory_get {topic.key}, or `vade show {topic.key}`]"
 
 
 _NAMED = re.compile(r"(\[\d+ more entr(?:y|ies): )memory_get \S+, or (?=`vade show \S+`\]$)")
 
 
 def without_tools(line: str) -> str:
-    """A line as an agent without tools is told it: the note of `fit_topics` names the command alone."""
+    """Return a line for an agent that has no tools: a note by `fit_topics` then names only the command."""
     return _NAMED.sub(r"\1", line)
 
 
 def _size(topic: RecordTopic, picked: set[int]) -> int:
-    return sum(item.size for item in _shown(topic, picked))
+    return sum(item.size for item in _items_with_note(topic, picked))
 
 
 # ------------------------------------------------------------ outlines
 
 KNOWLEDGE = (RecordType.SOLUTION, RecordType.DISCOVERY, RecordType.PATTERN)
-SHORT = 300  # characters up to which a text's room is known; of a longer one it is the least there can be
+SHORT = 300  # characters; the room of longer texts is only known to be at least that of this many
 _KNOWN = frozenset(str(kind) for kind in KNOWLEDGE)
-_FIRST = 64  # topics that are put in order before anything is told of them
+_FIRST = 64  # topics that are sorted at first; more are sorted only if needed
 
-# An outline as it is kept: of tens of thousands only a few are ever opened, so they stay plain tuples.
+# Outlines are plain tuples, because of tens of thousands only a few are ever opened.
 Row: TypeAlias = tuple[Any, ...]
-PART, TYPE, IS_KNOWN, SAID, NUM, PLAIN, DOUBTS, DISPUTED, LEAST, LESSON = range(10)
+PART, TYPE, IS_KNOWN, LAST_TIME, NUM, PLAIN, DOUBTS, DISPUTED, LEAST, LESSON = range(10)
 
 
-class Rank(NamedTuple):
-    """How a topic of a learned type stands among the others of it."""
+class LessonRank(NamedTuple):
+    """The values of a lesson that decide its rank among lessons."""
 
     confidence: float
     last: int | None  # microseconds
     applied: int
-    sure: bool  # whoever else may have said or verified it
-    asks: bool  # whether it is sure when several sessions said it
+    sure: bool  # confirmed, whoever else may have said or verified it
+    asks: bool  # confirmed once several sessions have said it
     decision: str
 
 
 class Outline(NamedTuple):
-    """Where a topic is, and the outline of it."""
+    """A topic's place and file, with the values that are known without opening the file."""
 
-    shelf: Shelf
+    scope_folder: ScopeFolder
     name: str
     row: Row
 
     @property
     def path(self) -> str:
-        """The path of its file, as shown."""
-        return self.shelf.name_of(archive.RECORDS, self.name)
+        """The path of the topic's file, as it is shown."""
+        return self.scope_folder.name_of(filenames.RECORDS, self.name)
 
     @property
     def key(self) -> str:
-        """The key it is told under."""
+        """The key under which the topic is shown."""
         return self.row[PART] or key_of(self.name)
 
     @property
-    def lesson(self) -> Rank:
-        """How it stands among the lessons of its type."""
-        return Rank(*self.row[LESSON])
+    def lesson(self) -> LessonRank:
+        """The values that decide the rank of the topic as a lesson."""
+        return LessonRank(*self.row[LESSON])
 
 
 class Pool:
-    """Topics that have something to tell, from which the first few of an order are taken."""
+    """Topics that may be shown, sorted only as far as they are used."""
 
     def __init__(self) -> None:
         self._keys: list[tuple[Any, ...]] = []
         self._found: list[Outline] = []
-        self.least = sys.maxsize  # characters that each of them takes at least
+        self.least = sys.maxsize  # the least room in characters that any of them needs
 
     def __len__(self) -> int:
         return len(self._found)
 
     def add(self, found: Outline, least: int, *order: Any) -> None:
-        """Put a topic in; of equal ones the first by its path comes first."""
+        """Add a topic with its sort values; topics with equal values are ordered by path."""
         self.least = min(self.least, least)
-        self._keys.append((*order, found.shelf.label, found.name, len(self._found)))
+        self._keys.append((*order, found.scope_folder.label, found.name, len(self._found)))
         self._found.append(found)
 
     def every(self) -> Sequence[Outline]:
-        """The topics as they came."""
+        """Return the topics in the order in which they were added."""
         return self._found
 
     def ordered(self) -> Iterator[Outline]:
-        """The topics in their order; all of them are put into it only when the first few do not do."""
+        """Yield the topics in their order; all of them are sorted only when the first few are not enough."""
         first = heapq.nsmallest(_FIRST, self._keys)
         yield from (self._found[key[-1]] for key in first)
         if len(first) < len(self._keys):
             yield from (self._found[key[-1]] for key in sorted(self._keys)[len(first) :])
 
 
-def opened(outline: Outline, records: Records) -> Found:
-    """The topic itself, as its file says it now."""
-    found = records.load(outline.shelf, outline.name)
-    for topic in merge.spread(found.record):
+def load_topic(outline: Outline, records: Records) -> Found:
+    """Read the topic of an outline from its file, as the file is now."""
+    found = records.load(outline.scope_folder, outline.name)
+    for topic in spread(found.record):
         if ("" if topic is found.record else topic.key) == outline.row[PART]:
             return found._replace(record=topic, part=outline.row[PART])
     return found
 
 
 def is_known(record: Record) -> bool:
-    """Whether a record is told under what was learned; one of several lessons is not."""
+    """Whether a record belongs to the lessons that are shown; a summary of several lessons does not."""
     return record.type in _KNOWN and not is_consolidation(record) and all(not e.part for e in record.entries)
 
 
-def _outlined(records: Records, shelf: Shelf, name: str, content: bytes) -> list[tuple[Any, ...]]:
-    record = records.parse(shelf, name, content)
-    return [_row(topic, "" if topic is record else topic.key, shelf) for topic in merge.spread(record)]
+def _make_outlines(
+    records: Records, scope_folder: ScopeFolder, name: str, content: bytes
+) -> list[tuple[Any, ...]]:
+    record = records.parse(scope_folder, name, content)
+    return [_row(topic, "" if topic is record else topic.key, scope_folder) for topic in spread(record)]
 
 
-def _row(record: Record, part: str, shelf: Shelf) -> tuple[Any, ...]:
+def _row(record: Record, part: str, scope_folder: ScopeFolder) -> tuple[Any, ...]:
     entries = [each for each in record.live if each.text.strip()]
     doubtful = [each for each in entries if trust.is_doubtful(each, record)]
     plain = [each for each in entries if not trust.is_doubtful(each, record)]
@@ -311,24 +312,26 @@ def _row(record: Record, part: str, shelf: Shelf) -> tuple[Any, ...]:
         part,
         record.type,
         is_known(record),
-        clock.micro(last_said(record)),
+        clock.micro(last_confirmed(record)),
         record.num or 0,
         len(plain),
         tuple(decisions.exactly(each.text) for each in doubtful),
         any(each.origin in (Origin.USER, Origin.AGENT) for each in doubtful),
-        _least(record, plain[-1].text, shelf) if plain else 0,
+        _least(record, plain[-1].text, scope_folder) if plain else 0,
         None if part or record.type not in _KNOWN else _lesson(record),
     )
 
 
-def _least(record: Record, text: str, shelf: Shelf) -> int:
-    """The room that an entry takes at least, before anything is said of who confirmed it."""
+def _least(record: Record, text: str, scope_folder: ScopeFolder) -> int:
+    """Return the least room that an entry needs, without a note on its verification."""
     label = record.type if is_known(record) else str(record.place.scope)
-    shown, short = cut_document(text, SHORT)
-    if short and ("![" in text or "[REDACTED" in shown):
-        return 0  # what is shown of more of it may be less
-    note = describe_use(record, shared=shelf.shared)
-    lines = render.item(f"[{label}] {record.key}: ", f"{shown}\n{note}" if note and not short else shown)
+    text_shown, short = cut_document(text, SHORT)
+    if short and ("![" in text or "[REDACTED" in text_shown):
+        return 0  # showing more of this text may take less room
+    note = describe_use(record, shared=scope_folder.shared)
+    lines = render.item(
+        f"[{label}] {record.key}: ", f"{text_shown}\n{note}" if note and not short else text_shown
+    )
     return sum(len(line) + 1 for line in lines)
 
 
@@ -336,7 +339,7 @@ def _lesson(record: Record) -> tuple[Any, ...] | None:
     lesson = lessons.read_lesson(record)
     if lesson is None:
         return None
-    entry = trust.spoken_entry(record)
+    entry = trust.current_entry(record)
     last = clock.parse(lesson.last)
     certain = record.trusted and not record.disputes(entry) and not record.conflicts(entry)
     origin = entry.origin or Origin.USER
@@ -350,75 +353,78 @@ def _lesson(record: Record) -> tuple[Any, ...] | None:
     )
 
 
-def _sessions_of(records: Records, shelf: Shelf, name: str, content: bytes) -> int:
-    """How many sessions said what a record says now."""
-    record = records.parse(shelf, name, content)
-    return len(trust.find_sessions(trust.spoken_entry(record), record, records))
+def _sessions_of(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> int:
+    """Return in how many sessions the current text of a record was said."""
+    record = records.parse(scope_folder, name, content)
+    return len(trust.find_sessions(trust.current_entry(record), record, records))
 
 
-OUTLINE = Fact("outline", 2, _outlined)
+OUTLINE = Fact("outline", 2, _make_outlines)
 SESSIONS = Fact("sessions", 1, _sessions_of, logged=True)
 
 
-# ------------------------------------------------------------ what was made, kept
+# ------------------------------------------------------------ cache
 
 _VERSION = f"block 2 {__version__}"
 
 
 class BlockSection(NamedTuple):
-    """A heading of the block, what stands below it, and how much there was no room for."""
+    """A section of the block: its title, its items, and the number of items that did not fit."""
 
     name: str  # context, memory, profile, knowledge, records, journal
     title: str
     items: tuple[BlockItem, ...]
     left_out: int = 0
-    thing: str = "record"  # what is counted as left out
-    entries: int = 0  # of records that are shown, and that there was no room for
+    thing: str = "record"  # the noun for counting what did not fit
+    entries: int = 0  # entries of shown records that did not fit
 
     @property
     def size(self) -> int:
-        """What its items take, in characters."""
+        """The number of characters in all items of the section."""
         return sum(item.size for item in self.items)
 
 
-class Telling(NamedTuple):
-    """Sections that tell of records, and how many texts wait for a person."""
+class RecordSections(NamedTuple):
+    """The sections made from records, and the number of texts that wait for a person's decision."""
 
     sections: tuple[BlockSection, ...]
-    waiting: int
+    pending: int
 
 
-class BlockKeeper:
-    """Knows whether what was made of some records, and with some settings, still holds."""
+class BlockCache:
+    """A cache for the sections made from records, valid while records and settings are unchanged."""
 
     def __init__(self, records: Records, places: Iterable[Place], *given: object) -> None:
         self._records = records
         self._given = repr(given)
         self._vouched = repr(hub_rules.stamp(records.home))
-        self._digests: list[tuple[Shelf, Digest]] = []
+        self._digests: list[tuple[ScopeFolder, Digest]] = []
         self._verified: Digest | None = None
-        with contextlib.suppress(OutsideMemory, OSError):  # told by the listing; nothing is kept of it
-            self._verified = self._decided()
+        with contextlib.suppress(OutsideMemory, OSError):  # the listing reports this, and nothing is cached
+            self._verified = self._verified_digest()
             self._digests = records.digests(places)
 
     @property
-    def _worth(self) -> bool:
+    def _is_worth_caching(self) -> bool:
         return sum(len(each.stamps) for _, each in self._digests) >= catalogue.FEW
 
     @property
     def _name(self) -> str:
-        folders = [f"{shelf.top} {shelf.label} {shelf.place} {shelf.trusted}" for shelf, _ in self._digests]
+        folders = [
+            f"{scope_folder.top} {scope_folder.label} {scope_folder.place} {scope_folder.trusted}"
+            for scope_folder, _ in self._digests
+        ]
         return f"{hashlib.sha256(repr((folders, self._given)).encode()).hexdigest()[:16]}-block"
 
-    def recall(self) -> Telling | None:
-        """What was kept, if nothing has changed since."""
-        found = self._records.catalogue.recall(self._name, _VERSION) if self._worth else None
+    def recall(self) -> RecordSections | None:
+        """Return the cached sections; None if anything that they depend on has changed."""
+        found = self._records.catalogue.recall(self._name, _VERSION) if self._is_worth_caching else None
         if found is None:
             return None
         mark, watched, sections, waiting, proofs = found
         if mark != self._mark(watched)[0] or any(_stamp(path) != stamp for path, stamp in proofs):
             return None
-        return Telling(
+        return RecordSections(
             tuple(
                 BlockSection(name, title, tuple(BlockItem(*item) for item in items), *more)
                 for name, title, items, *more in sections
@@ -427,27 +433,27 @@ class BlockKeeper:
         )
 
     def remember(
-        self, made: Telling, watched: Iterable[tuple[Shelf, str]], proofs: Iterable[str] = ()
+        self, made: RecordSections, watched: Iterable[tuple[ScopeFolder, str]], proofs: Iterable[str] = ()
     ) -> None:
-        """Keep what was made, with the records whose logs it depends on, and the code that proves it."""
+        """Store sections in the cache, with the logs and the code files that they depend on."""
         items = [item for each in made.sections for item in each.items]
-        if not self._worth or any("[REDACTED" in line for item in items for line in item.lines):
-            return  # which kinds were redacted is told by whoever does it
+        if not self._is_worth_caching or any("[REDACTED" in line for item in items for line in item.lines):
+            return  # a redaction must be reported each time, so such a block is not cached
         logs: dict[int, list[str]] = {}
-        shelves = {shelf: at for at, (shelf, _) in enumerate(self._digests)}
-        for shelf, name in dict.fromkeys(watched):
-            logs.setdefault(shelves[shelf], []).append(name)
+        scope_folders = {scope_folder: at for at, (scope_folder, _) in enumerate(self._digests)}
+        for scope_folder, name in dict.fromkeys(watched):
+            logs.setdefault(scope_folders[scope_folder], []).append(name)
         mark, settled = self._mark(logs)
         if settled:
             sections = [
                 (*each[:2], [tuple(item) for item in each.items], *each[3:]) for each in made.sections
             ]
             stamps = [(path, _stamp(path)) for path in sorted(proofs)]
-            kept = mark, logs, sections, made.waiting, stamps
+            kept = mark, logs, sections, made.pending, stamps
             self._records.catalogue.remember(self._name, _VERSION, kept)
 
     def _mark(self, watched: dict[int, list[str]]) -> tuple[bytes, bool]:
-        """What stands for all that was looked at, and whether any change of it would be seen."""
+        """Return a hash of all that the sections depend on, and whether every change would be noticed."""
         logs = [
             self._records.catalogue.digest_logs(self._digests[at][0], names)
             for at, names in sorted(watched.items())
@@ -457,8 +463,8 @@ class BlockKeeper:
         parts = [self._given, self._vouched, bool(self._verified), [each.value for each in everything]]
         return hashlib.sha256(marshal.dumps(parts, 2)).digest(), all(each.settled for each in everything)
 
-    def _decided(self) -> Digest | None:
-        """What stands for the decisions about texts that are verified."""
+    def _verified_digest(self) -> Digest | None:
+        """Return a hash of the decisions that verify texts; None if there are none."""
         try:
             with self._records.home.folder("decisions", decisions.VERIFIED) as folder:
                 return self._records.catalogue.digest(folder, bool)
@@ -467,7 +473,7 @@ class BlockKeeper:
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """What tells whether a file of the project has changed."""
+    """Return the time and size of a file of the project, to notice changes; None without the file."""
     try:
         state = os.lstat(path)
     except OSError:

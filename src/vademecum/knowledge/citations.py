@@ -1,8 +1,7 @@
-"""What a text claims of the code it cites, paths, lines, names and values, and how that stands now.
+"""Find the claims that a text makes about code, and check these claims against the project's files.
 
-What was there when a text was stored is kept beside it, so that what is gone since can be told from what was
-never of this project. Pure but for reading the tree. For passages it is found out for the hits that are shown
-and for nothing else.
+The state of the cited code is saved beside a text when it is stored. So later checks can tell code that is
+gone from code that was never in this project. Of search results, only those that are shown are checked.
 """
 
 from __future__ import annotations
@@ -11,19 +10,13 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.errors import VadeError
 from vademecum.knowledge.project_tree import SKIPPED, SOURCE, ProjectTree, fingerprint, normal_value
-from vademecum.store import document, reading
-from vademecum.store.document import decode
 from vademecum.text import fences, may_cite, statement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from vademecum.search.base import Passage
-    from vademecum.store import Caller, Home
-    from vademecum.types import Entry, Place
+    from vademecum.types import Entry
 
 __all__ = ["ProjectTree", "fingerprint"]
 
@@ -117,7 +110,7 @@ _OF_FILES = re.compile(r"[0-9a-f]{12}|~|-")
 
 
 class Standing(StrEnum):
-    """How a claim stands; listed from best to worst."""
+    """The result of checking a claim against the project's files; listed from best to worst."""
 
     VERIFIED = "verified"
     MOVED = "moved"
@@ -126,7 +119,7 @@ class Standing(StrEnum):
 
 
 class Claim(NamedTuple):
-    """One thing that a text says there is."""
+    """A path, a range of lines, a name or a value that a text cites."""
 
     kind: str  # path, lines, symbol or value
     cited: str  # as the text has it
@@ -140,7 +133,7 @@ class Claim(NamedTuple):
 
 
 class CheckedClaim(NamedTuple):
-    """A claim and how it stands."""
+    """A claim, the result of checking it, and the reason."""
 
     claim: Claim
     standing: Standing
@@ -148,7 +141,7 @@ class CheckedClaim(NamedTuple):
 
 
 class StatedClaim(NamedTuple):
-    """A claim that a text makes of how things are, and the line of the text on which it does."""
+    """A claim about the present, and the number of the text line that makes the claim."""
 
     claim: Claim
     line: int  # counted from 0
@@ -160,23 +153,26 @@ class StatedClaim(NamedTuple):
 def find_claims(
     text: str, *, tree: ProjectTree, bare: bool = True, marks: Mapping[str, str] | None = None
 ) -> list[Claim]:
-    """What a text claims of this tree, in the order in which it does, whatever it says of it.
+    """Return all claims that a text makes about this project's code, in their order in the text.
 
-    Without `bare`, a name without a folder counts only at the root: anywhere else it takes a walk to know it.
+    Without `bare`, a file name without a folder counts only at the root, because finding the file elsewhere
+    takes a walk over all files.
     """
-    return [claim for claim, _ in _located(text, tree, bare=bare, marks=marks or {})][:MOST_CLAIMS]
+    return [claim for claim, _ in _locate_claims(text, tree, bare=bare, marks=marks or {})][:MOST_CLAIMS]
 
 
 def find_stated(
     text: str, *, tree: ProjectTree, bare: bool = True, marks: Mapping[str, str] | None = None
 ) -> list[StatedClaim]:
-    """What a text claims to be so now: what it says was, might be, or is elsewhere, is left out."""
+    """Return a text's claims about the present; claims about the past, plans and other projects
+    are left out.
+    """
     known = marks or {}
     found: dict[Claim, int] = {}
     values = {cited: mark for cited, mark in known.items() if _MARKED_VALUE.fullmatch(cited)}
     for row, line in _sentences(text):
-        for claim, at in _located(row, tree, bare=bare, marks=known):
-            if not _excused(row, at, known=bool(claim.mark)):
+        for claim, at in _locate_claims(row, tree, bare=bare, marks=known):
+            if not _is_denied(row, at, known=bool(claim.mark)):
                 found.setdefault(claim, line)
         for cited in [each for each in values if _states(row, each)]:
             claim = _value_claim(cited, values.pop(cited))
@@ -186,18 +182,21 @@ def find_stated(
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
-    """The sentences and rows of tables that tell something, each with its line, counted from 0."""
-    for said in statement.split(text):
-        if said.kind == statement.TABLE:
-            yield from ((row, said.line - 1 + at) for at, row in enumerate(said.text.split("\n")))
-        elif said.kind == statement.SENTENCE and not said.text.rstrip().endswith("?"):
-            yield said.text, said.line - 1
+    """Yield the sentences and table rows of a text, each with its line number, counted from 0."""
+    for statement_found in statement.split(text):
+        if statement_found.kind == statement.TABLE:
+            yield from (
+                (row, statement_found.line - 1 + at)
+                for at, row in enumerate(statement_found.text.split("\n"))
+            )
+        elif statement_found.kind == statement.SENTENCE and not statement_found.text.rstrip().endswith("?"):
+            yield statement_found.text, statement_found.line - 1
 
 
-def _located(
+def _locate_claims(
     text: str, tree: ProjectTree, *, bare: bool, marks: Mapping[str, str]
 ) -> Iterator[tuple[Claim, tuple[int, int]]]:
-    """The claims of a text, each once and with where it is made."""
+    """Yield each claim of a text once, with its line and its position in the line."""
     plain = fences.blank(text)
     plain = _RUN.sub(lambda run: run[0] if len(run[0]) <= _LONGEST else " " * len(run[0]), plain)
     if "@" in plain or "://" in plain or "www." in plain:
@@ -208,27 +207,33 @@ def _located(
         if claim is not None:
             found.setdefault(claim, match.span())
     files = [claim.path for claim in found if claim.kind == "path" and _FILE.search(claim.path)]
-    said_in = files[0] if len(files) == 1 else ""
+    named_file = files[0] if len(files) == 1 else ""
     homes = {match["code"]: match["path"].removeprefix("./") for match in _SAID_IN.finditer(plain)}
     for code in _CODE.finditer(plain):
-        claim = _symbol_claim(code[1].strip(), said_in, marks)
+        claim = _symbol_claim(code[1].strip(), named_file, marks)
         if claim is not None:
-            placed = not marks and bool(said_in) and homes.get(code[1]) == said_in
-            found.setdefault(claim._replace(path=said_in) if placed else claim, code.span())
-    for name, value, span in _explicit_values(plain, placed=bool(said_in)):
+            placed = not marks and bool(named_file) and homes.get(code[1]) == named_file
+            found.setdefault(claim._replace(path=named_file) if placed else claim, code.span())
+    for name, value, span in _explicit_values(plain, placed=bool(named_file)):
         cited = f"{name.rpartition('.')[2]} = {value}"
         if cited not in marks:
-            found.setdefault(Claim("value", cited, said_in, symbol=name, value=value), span)
-    if said_in and not marks:
+            found.setdefault(Claim("value", cited, named_file, symbol=name, value=value), span)
+    if named_file and not marks:
         valued = {each.symbol for each in found if each.kind == "value"}
-        found |= {claim: span for claim, span in _by_hand(plain, said_in, tree) if claim.symbol not in valued}
+        found |= {
+            claim: span
+            for claim, span in _unmarked_value_claims(plain, named_file, tree)
+            if claim.symbol not in valued
+        }
     yield from found.items()
 
 
-def _by_hand(text: str, path: str, tree: ProjectTree) -> Iterator[tuple[Claim, tuple[int, int]]]:
-    """The values that a text of which nothing was kept says a file that it cites has.
+def _unmarked_value_claims(
+    text: str, path: str, tree: ProjectTree
+) -> Iterator[tuple[Claim, tuple[int, int]]]:
+    """Yield the claims about values in a text that was saved without the state of the cited code.
 
-    One counts only beside the one constant of the file that the words name, and when it is the only one.
+    A value counts only if the words name one constant of the cited file, and no other value stands beside it.
     """
     every: dict[str, set[str]] = {}
     for each, given in tree.assigned(path):
@@ -236,18 +241,20 @@ def _by_hand(text: str, path: str, tree: ProjectTree) -> Iterator[tuple[Claim, t
     apart = _PATH.sub(lambda match: " " * len(match[0]) if "/" in match[0] else match[0], text)
     given_now = set[str]().union(*every.values())
     for number in (True, False):
-        told = [each for each in _told_values(apart, every) if _is_number(each[0]) is number]
+        told = [each for each in _find_values(apart, every) if _is_number(each[0]) is number]
         name = ""
         if len(told) == 1 and told[0][0] not in given_now:
             alone = [each for each in every if _is_alone(every[each], number=number)]
             # In code a word behind a name may be its type, or another name.
-            name = _beside(apart, told[0][1], alone, only_named=not number and not _SETTINGS.search(path))
+            name = _nearest_constant(
+                apart, told[0][1], alone, only_named=not number and not _SETTINGS.search(path)
+            )
         if name:
             yield Claim("value", f"{name} = {told[0][0]}", path, symbol=name, value=told[0][0]), told[0][1]
 
 
-def _told_values(text: str, names: Collection[str]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The values that a text names, and where; names of constants are none."""
+def _find_values(text: str, names: Collection[str]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the values in a text with their positions; words that are names of constants do not count."""
     for match in _VALUE.finditer(text):
         value = normal_value(match[0].rstrip(","))
         if value not in names and _WORD.fullmatch(value):
@@ -265,8 +272,8 @@ def _is_number(value: str) -> bool:
     return value.replace(".", "").isdigit()
 
 
-def _beside(text: str, at: tuple[int, int], names: Sequence[str], *, only_named: bool) -> str:
-    """The constant that a text speaks of where it names a value; nothing when it may be another."""
+def _nearest_constant(text: str, at: tuple[int, int], names: Sequence[str], *, only_named: bool) -> str:
+    """Return the name of the constant that a value in a text belongs to; empty when that is unclear."""
     codes = {match[1].strip() for match in _CODE.finditer(text)}
     given = [name for name in names if name in codes]
     if given or only_named:
@@ -279,8 +286,8 @@ def _beside(text: str, at: tuple[int, int], names: Sequence[str], *, only_named:
     return best[0] if len(best) == 1 else ""
 
 
-def _excused(sentence: str, at: tuple[int, int], *, known: bool) -> bool:
-    """Whether a sentence says of what it cites there that it is not, was, or is only planned."""
+def _is_denied(sentence: str, at: tuple[int, int], *, known: bool) -> bool:
+    """Whether a sentence says that the cited code is gone, past or only planned."""
     begun = max((match.end() for match in _CLAUSE_END.finditer(sentence, 0, at[0])), default=0)
     ended = _CLAUSE_END.search(sentence, at[1])
     clause = sentence[begun : ended.start() if ended else len(sentence)]
@@ -326,10 +333,10 @@ def _path_claim(
 
 
 def _may_be_file(parts: Sequence[str], tree: ProjectTree) -> bool:
-    """Whether a path whose first folder is not there is one of this project.
+    """Whether a path whose first folder does not exist may still mean a file of this project.
 
-    It is not: and/or, TCP/IP, owner/name, example.org/page.html, path/to/file.py. But a file of that name may
-    have come from another folder, and source code below a folder is likely to be ours.
+    It does not in and/or, TCP/IP, owner/name, example.org/page.html or path/to/file.py. But a file of that
+    name may have moved, and a source file below a folder is likely the project's.
     """
     if "." in parts[0] and not parts[0].startswith("."):
         return False
@@ -338,7 +345,7 @@ def _may_be_file(parts: Sequence[str], tree: ProjectTree) -> bool:
     return SOURCE.search(parts[-1]) is not None and parts[0].lower() not in _INVENTED
 
 
-def _symbol_claim(code: str, said_in: str, marks: Mapping[str, str]) -> Claim | None:
+def _symbol_claim(code: str, named_file: str, marks: Mapping[str, str]) -> Claim | None:
     match = _SYMBOL.fullmatch(code)
     if match is None or _FILE.search(code):
         return None
@@ -349,12 +356,12 @@ def _symbol_claim(code: str, said_in: str, marks: Mapping[str, str]) -> Claim | 
         return None
     if mark:
         # Where it is said to be matters only when it was there.
-        return claim._replace(path=said_in if said_in == mark else "")
-    return claim if _is_telling(match, code) else None
+        return claim._replace(path=named_file if named_file == mark else "")
+    return claim if _is_likely_own(match, code) else None
 
 
-def _is_telling(match: re.Match[str], code: str) -> bool:
-    """Whether a name that nothing is known of is likely one of this project's."""
+def _is_likely_own(match: re.Match[str], code: str) -> bool:
+    """Whether a name that is not yet found in any file is likely a name of this project."""
     name = match["name"]
     if name in _BUILT_IN or _ENVIRONMENT.fullmatch(name):
         return False
@@ -362,9 +369,10 @@ def _is_telling(match: re.Match[str], code: str) -> bool:
 
 
 def _explicit_values(text: str, *, placed: bool) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """`limit = 3`, and `limit` is 3: names with the values that a text says they have.
+    """Yield names with the values that a text gives them: `limit = 3`, and `limit` is 3.
 
-    `DEBUG=1` is what to set for a command, unless the text is placed: it cites a file that may set it.
+    `DEBUG=1` counts only with `placed` (the text cites a file that may set it): elsewhere it is a setting for
+    a command.
     """
     for code in _CODE.finditer(text):
         match = _EXPLICIT.fullmatch(code[1].strip())
@@ -381,13 +389,13 @@ def _value_claim(cited: str, mark: str) -> Claim:
 
 
 def _states(sentence: str, cited: str) -> bool:
-    """Whether a sentence is the one that a marked value is from."""
+    """Whether a sentence contains the value of a saved citation such as `limit = 3`."""
     match = _MARKED_VALUE.fullmatch(cited)
     return match is not None and match["value"] in {value for value, _ in _values(sentence)}
 
 
 def _values(sentence: str) -> Iterator[tuple[str, bool]]:
-    """The values that a sentence names, and whether it does so in code marks."""
+    """Yield the values in a sentence, each with whether it stands in quotation or code marks."""
     for name, value, _ in _explicit_values(sentence, placed=True):
         if name:
             yield value, True
@@ -403,7 +411,7 @@ def _values(sentence: str) -> Iterator[tuple[str, bool]]:
 
 
 def mark_claims(text: str, tree: ProjectTree) -> dict[str, str]:
-    """What is known now of all that a text cites, to be kept beside it."""
+    """Return the present state of all code that a text cites, to be saved beside the text."""
     found: dict[str, str] = {}
     for row, _ in _sentences(text):
         found |= {cited: mark for cited, mark in _marks(row, tree) if _is_markable(cited, mark)}
@@ -430,7 +438,7 @@ def _marks(sentence: str, tree: ProjectTree) -> Iterator[tuple[str, str]]:
 
 
 def _path_mark(claim: Claim, tree: ProjectTree) -> str:
-    """A fingerprint of what is cited; nothing for what is not there below a folder that is."""
+    """Return a fingerprint of a cited file, or a constant that says whether a missing file was ever here."""
     content = tree.read(claim.path)
     if claim.kind == "lines":
         lines = _cut(content, claim.first, claim.last)
@@ -451,7 +459,7 @@ def _symbol_marks(code: str, files: Sequence[str], tree: ProjectTree) -> Iterato
     here = next((path for path in files if tree.defines(path, name)), "")
     if here:
         yield code, here
-    elif _is_telling(match, code) or _ENVIRONMENT.fullmatch(name) or match["call"]:
+    elif _is_likely_own(match, code) or _ENVIRONMENT.fullmatch(name) or match["call"]:
         defining = tree.defining(name)
         if not defining and name in _BUILT_IN:
             return  # `print()`: that it stands here today says nothing of this project
@@ -462,7 +470,9 @@ def _symbol_marks(code: str, files: Sequence[str], tree: ProjectTree) -> Iterato
 
 
 def _value_marks(sentence: str, files: Sequence[str], tree: ProjectTree) -> Iterator[tuple[str, str]]:
-    """Constants of the cited files that have a value which the sentence names, and are what it speaks of."""
+    """Yield the constants whose value a sentence names, as `name = value` and the file that
+    sets the value.
+    """
     told = {*_values(sentence)}
     explicit = _explicit_values(sentence, placed=bool(files))
     names = {name.rpartition(".")[2] for name, _, _ in explicit}
@@ -484,14 +494,16 @@ def _value_marks(sentence: str, files: Sequence[str], tree: ProjectTree) -> Iter
 
 
 def _fit(name: str, names: set[str], words: frozenset[str]) -> int:
-    """How much a sentence speaks of a constant: by its name, or by the words that the name is made of."""
+    """Return how well a sentence names a constant: 100 for the name itself, else the count of
+    shared words.
+    """
     if name in names:
         return 100
     return len(_words_of(name) & words)
 
 
 def _words_of(text: str) -> frozenset[str]:
-    """The words of a text or a name, in small letters and without their ends."""
+    """Return the words of a text or of a name such as `maxRetries`, in lower case and without endings."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-zÄÖÜäöüß]+", " ", text).lower().split()
     return frozenset(word.rstrip("s")[:6] for word in apart if word not in _GENERIC and len(word) > 1)
 
@@ -506,7 +518,7 @@ def _is_markable(cited: str, mark: str) -> bool:
 def check_claims(
     claims: Sequence[Claim], tree: ProjectTree, *, marks: Mapping[str, str] | None = None
 ) -> list[CheckedClaim]:
-    """How each claim stands; what cannot be known is left out."""
+    """Return the result of checking each claim; claims that cannot be checked are left out."""
     known = marks or {}
     marked = [claim if claim.mark else claim._replace(mark=known.get(claim.cited, "")) for claim in claims]
     here = look_up(marked, tree)
@@ -514,15 +526,21 @@ def check_claims(
 
 
 def check_claim(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
-    """How a claim stands, when it is known where names stand of which nothing was kept."""
+    """Return the result of checking a claim, or None; `here` has the files found for names without saved
+    state.
+    """
     if claim.kind == "symbol":
-        told = _symbol(claim, tree, here) if claim.mark in ("", WAS_THERE) else _defined(claim, tree)
+        told = (
+            _check_symbol(claim, tree, here)
+            if claim.mark in ("", WAS_THERE)
+            else _check_definition(claim, tree)
+        )
     elif claim.kind == "value":
-        told = _value(claim, tree)
+        told = _check_value(claim, tree)
     elif claim.kind == "lines":
-        told = _lines(claim, tree)
+        told = _check_lines(claim, tree)
     else:
-        told = _path(claim, tree)
+        told = _check_path(claim, tree)
     if told is None or tree.whole:
         return told
     # Nothing is missing, and nothing moved or changed its value, before everything was looked at.
@@ -531,8 +549,9 @@ def check_claim(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> Che
 
 
 def look_up(claims: Sequence[Claim], tree: ProjectTree) -> dict[str, str]:
-    """Where names stand, found for all claims at once: in one walk those of which no file is known, in
-    another those that are no longer in the file in which they were.
+    """Return the file of each name whose file is not known, for all claims at once.
+
+    One walk over the files finds these names; a second walk finds the names that left their known file.
     """
     names = [claim for claim in claims if claim.kind in ("symbol", "value")]
     loose = {each.symbol for each in names if each.kind == "symbol" and each.mark in ("", WAS_THERE)}
@@ -548,28 +567,28 @@ def look_up(claims: Sequence[Claim], tree: ProjectTree) -> dict[str, str]:
 
 
 def _assigned(claim: Claim, tree: ProjectTree) -> list[str]:
-    """The values that the name of a claim has in the file of the claim."""
+    """Return the values that the file of a claim gives to the claim's name."""
     name = claim.symbol.rpartition(".")[2]
     every = tree.assigned(claim.path, plain=not claim.mark) if claim.path else []
     return [value for each, value in every if each.rpartition(".")[2] == name]
 
 
-def _path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
+def _check_path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     if tree.holds(claim.path):
         return CheckedClaim(claim, Standing.VERIFIED)
-    others = _elsewhere(claim.path, tree)
+    others = _find_elsewhere(claim.path, tree)
     if others and "/" not in claim.path:
         return CheckedClaim(claim, Standing.VERIFIED)  # a bare name, and there are files of that name
     if others and not claim.mark and all(other.endswith(f"/{claim.path}") for other in others):
         return CheckedClaim(claim, Standing.VERIFIED, others[0])  # cited from a folder that all know
-    others = others or _renamed(claim, tree)
+    others = others or _find_renamed(claim, tree)
     if len(others) == 1:
         return CheckedClaim(claim, Standing.MOVED, f"{claim.path} is now {others[0]}")
     return CheckedClaim(claim, Standing.GONE, f"{claim.path} does not exist")
 
 
-def _renamed(claim: Claim, tree: ProjectTree) -> list[str]:
-    """The file that a cited one has become: of the very same content, or in another language."""
+def _find_renamed(claim: Claim, tree: ProjectTree) -> list[str]:
+    """Return the new paths of a cited file: files with the same content, or the file in another language."""
     folder, _, name = claim.path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     if not claim.mark or not dot or claim.mark == fingerprint([]):
@@ -582,9 +601,9 @@ def _renamed(claim: Claim, tree: ProjectTree) -> list[str]:
     return [path for path in sorted(tree.files) if path.startswith(prefix) and SOURCE.search(path)]
 
 
-def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
+def _check_lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     known = claim.mark
-    others = [claim.path] if tree.holds(claim.path) else _elsewhere(claim.path, tree)
+    others = [claim.path] if tree.holds(claim.path) else _find_elsewhere(claim.path, tree)
     if len(others) != 1:
         return CheckedClaim(claim, Standing.GONE, f"{claim.path} does not exist")
     path = others[0]
@@ -595,7 +614,7 @@ def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     if path == meant and here and (not known or fingerprint(here) == known):
         return CheckedClaim(claim, Standing.VERIFIED)
     if known:
-        at = _find(lines, claim.last - claim.first + 1, known)
+        at = _find_lines(lines, claim.last - claim.first + 1, known)
         if at:
             return CheckedClaim(claim, Standing.MOVED, f"{claim.cited} is now {path}#L{at[0]}-L{at[1]}")
         return CheckedClaim(claim, Standing.CHANGED, f"the lines {claim.cited} are no longer what was cited")
@@ -604,9 +623,9 @@ def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     return CheckedClaim(claim, Standing.CHANGED, f"{claim.path} has only {len(lines)} lines")
 
 
-def _symbol(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
-    """A name of which no file is known: it stands somewhere, or nowhere."""
-    others = _now_in(claim, tree) if claim.symbol in here else []
+def _check_symbol(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
+    """Return the result for a name whose file is not known: whether it stands in any file of the project."""
+    others = _files_defining(claim, tree) if claim.symbol in here else []
     if others:
         return CheckedClaim(claim, Standing.MOVED, f"`{claim.symbol}` is now in {others[0]}")
     if claim.symbol in here:
@@ -617,14 +636,14 @@ def _symbol(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> Checked
     return CheckedClaim(claim, Standing.GONE, f"`{claim.symbol}` is in no file of the project")
 
 
-def _now_in(claim: Claim, tree: ProjectTree) -> list[str]:
-    """The files that define a name which the file that a text says it is in does not even mention."""
+def _files_defining(claim: Claim, tree: ProjectTree) -> list[str]:
+    """Return the files that define a claim's name, if the cited file does not mention the name any more."""
     content = tree.read(claim.path) if claim.path else None
     return [] if content is None or claim.symbol.encode() in content else tree.defining(claim.symbol)
 
 
-def _defined(claim: Claim, tree: ProjectTree) -> CheckedClaim:
-    """A name that was defined in the file that the mark names."""
+def _check_definition(claim: Claim, tree: ProjectTree) -> CheckedClaim:
+    """Return the result for a name that the file in its saved state defined."""
     name = claim.symbol
     if tree.defines(claim.mark, name):
         tree.proofs.add(claim.mark)
@@ -637,7 +656,7 @@ def _defined(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     return CheckedClaim(claim, Standing.VERIFIED, others[0])
 
 
-def _value(claim: Claim, tree: ProjectTree) -> CheckedClaim | None:
+def _check_value(claim: Claim, tree: ProjectTree) -> CheckedClaim | None:
     name = claim.symbol.rpartition(".")[2]
     here = _assigned(claim, tree)
     if claim.value in here:
@@ -650,7 +669,7 @@ def _value(claim: Claim, tree: ProjectTree) -> CheckedClaim | None:
     if not claim.mark and (claim.path or len(elsewhere) != 1):
         return None  # said of a file that never gave it a value, or of nobody knows which
     if not claim.mark:
-        return _value(claim._replace(path=next(iter(elsewhere))), tree)
+        return _check_value(claim._replace(path=next(iter(elsewhere))), tree)
     if any(claim.value in values for values in elsewhere.values()):
         return CheckedClaim(claim, Standing.VERIFIED, next(iter(elsewhere)))
     for path, values in elsewhere.items():
@@ -658,8 +677,8 @@ def _value(claim: Claim, tree: ProjectTree) -> CheckedClaim | None:
     return CheckedClaim(claim, Standing.GONE, f"`{name}` is given a value in no file of the project")
 
 
-def _elsewhere(path: str, tree: ProjectTree) -> list[str]:
-    """Files of the same name elsewhere, those with the longest common end alone."""
+def _find_elsewhere(path: str, tree: ProjectTree) -> list[str]:
+    """Return the files of the same name in other folders whose paths end most like the given path."""
     parts = path.split("/")
     others = tree.named.get(parts[-1], [])
 
@@ -681,8 +700,10 @@ def _cut(content: bytes | None, first: int, last: int) -> list[bytes]:
     return lines[first - 1 : last] if last <= len(lines) else []
 
 
-def _find(lines: Sequence[bytes], count: int, known: str) -> tuple[int, int] | None:
-    """Where as many lines with that fingerprint stand now."""
+def _find_lines(lines: Sequence[bytes], count: int, known: str) -> tuple[int, int] | None:
+    """Return the first and last line at which lines with this fingerprint stand now; None if
+    they are gone.
+    """
     return next(
         (
             (at + 1, at + count)
@@ -694,12 +715,12 @@ def _find(lines: Sequence[bytes], count: int, known: str) -> tuple[int, int] | N
 
 
 def render_marks(marks: dict[str, str]) -> str:
-    """Fingerprints as they stand in an entry's signature."""
+    """Return the saved state of cited code as the text that stands in an entry's signature."""
     return ", ".join(f"{where}@{value}" for where, value in sorted(marks.items()))
 
 
 def parse_marks(text: str) -> dict[str, str]:
-    """What `render` wrote; what cannot be read is left out."""
+    """Return the saved state that `render_marks` wrote as a text; unreadable parts are left out."""
     found: dict[str, str] = {}
     for each in _pairs(text):
         found[each[0]] = each[1]
@@ -713,60 +734,10 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             yield where, value
 
 
-SECONDS = 0.05
-MEMORY = "memory"
-
-
 def check_entry(entry: Entry, tree: ProjectTree) -> list[CheckedClaim]:
-    """How everything stands that an entry claims of the project's code."""
+    """Return the state of every claim that an entry makes about the project's code."""
     if not may_cite(entry.text):
         return []
     marks = parse_marks(entry.cites or "")
     claims = [each.claim for each in find_stated(entry.text, tree=tree, marks=marks)]
     return check_claims(claims, tree)
-
-
-def attach_standing(
-    passages: Sequence[Passage], *, home: Home, caller: Caller, root: Path, project: Place
-) -> tuple[Passage, ...]:
-    """The passages, those of the project's records with the standing of what they cite."""
-    tree = ProjectTree(root, seconds=SECONDS)
-    cited = [
-        _cited(each, tree, home, caller)
-        if each.source == MEMORY and each.place == project and each.superseded is None
-        else None
-        for each in passages
-    ]
-    # Names take a walk over all files: one for all passages, and not one for each.
-    here = look_up([claim for each in cited if each is not None for claim in each[0]], tree)
-    return tuple(
-        passage if each is None else _with_claims(passage, *each, tree, here)
-        for passage, each in zip(passages, cited, strict=True)
-    )
-
-
-def _cited(passage: Passage, tree: ProjectTree, home: Home, caller: Caller) -> tuple[list[Claim], str] | None:
-    """What the shown lines of a passage claim, and how its entries are marked."""
-    if not may_cite(passage.snippet):
-        return None
-    try:
-        _, content = reading.by_path(home, caller, passage.path)
-        parsed = document.parse(decode(content or b""))
-    except (VadeError, OSError):
-        return None  # it was found a moment ago, and is shown as it was
-    entries = [each for each in parsed.entries if each.start <= passage.end and passage.start <= each.end]
-    marks = {where: mark for each in entries for where, mark in parse_marks(each.cites or "").items()}
-    lines = parsed.source.split("\n")[passage.start - 1 : passage.end]
-    shown = "\n".join(line for line in lines if not line.startswith("<!-- origin:"))
-    claims = [each.claim for each in find_stated(shown, tree=tree, bare=False, marks=marks)]
-    return claims, "; ".join(each.stale for each in entries if each.stale and each.live)
-
-
-def _with_claims(
-    passage: Passage, claims: Sequence[Claim], stale: str, tree: ProjectTree, here: Mapping[str, str]
-) -> Passage:
-    from vademecum.search.base import Cited  # a store cites and answers nothing
-
-    checked = [check_claim(claim, tree, here) for claim in claims]
-    told = tuple(Cited(each.claim.cited, str(each.standing), each.why) for each in checked if each)
-    return passage._replace(claims=told, stale=stale or None)

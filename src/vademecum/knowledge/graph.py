@@ -1,4 +1,4 @@
-"""How records hang together: typed edges from links, files and shared tags, and one step along them."""
+"""Build the graph of records, with edges made from links, frontmatter, cited files and shared tags."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import posixpath
 import re
 import sys
@@ -17,21 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
-from vademecum.search.base import Passage
-from vademecum.store import Fact, archive, decisions, frontmatter, scopes, sources
-from vademecum.store.document import decode
-from vademecum.store.merge import read_tags
-from vademecum.store.records import in_folder
-from vademecum.text import LETTERS, clock, fences, names, outgoing, visible
+from vademecum.fields import read_tags
+from vademecum.store import Fact, decisions, in_folder, scopes, sources
+from vademecum.text import LETTERS, clock, fences, filenames, frontmatter, names, visible
+from vademecum.text.document import decode
 from vademecum.types import Entry, Finding, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.store import Home, Records, Shelf
-    from vademecum.store.catalogue import Facts
-    from vademecum.store.sources import Source
+    from vademecum.store import Facts, Home, Records, ScopeFolder, Source
     from vademecum.types import Place
 
     Stamp: TypeAlias = tuple[int, ...]
@@ -52,7 +47,7 @@ _XML_NEVER = re.compile("[\ufffe\uffff]")  # what is left that XML cannot hold
 
 
 class Relation(StrEnum):
-    """What one record is to another."""
+    """The kind of relation that one record has to another record."""
 
     RELATES_TO = "relates_to"
     SUPERSEDES = "supersedes"
@@ -60,7 +55,7 @@ class Relation(StrEnum):
 
 
 class Edge(NamedTuple):
-    """One record, another, and what is between them."""
+    """An edge from one record to another."""
 
     source: str  # paths as shown
     target: str
@@ -71,12 +66,12 @@ class Edge(NamedTuple):
 
     @property
     def status(self) -> str:
-        """Whether it holds."""
+        """`rejected` if a person rejected the edge, else `active`."""
         return "rejected" if self.rejected else "active"
 
 
 class Broken(NamedTuple):
-    """A link to a record that is not there."""
+    """A link to a record that does not exist, with the line of the link."""
 
     source: str
     wanted: str
@@ -84,18 +79,18 @@ class Broken(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Records with the edges between them, and the links that lead nowhere."""
+    """Records, the edges between them, and the links to records that do not exist."""
 
     records: tuple[Record, ...]
     edges: tuple[Edge, ...]
     broken: tuple[Broken, ...]
 
     def standing(self) -> Graph:
-        """The graph without what a person rejected."""
+        """Return the graph without the edges that a person rejected."""
         return self._replace(edges=tuple(edge for edge in self.edges if not edge.rejected))
 
     def render(self, format: str) -> str:
-        """The graph as a file of that format."""
+        """Return the graph as text in the format `json`, `mermaid` or `graphml`."""
         if format == "mermaid":
             return as_mermaid(self)
         if format == "graphml":
@@ -108,7 +103,7 @@ class Graph(NamedTuple):
 
 
 def surest(edge: Edge) -> tuple[float, str, str, str]:
-    """The order in which edges are told."""
+    """Return the sort key that puts the edges with the highest weight first."""
     return -edge.weight, edge.source, edge.target, edge.relation
 
 
@@ -119,16 +114,16 @@ def build_graph(
     by_tags: bool = True,
     crowd: Crowd | None = None,
 ) -> Graph:
-    """All edges between these records; two records are joined once by each kind of origin at most."""
+    """Return the graph of these records; two records have at most one edge of each relation."""
     listed = tuple(records)
-    named = _named(listed)
+    named = _index_names(listed)
     found: dict[tuple[str, str, Relation], Edge] = {}
     broken: list[Broken] = []
     for record in listed:
-        for edge in _as_said(record, named, broken):
+        for edge in _frontmatter_edges(record, named, broken):
             found.setdefault((edge.source, edge.target, edge.relation), edge)
     if by_tags:
-        for edge in _tagged(listed, crowd):
+        for edge in _tag_edges(listed, crowd):
             pair = (edge.source, edge.target, edge.relation), (edge.target, edge.source, edge.relation)
             if not any(each in found for each in pair):
                 found[pair[0]] = edge
@@ -145,36 +140,38 @@ def build_graph(
 
 
 def identity(record: Record) -> str:
-    """What a decision knows a record by: its id, which it keeps under any name."""
+    """Return the id under which decisions about a record are saved; it stays when the record is renamed."""
     return identities(record)[0]
 
 
 def identities(record: Record) -> tuple[str, ...]:
-    """All that a decision may know it by: one made by hand gets its id only when it is written to."""
+    """Return all names under which decisions about a record may be saved: its id, and its place
+    with its key.
+    """
     named = f"{record.place} {record.key}"
     return (record.id, named) if record.id else (named,)
 
 
 def is_rejected(one: Record, other: Record, rejected: Callable[[str, str], bool]) -> bool:
-    """Whether a person has rejected what joins two records."""
+    """Whether a person has rejected the edge between two records."""
     return any(rejected(mine, theirs) for mine in identities(one) for theirs in identities(other))
 
 
 def reject(home: Home, one: str, other: str, *, at: str, by: str) -> None:
-    """Keep a person's word that two records have nothing to do with each other."""
+    """Save a person's decision that two records are not related."""
     pair = sorted((one, other))
     decisions.put(home, REJECTED, _pair(one, other), {"records": pair, "at": at, "by": by})
 
 
 def accept(home: Home, one: Record | str, other: Record | str) -> bool:
-    """Take that word back; False when it was never given."""
+    """Revert a person's decision that two records are not related; return False when there was none."""
     ends = [(each,) if isinstance(each, str) else identities(each) for each in (one, other)]
     dropped = [decisions.drop(home, REJECTED, _pair(mine, theirs)) for mine in ends[0] for theirs in ends[1]]
     return any(dropped)
 
 
 def rejections(home: Home) -> Callable[[str, str], bool]:
-    """Whether a person has rejected the edge between two records."""
+    """Return a function of two ids that says whether a person has rejected the edge between their records."""
     listed = {name for name, _ in decisions.every(home, REJECTED)}
     return lambda one, other: bool(listed) and _pair(one, other) in listed
 
@@ -186,21 +183,21 @@ def _pair(one: str, other: str) -> str:
 # -------------------------------------------------------------------- what the files say
 
 
-def _named(records: Sequence[Record]) -> dict[str, list[Record]]:
+def _index_names(records: Sequence[Record]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record.key, []).append(record)
     for record in records:
         # An earlier key leads to it where nothing has that key now, and so does where it came from.
-        for alias in (*record.aliases, *_came_from(record)):
+        for alias in (*record.aliases, *_import_names(record)):
             here = found.setdefault(alias, [])
             if all(each.place != record.place for each in here):
                 here.append(record)
     return found
 
 
-def _came_from(record: Record) -> Iterator[str]:
-    """Names of a record among those it was imported with: the path of its file there, and its bare name.
+def _import_names(record: Record) -> Iterator[str]:
+    """Yield the names of an imported record in the other system: its file's path, and the bare file name.
 
     They begin with the system and a colon, which no key has.
     """
@@ -210,7 +207,7 @@ def _came_from(record: Record) -> Iterator[str]:
 
 
 def import_paths(record: Record) -> Iterator[tuple[str, str]]:
-    """The systems a record was imported from, and the paths that its file had there."""
+    """Yield the systems that a record was imported from, each with the path of the record's file there."""
     listed = record.fields.get("sources")
     for each in listed if isinstance(listed, list) else ():
         system, _, path = str(each.get("resource") or "" if isinstance(each, dict) else "").partition(":")
@@ -222,10 +219,10 @@ def _stem(path: str) -> str:
     return names.slug(path.rpartition("/")[2].removesuffix(".markdown").removesuffix(".md"))
 
 
-def _imported(record: Record, wanted: str, origin: str) -> Iterator[str]:
-    """The names that a link in an imported record may mean among what came with it, the surest first.
+def _imported_targets(record: Record, wanted: str, origin: str) -> Iterator[str]:
+    """Yield the imported names that a link in an imported record may mean, the likeliest first.
 
-    A path from the top of the bundle, or from the folder of the file that it stood in.
+    The link may be a path from the top of the bundle, or from the folder of its file.
     """
     path = unquote(wanted.partition("#")[0])
     if "://" in path or not (origin == "wiki" or path.endswith((".md", ".markdown"))):
@@ -239,7 +236,9 @@ def _imported(record: Record, wanted: str, origin: str) -> Iterator[str]:
             yield f"{system}:{posixpath.normpath(below).lstrip('/')}"
 
 
-def _as_said(record: Record, named: Mapping[str, Sequence[Record]], broken: list[Broken]) -> Iterator[Edge]:
+def _frontmatter_edges(
+    record: Record, named: Mapping[str, Sequence[Record]], broken: list[Broken]
+) -> Iterator[Edge]:
     for key, relation, origin in _related(record):
         target = _target(record, key, named)
         if target is not None:
@@ -258,13 +257,15 @@ def _as_said(record: Record, named: Mapping[str, Sequence[Record]], broken: list
 
 
 def _links(record: Record, text: str) -> Iterator[tuple[re.Match[str], str, list[str]]]:
-    """The links in a text, their origin, and what they may mean, the surest first; a key is always last."""
+    """Yield each link in a text, its kind (`link` or `wiki`), and the names that it may mean, likeliest
+    first.
+    """
     for pattern, origin in ((LINK, "link"), (WIKI, "wiki")):
         for match in pattern.finditer(text):
             wanted = match[1].strip()
             if _SHOWN.search(text, max(0, match.start() - 1), match.end(1)):
                 continue
-            keys = [*_imported(record, wanted, origin)]
+            keys = [*_imported_targets(record, wanted, origin)]
             if origin == "wiki" or _is_record_link(wanted):
                 keys.append(_key(wanted))
             if keys:
@@ -272,29 +273,31 @@ def _links(record: Record, text: str) -> Iterator[tuple[re.Match[str], str, list
 
 
 def without_code(text: str) -> str:
-    """A text in whose code nothing is a link; its lines stay where they are."""
+    """Return a text with its code blanked out, line for line, so that nothing in code counts as a link."""
     return _CODE.sub("", fences.blank(text))
 
 
 def _related(record: Record) -> Iterator[tuple[str, Relation, str]]:
-    """The edges in the frontmatter: keys, or mappings of a key, a relation and who said so."""
+    """Yield the relations in a record's frontmatter, each as the other record's key, the relation and its
+    author.
+    """
     listed = record.fields.get("related")
     for each in listed if isinstance(listed, list) else ():
-        said: Mapping[str, Any] = each if isinstance(each, dict) else {"key": each}
-        key = _key(str(said.get("key") or ""))
+        edge_values: Mapping[str, Any] = each if isinstance(each, dict) else {"key": each}
+        key = _key(str(edge_values.get("key") or ""))
         if not key:
             continue
         try:
-            relation = Relation(str(said.get("rel") or Relation.RELATES_TO))
+            relation = Relation(str(edge_values.get("rel") or Relation.RELATES_TO))
         except ValueError:
             relation = Relation.RELATES_TO
-        yield key, relation, str(said.get("by") or "frontmatter")
+        yield key, relation, str(edge_values.get("by") or "frontmatter")
 
 
 def _is_record_link(target: str) -> bool:
-    """Whether a link means a record: a Markdown file beside this one, or one in a folder of records.
+    """Whether a link's target is a record: a Markdown file beside this one, or in a folder of records.
 
-    A file in any other folder, or at an address, is some document that a record speaks of.
+    A file in another folder, or at an address, is some document that the record cites.
     """
     path = target.partition("#")[0]
     folder, _, name = path.removeprefix("./").rpartition("/")
@@ -308,7 +311,9 @@ def _key(target: str) -> str:
 
 
 def _target(record: Record, key: str, named: Mapping[str, Sequence[Record]]) -> Record | None:
-    """The record of that key: one of the same place, or the nearest other."""
+    """Return the record that a key means: one of the same place, or else the nearest; None if none has the
+    key.
+    """
     found = named.get(key, ())
     return next((each for each in found if each.place == record.place), next(iter(found), None))
 
@@ -317,7 +322,7 @@ def _target(record: Record, key: str, named: Mapping[str, Sequence[Record]]) -> 
 
 
 class Crowd(NamedTuple):
-    """What the tagged records of one place have in common, when only some of them are looked at."""
+    """Counts over all tagged records of a place, so that some of them can be compared without reading all."""
 
     place: Place
     total: int
@@ -325,8 +330,8 @@ class Crowd(NamedTuple):
     tags: Collection[str]  # those that tell something
 
 
-def _tagged(records: Sequence[Record], crowd: Crowd | None = None) -> Iterator[Edge]:
-    """Records of one place that share a tag and many of their rarer words."""
+def _tag_edges(records: Sequence[Record], crowd: Crowd | None = None) -> Iterator[Edge]:
+    """Yield edges between records of one place that share a tag and many rare words."""
     places: dict[Any, list[Record]] = {}
     for record in records:
         if any(not tag.startswith("_") for tag in record.tags):
@@ -355,7 +360,7 @@ def _by_tag(records: Sequence[Record], crowd: Crowd | None) -> Iterator[list[Rec
 
 
 def _weights(records: Sequence[Record], crowd: Crowd | None = None) -> dict[str, dict[str, float]]:
-    """The words of each record, the rarer ones heavier, as vectors of length 1."""
+    """Return a vector of length 1 for each record, by path: its words, of which rarer words weigh more."""
     words = {each.path: _counted(each) for each in records}
     if crowd is None:
         everywhere = Counter(word for counted in words.values() for word in counted)
@@ -396,7 +401,7 @@ FORMATS = ("json", "mermaid", "graphml")
 
 
 def as_json(found: Graph) -> dict[str, Any]:
-    """The graph for programs."""
+    """Return the graph as data for JSON."""
     keys = {record.path: record.key for record in found.records}
     return {
         "nodes": [
@@ -427,7 +432,7 @@ def as_json(found: Graph) -> dict[str, Any]:
 
 
 def as_mermaid(found: Graph) -> str:
-    """The records that hang together as a Mermaid diagram; what a person rejected is dotted."""
+    """Return the records that have edges as a Mermaid diagram; rejected edges are dotted."""
     joined = {path for edge in found.edges for path in (edge.source, edge.target)}
     ids = {record.path: f"r{at}" for at, record in enumerate(found.records)}
     lines = ["graph LR"]
@@ -459,7 +464,7 @@ _GRAPHML = (
 
 
 def as_graphml(found: Graph) -> str:
-    """The graph as GraphML."""
+    """Return the graph as GraphML."""
     from xml.sax.saxutils import escape
 
     # A name of a file may hold anything, also what XML cannot.
@@ -500,7 +505,7 @@ _SNIPPET = 700  # characters
 
 
 class Related(NamedTuple):
-    """A record, and what joins it to the one that was asked about."""
+    """A record, and the edge that joins it to the record that was asked about (`to`)."""
 
     record: Record
     to: Record
@@ -508,12 +513,12 @@ class Related(NamedTuple):
 
     @property
     def outward(self) -> bool:
-        """Whether the other one names it, and not it the other."""
+        """Whether the edge leads from the record asked about to this record, and not the other way round."""
         return self.edge.target == self.record.path
 
 
 class Sight:
-    """The graph of what one caller sees, kept as long as no file of it changes."""
+    """The graph of the records that a caller may see, cached until a file changes."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -521,7 +526,7 @@ class Sight:
         self._made: dict[tuple[Place, ...], tuple[object, Graph]] = {}
 
     def graph(self, places: Iterable[Place]) -> Graph:
-        """All edges between the records of these places, with those that a person rejected."""
+        """Return the graph of the records of these places, rejected edges included."""
         chosen = tuple(places)
         stamps: dict[tuple[str, str], Stamp] = {}
         own = [record for place in chosen for record in self._all(place, stamps)]
@@ -539,34 +544,40 @@ class Sight:
         return known[1]
 
     def _all(self, place: Place, stamps: dict[tuple[str, str], Stamp]) -> Iterable[Record]:
-        """The records of a place; what cannot be read has no edges, and is told by others."""
-        for shelf in scopes.shelves(self._records.home, self._records.caller, place):
+        """Yield the records of a place; unreadable files are left out, since lint reports them."""
+        for scope_folder in scopes.scope_folders(self._records.home, self._records.caller, place):
             try:
-                folder = shelf.open(archive.RECORDS)
+                folder = scope_folder.open(filenames.RECORDS)
             except (OutsideMemory, NotADirectoryError):
                 continue
             if folder is None:
                 continue
             with folder:
                 for name in in_folder(folder):
-                    at = str(shelf.top), shelf.name_of(archive.RECORDS, name)
+                    at = str(scope_folder.top), scope_folder.name_of(filenames.RECORDS, name)
                     state = folder.stat(name)
                     if state is None:
                         continue
-                    stamp = state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, shelf.trusted
+                    stamp = (
+                        state.st_size,
+                        state.st_mtime_ns,
+                        state.st_ctime_ns,
+                        state.st_ino,
+                        scope_folder.trusted,
+                    )
                     stamps[at] = stamp
                     known = self._read.get(at)
                     if known is None or known[0] != stamp:
                         with contextlib.suppress(Malformed, OutsideMemory, OSError):
                             content = folder.read(name)
                             if content is not None:
-                                known = stamp, self._records.parse(shelf, name, content)
+                                known = stamp, self._records.parse(scope_folder, name, content)
                                 self._read[at] = known
                     if known is not None and known[0] == stamp:
                         yield known[1]
 
     def _notes(self, places: Collection[Place], stamps: dict[tuple[str, str], Stamp]) -> Iterator[Record]:
-        """The notes of the folders that are attached to these places."""
+        """Yield the notes in the folders that are attached to these places, in the form of records."""
         for source in sources.visible(self._records.home, self._records.caller):
             if source.place not in places or source.problem:
                 continue
@@ -584,7 +595,7 @@ class Sight:
 
 
 def _note(source: Source, path: Path, text: str) -> Record:
-    """A note of an attached folder as an end of edges: by its name, its other names, and its path there."""
+    """Return a note of an attached folder in the form of a record, so that the graph can contain it."""
     try:
         front = frontmatter.parse(text)
         values, body = front.values, text[front.body :]
@@ -609,31 +620,33 @@ def _note(source: Source, path: Path, text: str) -> Record:
 _KEY, _ALIASES, _LINKS, _TAGS, _WORDS = range(5)
 
 
-def _ends_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
-    """What may join a record to others: its key, unless its name says it, its links, tags and words."""
-    record = records.parse(shelf, name, content)
+def _catalogue_ends(
+    records: Records, scope_folder: ScopeFolder, name: str, content: bytes
+) -> tuple[Any, ...]:
+    """Return the facts by which a record may be joined to others: its key, names, links, tags and words."""
+    record = records.parse(scope_folder, name, content)
     tags = tuple(tag for tag in record.tags if not tag.startswith("_"))
     return (
         "" if record.key == name.removesuffix(".md") else record.key,
-        (*record.aliases, *dict.fromkeys(_came_from(record))),
-        tuple(dict.fromkeys(_linked(record))),
+        (*record.aliases, *dict.fromkeys(_import_names(record))),
+        tuple(dict.fromkeys(_linked_keys(record))),
         tags,
-        b"".join(map(_hashed, _counted(record))) if tags else b"",
+        b"".join(map(_hash_word, _counted(record))) if tags else b"",
     )
 
 
-ENDS = Fact("ends", 2, _ends_of)
+ENDS = Fact("ends", 2, _catalogue_ends)
 
 
-def _linked(record: Record) -> Iterator[str]:
-    """The keys that a record names."""
+def _linked_keys(record: Record) -> Iterator[str]:
+    """Yield the keys of other records that a record names in its frontmatter and text."""
     yield from (key for key, _, _ in _related(record))
     for entry in record.live:
         for _, _, keys in _links(record, without_code(entry.text)):
             yield from keys
 
 
-def _hashed(word: str) -> bytes:
+def _hash_word(word: str) -> bytes:
     return hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest()
 
 
@@ -641,23 +654,25 @@ def _number(hashed: bytes) -> int:
     return int.from_bytes(hashed, sys.byteorder)
 
 
-_Where: TypeAlias = tuple[int, str]  # which shelf, and the name of a file on it
+_Where: TypeAlias = tuple[int, str]  # which folder, and the name of a file on it
 
 
 class _Surroundings:
-    """The records that one record can be joined to, found by what is known of all of them."""
+    """Finds the records that may be joined to one record, from facts in the catalogue of all records."""
 
-    def __init__(self, records: Records, shelves: Sequence[tuple[Shelf, Facts]], own: _Where) -> None:
-        self._records, self._shelves, self._own = records, shelves, own
+    def __init__(
+        self, records: Records, scope_folders: Sequence[tuple[ScopeFolder, Facts]], own: _Where
+    ) -> None:
+        self._records, self._scope_folders, self._own = records, scope_folders, own
         self._read: dict[_Where, Record | None] = {}
         self._weighed: dict[_Where, dict[str, float]] = {}
 
     def linked(self) -> Iterator[_Where]:
-        """Those that name it, those it names, and all others that answer to such a name."""
+        """Yield where the records are that name this record or that it names, or that share such a name."""
         ends = self._ends(self._own)
         answers = {ends[_KEY] or self._own[1].removesuffix(".md"), *ends[_ALIASES]}
         keys = {*answers, *ends[_LINKS]}
-        for at, (_, known) in enumerate(self._shelves):
+        for at, (_, known) in enumerate(self._scope_folders):
             yield from ((at, f"{key}.md") for key in keys if f"{key}.md" in known.facts)
             for name, (key, aliases, links, *_) in known.facts.items():
                 if (
@@ -668,13 +683,17 @@ class _Surroundings:
                     yield at, name
 
     def tagged(self) -> tuple[Crowd | None, set[_Where]]:
-        """Those that a shared tag may join it to, over any number of steps: each takes another's place."""
-        place = self._shelves[self._own[0]][0].place
+        """Return where the records are that shared tags may join to this one, directly or through others."""
+        place = self._scope_folders[self._own[0]][0].place
         by_tag: dict[str, list[_Where]] = {}
         words: Counter[int] = Counter()
         total = 0
-        shelves = [(at, known) for at, (shelf, known) in enumerate(self._shelves) if shelf.place == place]
-        for at, known in shelves if self._ends(self._own)[_TAGS] else ():
+        scope_folders = [
+            (at, known)
+            for at, (scope_folder, known) in enumerate(self._scope_folders)
+            if scope_folder.place == place
+        ]
+        for at, known in scope_folders if self._ends(self._own)[_TAGS] else ():
             for name, (_, _, _, tags, hashed) in known.facts.items():
                 if tags:
                     total += 1
@@ -684,7 +703,7 @@ class _Surroundings:
         telling = {tag: members for tag, members in by_tag.items() if 1 < len(members) <= _CROWD}
         if not any(tag in telling for tag in self._ends(self._own)[_TAGS]):
             return None, set()
-        crowd = Crowd(place, total, lambda word: words[_number(_hashed(word))], telling)
+        crowd = Crowd(place, total, lambda word: words[_number(_hash_word(word))], telling)
         found, waiting = {self._own}, [self._own]
         while waiting:
             one = waiting.pop()
@@ -696,15 +715,15 @@ class _Surroundings:
         return crowd, found
 
     def record(self, at: _Where) -> Record | None:
-        """The record itself; None when it cannot be read any more."""
+        """Return the record at this folder and file name; None when it can no longer be read."""
         if at not in self._read:
             self._read[at] = None
             with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):
-                self._read[at] = self._records.load(self._shelves[at[0]][0], at[1]).record
+                self._read[at] = self._records.load(self._scope_folders[at[0]][0], at[1]).record
         return self._read[at]
 
     def _ends(self, at: _Where) -> tuple[Any, ...]:
-        ends: tuple[Any, ...] = self._shelves[at[0]][1].facts[at[1]]
+        ends: tuple[Any, ...] = self._scope_folders[at[0]][1].facts[at[1]]
         return ends
 
     def _likeness(self, one: _Where, other: _Where, crowd: Crowd) -> float:
@@ -717,21 +736,21 @@ class _Surroundings:
         return self._weighed[at]
 
 
-def graph_around(records: Records, places: Iterable[Place], path: str) -> Graph:
-    """The part of the graph around one record: all its edges are in it, and few other files are read."""
-    shelves = [each for each in records.known(places, ENDS) if not isinstance(each, Finding)]
+def graph_of_record(records: Records, places: Iterable[Place], path: str) -> Graph:
+    """Return the graph of one record and those joined to it, while reading as few files as possible."""
+    scope_folders = [each for each in records.known(places, ENDS) if not isinstance(each, Finding)]
     folder, _, name = path.rpartition("/")
     own = next(
         (
             (at, name)
-            for at, (shelf, known) in enumerate(shelves)
-            if shelf.name_of(archive.RECORDS) == folder and name in known.facts
+            for at, (scope_folder, known) in enumerate(scope_folders)
+            if scope_folder.name_of(filenames.RECORDS) == folder and name in known.facts
         ),
         None,
     )
     if own is None:
         return Graph((), (), ())
-    around = _Surroundings(records, shelves, own)
+    around = _Surroundings(records, scope_folders, own)
     crowd, joined = around.tagged()
     near = (around.record(at) for at in sorted({own, *around.linked(), *joined}))
     listed = [each for each in near if each is not None]
@@ -739,7 +758,7 @@ def graph_around(records: Records, places: Iterable[Place], path: str) -> Graph:
 
 
 def find_related(found: Graph, paths: Sequence[str], *, each: int = EACH, most: int = ALL) -> list[Related]:
-    """What is joined to some records and not among them: so many for each, so many in all."""
+    """Return the records joined to the records at these paths, with limits for each path and in all."""
     by_path = {record.path: record for record in found.records}
     wanted = dict.fromkeys(path for path in paths if path in by_path)
     own: dict[str, list[Edge]] = {path: [] for path in wanted}
@@ -761,7 +780,7 @@ def find_related(found: Graph, paths: Sequence[str], *, each: int = EACH, most: 
 
 
 def see_also(records: Sequence[Record], *, rejected: Callable[[str, str], bool]) -> dict[str, list[Record]]:
-    """What goes with each of some records, among themselves alone."""
+    """Return, for each of these records by path, those of them that it is joined to."""
     found = build_graph(records, rejected=rejected).standing()
     by_path = {record.path: record for record in records}
     joined: dict[str, list[Record]] = {}
@@ -773,42 +792,8 @@ def see_also(records: Sequence[Record], *, rejected: Callable[[str, str], bool])
     return joined
 
 
-def related_passage(found: Related, as_of: str | None = None) -> Passage | None:
-    """A related record as it goes behind an answer; None when it said nothing at that time."""
-    record, entry = found.record, text_at(found.record, as_of)
-    if entry is None:
-        return None
-    text = outgoing.clean_text(entry.text)
-    text = text if len(text) <= _SNIPPET else text[: _SNIPPET - 1] + "…"
-    note = os.path.isabs(record.path)  # of an attached folder
-    return Passage(
-        record.path,
-        entry.start,
-        entry.end,
-        text,
-        0.0,
-        0.0,
-        record.source if note and record.source else "memory",
-        record.place,
-        {},
-        title=outgoing.clean_text(record.title),
-        key=None if note else record.key,
-        type=None if note else record.type,
-        num=record.num,
-        tags=outgoing.clean_all(record.tags),
-        time=entry.time,
-        origin=str(entry.origin) if entry.origin else None,
-        superseded=entry.superseded,
-        related={
-            "to": found.to.key,
-            "relation": str(found.edge.relation),
-            "origin": found.edge.origin,
-        },
-    )
-
-
 def text_at(record: Record, as_of: str | None = None) -> Entry | None:
-    """What a record says now, or said at a time; None when it said nothing then."""
+    """Return the entry of a record that is current, or that was at a time; None when there was none."""
     if as_of is None:
         return next(iter((record.live or record.entries)[-1:]), None)
     moment = clock.parse(as_of)

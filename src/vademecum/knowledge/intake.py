@@ -1,8 +1,8 @@
-"""What another system kept, on its way into memory: pieces in, edits out.
+"""Turn the memory of another system, read as pieces, into edits of this memory.
 
-Knows nothing of the other systems: their readers make pieces of what they find, and all of it is taken as
-somebody's claim. A piece is recognised by where it came from and by its text, so that the same one is kept
-once; what stands in memory already is added to and never worded anew. Every text is signed `import`.
+The readers of other systems make the pieces; this module knows no system, and trusts no text of theirs. A
+piece is recognised by its source and its text, so that it is imported once; an existing record gets new
+entries and is never reworded. Every text is signed `import`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Untrusted, VadeError
+from vademecum.fields import FIELDS, read_tags
 from vademecum.knowledge import ltm
-from vademecum.store import archive, document, frontmatter, journal, pinned, scopes
-from vademecum.store.document import accept_text, decode
-from vademecum.store.merge import category, read_tags
-from vademecum.store.records import key_of
-from vademecum.text import clock, fences, names, normalise
+from vademecum.store import archive, pinned, scopes
+from vademecum.store.merge import category
+from vademecum.text import clock, document, fences, filenames, frontmatter, names, normalise
 from vademecum.text import secrets as secret
+from vademecum.text.document import accept_text, decode
+from vademecum.text.filenames import key_of
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.store import Shelf
-    from vademecum.store.runs import Staged
+    from vademecum.store import ScopeFolder, Staged
 
 _SIGNED = f"<!-- origin: {Origin.IMPORT} -->"
 _HEADING = re.compile(r"#{1,6} ")
 _MOST_TAGS = 50
 _LONGEST = 48 * 1024  # characters about sources; frontmatter longer than 64 KiB could not be read
 # Frontmatter that only this memory can say of its own records.
-_OURS = ("num", "scope", "scope_id", "verified", "confirmed")
+_OURS = tuple(field.name for field in FIELDS if not field.imported)
 
 
 # -------------------------------------------------------------------- pieces
@@ -43,7 +43,7 @@ _OURS = ("num", "scope", "scope_id", "verified", "confirmed")
 
 @dataclass(frozen=True, slots=True)
 class TopicPiece:
-    """A topic with all its entries, to become a record."""
+    """A topic of another system with all its entries; it becomes a record."""
 
     source: str  # where it was found, below the folder of that system
     key: str
@@ -66,7 +66,7 @@ class TopicPiece:
 
 
 class NotesPiece(NamedTuple):
-    """Notes of one day, to become entries of the journal."""
+    """The notes of one day in another system; they become entries of the journal."""
 
     source: str
     day: str
@@ -76,7 +76,7 @@ class NotesPiece(NamedTuple):
 
 
 class SectionPiece(NamedTuple):
-    """A document that was always in context, to become sections of a pinned one."""
+    """A document that another system always shows its agent; it becomes sections of a pinned document."""
 
     source: str
     document: str
@@ -86,7 +86,7 @@ class SectionPiece(NamedTuple):
 
 
 class LessonsPiece(NamedTuple):
-    """The content of an `ltm.json`."""
+    """The content of an `ltm.json` file; its entries become lessons."""
 
     source: str
     content: bytes
@@ -94,14 +94,14 @@ class LessonsPiece(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """One of many sessions in a file: its format, and a function that reads it alone, given that file."""
+    """One of several sessions in a file: its format, and a function that reads it from the file."""
 
     name: str
     read: Callable[..., Iterator[Any]]
 
 
 class TranscriptPiece(NamedTuple):
-    """A file of a session, or one session of a file that has many, to become a transcript."""
+    """A session file, or one session of a file with several; it becomes a transcript."""
 
     source: str
     path: Path
@@ -109,14 +109,14 @@ class TranscriptPiece(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Something that is not taken, and why."""
+    """The source of a piece that was not imported, and the reason."""
 
     source: str
     why: str
 
 
 class Mapped(NamedTuple):
-    """What became, or would become, of a piece: `new`, `grown` or `same`."""
+    """The result of importing a piece: where it went, and whether it was `new`, `grown` or `same`."""
 
     source: str
     kind: str  # record, journal, pinned or session
@@ -130,7 +130,7 @@ Piece = TopicPiece | NotesPiece | SectionPiece | LessonsPiece | TranscriptPiece 
 
 
 class Over(NamedTuple):
-    """A place that an import brings above the number of records it is meant to hold."""
+    """A place that an import fills beyond its limit of records."""
 
     place: Place
     records: int
@@ -138,12 +138,12 @@ class Over(NamedTuple):
 
     @property
     def enough(self) -> int:
-        """A limit that leaves room: the next hundred above a fifth more."""
+        """The limit to suggest: a fifth above the number of records, rounded up to the next hundred."""
         return -(-self.records * 12 // 1000) * 100
 
 
 class ImportReport(NamedTuple):
-    """What an import did, or would do."""
+    """The result of an import, or of a dry run."""
 
     system: str
     applied: bool
@@ -154,22 +154,22 @@ class ImportReport(NamedTuple):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many things came, by kind, how many were here already, and how many were left."""
+        """How many items were imported, by kind; how many existed already; and how many were skipped."""
         found = Counter(each.kind for each in self.mapped if each.outcome != "same")
         known = sum(each.outcome == "same" for each in self.mapped)
         return {**dict(sorted(found.items())), "same": known, "skipped": len(self.skipped)}
 
 
-class Taken(NamedTuple):
-    """What became of all pieces; sessions are kept by those who know transcripts."""
+class ImportedPieces(NamedTuple):
+    """The results for all pieces; sessions are returned unimported, for the transcript importer."""
 
     mapped: list[Mapped]
     skipped: list[Skipped]
     sessions: list[TranscriptPiece]
 
 
-class _Ready(NamedTuple):
-    """A topic as it will be kept: its entries and tags without secrets, and the kinds that were found."""
+class _ReadyTopic(NamedTuple):
+    """A topic to be saved: its entries and tags without secrets, and the kinds of secrets found."""
 
     piece: TopicPiece
     entries: Sequence[Entry]
@@ -177,15 +177,15 @@ class _Ready(NamedTuple):
     kinds: set[str]
 
 
-class _Left(Exception):
-    """A piece that is not taken, and why."""
+class _CannotImport(Exception):
+    """Raised when a piece cannot be imported, with the reason."""
 
 
 # -------------------------------------------------------------------- taking them in
 
 
-def take_all(intake: Intake, pieces: Iterable[Piece]) -> Taken:
-    """Lay every piece where it belongs; trouble with one does not stop the others."""
+def take_all(intake: Intake, pieces: Iterable[Piece]) -> ImportedPieces:
+    """Import every piece; when one piece fails, continue with the others."""
     mapped: list[Mapped] = []
     skipped: list[Skipped] = []
     sessions: list[TranscriptPiece] = []
@@ -195,16 +195,16 @@ def take_all(intake: Intake, pieces: Iterable[Piece]) -> Taken:
         elif isinstance(piece, TranscriptPiece):
             sessions.append(piece)
         else:
-            for told in intake.take(piece):
-                if isinstance(told, Skipped):
-                    skipped.append(told)
+            for imported_keys in intake.take(piece):
+                if isinstance(imported_keys, Skipped):
+                    skipped.append(imported_keys)
                 else:
-                    mapped.append(told)
-    return Taken(mapped, skipped, sessions)
+                    mapped.append(imported_keys)
+    return ImportedPieces(mapped, skipped, sessions)
 
 
 class Intake:
-    """Takes pieces of one system, one after the other; what it makes of them lies in `staged`."""
+    """Imports the pieces of one system one after the other, and collects the edits in `staged`."""
 
     def __init__(
         self,
@@ -219,13 +219,13 @@ class Intake:
         self.policy, self.largest = policy, largest
         self.source = f"import:{system}"
         self.at = clock.stamp(staged.now())
-        self._homes: dict[Place, dict[tuple[str, str], tuple[Shelf, str]]] = {}
+        self._homes: dict[Place, dict[tuple[str, str], tuple[ScopeFolder, str]]] = {}
         self._ids: dict[Place, set[str]] = {}
 
     def take(
         self, piece: TopicPiece | NotesPiece | SectionPiece | LessonsPiece
     ) -> Iterator[Mapped | Skipped]:
-        """Lay a piece where it belongs, and say what became of it."""
+        """Import one piece, and yield its results."""
         try:
             if isinstance(piece, TopicPiece):
                 yield from self._topic(piece)
@@ -235,14 +235,14 @@ class Intake:
                 yield from self._section(piece)
             else:
                 yield from self._lessons(piece)
-        except (_Left, VadeError) as error:
+        except (_CannotImport, VadeError) as error:
             yield Skipped(piece.source, str(error))
 
     # ---------------------------------------------------------------- topics
 
     def _topic(self, piece: TopicPiece) -> Iterator[Mapped | Skipped]:
         place = self._place(piece.scope, piece.scope_id)
-        shelves = self._shelves(place)
+        scope_folders = self._scope_folders(place)
         kinds: set[str] = set()
         entries: list[Entry] = []
         for each in piece.entries:
@@ -253,82 +253,90 @@ class Intake:
                 yield Skipped(at, str(error))
         if not entries:
             if not piece.entries:
-                raise _Left("it contains no text")
+                raise _CannotImport("it contains no text")
             return
         tags = self._tags(piece.tags, place.scope)
         key = names.slug(piece.key)
         for word in (piece.key, key):  # before a slug hides it, and after one brought it out
             names.without_secret(word, "its key")
         mark = self._mark(piece)
-        ready = _Ready(piece, entries, tags, kinds)
-        shelf, name = self._home_of(ready, place, shelves, key)
-        if not shelf.trusted:
+        ready = _ReadyTopic(piece, entries, tags, kinds)
+        scope_folder, name = self._find_file(ready, place, scope_folders, key)
+        if not scope_folder.trusted:
             raise Untrusted("the project's .vade folder came with the repository and is not trusted yet")
-        current = self.staged.content(shelf, archive.RECORDS, name)
+        current = self.staged.content(scope_folder, filenames.RECORDS, name)
         if current is None:
-            after, added, outcome = self._begin(ready, shelf, name), len(entries), "new"
+            after, added, outcome = self._begin(ready, scope_folder, name), len(entries), "new"
         else:
-            after, added = self._grow(ready, shelf, name, current)
+            after, added = self._grow(ready, scope_folder, name, current)
             outcome = "grown" if added else "same"
-        self.staged.put(shelf, archive.RECORDS, name, after)
-        self._homes[place][mark] = shelf, name
-        path = shelf.name_of(archive.RECORDS, name)
+        self.staged.put(scope_folder, filenames.RECORDS, name, after)
+        self._homes[place][mark] = scope_folder, name
+        path = scope_folder.name_of(filenames.RECORDS, name)
         yield Mapped(piece.source, "record", path, outcome, added, tuple(sorted(kinds)))
 
-    def _home_of(self, ready: _Ready, place: Place, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
-        """The file of a topic: the one it was imported to, the one of its key, or a free one."""
-        known, mark = self._known(place, shelves), self._mark(ready.piece)
+    def _find_file(
+        self, ready: _ReadyTopic, place: Place, scope_folders: Sequence[ScopeFolder], key: str
+    ) -> tuple[ScopeFolder, str]:
+        """Return the file for a topic: the file of an earlier import, the file with its key, or
+        a new file.
+        """
+        known, mark = self._known(place, scope_folders), self._mark(ready.piece)
         if mark in known:
             return known[mark]
         if names.is_id(ready.piece.id) and ("", ready.piece.id) in known:  # one of ours, back again
             return known["", ready.piece.id]
         for number in range(1, 10_000):
-            shelf, name = self.staged.located(shelves, key if number == 1 else names.numbered(key, number))
-            content = self.staged.content(shelf, archive.RECORDS, name)
+            scope_folder, name = self.staged.located(
+                scope_folders, key if number == 1 else names.numbered(key, number)
+            )
+            content = self.staged.content(scope_folder, filenames.RECORDS, name)
             if content is None:
-                return shelf, name
+                return scope_folder, name
             there = Counter(normalise(each.text) for each in _entries(content))
             same = all(normalise(each.text) in there for each in ready.entries)
             if ready.piece.named or same:
-                return shelf, name
-        raise _Left(f"there are too many records called {key}")
+                return scope_folder, name
+        raise _CannotImport(f"there are too many records called {key}")
 
-    def _known(self, place: Place, shelves: Sequence[Shelf]) -> dict[tuple[str, str], tuple[Shelf, str]]:
-        """The records of a place that came by an import, by where they came from."""
+    def _known(
+        self, place: Place, scope_folders: Sequence[ScopeFolder]
+    ) -> dict[tuple[str, str], tuple[ScopeFolder, str]]:
+        """Return the files of a place's imported records, by the source of each record."""
         if place not in self._homes:
-            found: dict[tuple[str, str], tuple[Shelf, str]] = {}
-            taken: set[str] = set()
-            for shelf in shelves:
-                for name in self.staged.names_on(shelf) if shelf.trusted else ():
+            found: dict[tuple[str, str], tuple[ScopeFolder, str]] = {}
+            ids_in_use: set[str] = set()
+            for scope_folder in scope_folders:
+                for name in self.staged.names_on(scope_folder) if scope_folder.trusted else ():
                     try:
-                        content = self.staged.content(shelf, archive.RECORDS, name) or b""
+                        content = self.staged.content(scope_folder, filenames.RECORDS, name) or b""
                         values = frontmatter.parse(decode(content)).values
                     except (VadeError, OSError):
                         continue  # told by the listing
-                    taken.add(str(values.get("id")))
-                    found.setdefault(("", str(values.get("id"))), (shelf, name))
+                    ids_in_use.add(str(values.get("id")))
+                    found.setdefault(("", str(values.get("id"))), (scope_folder, name))
                     for each in _sources(values):
                         mark = str(each.get("resource")), str(each.get("id") or "")
-                        found.setdefault(mark, (shelf, name))
-            self._homes[place], self._ids[place] = found, taken
+                        found.setdefault(mark, (scope_folder, name))
+            self._homes[place], self._ids[place] = found, ids_in_use
         return self._homes[place]
 
-    def _begin(self, ready: _Ready, shelf: Shelf, name: str) -> bytes:
-        """A new record: its labels as far as they are known, then its entries, the oldest first."""
+    def _begin(self, ready: _ReadyTopic, scope_folder: ScopeFolder, name: str) -> bytes:
+        """Return the content of a new record: its frontmatter, then its entries, the oldest first."""
         piece, entries, tags, kinds = ready
-        front = self._front(piece, shelf.place.scope, kinds)
+        front = self._front(piece, scope_folder.place.scope, kinds)
         given = frontmatter.parse(front).values
         times = sorted(each.time for each in entries if each.time)
         own = str(given.get("id") or "")
         title = names.title(key_of(name), piece.key if names.is_key(piece.key) else names.slug(piece.key))
-        fresh = names.is_id(own) and own not in self._ids[shelf.place]
+        fresh = names.is_id(own) and own not in self._ids[scope_folder.place]
         values: dict[str, Any] = {
             "type": str(given.get("type") or piece.type),
             "id": own if fresh else names.new_id(),
             "key": key_of(name),
-            "title": given.get("title") or self._line(piece.title, shelf.place.scope, kinds) or title,
-            "scope": str(shelf.place.scope),
-            "scope_id": shelf.place.id or None,
+            "title": given.get("title") or self._line(piece.title, scope_folder.place.scope, kinds) or title,
+            "scope": str(scope_folder.place.scope),
+            "scope_id": scope_folder.place.id or None,
             "tags": list(tags) or None,
             "category": given.get("category") or piece.category or category(tuple(tags)),
             "source": self.source,
@@ -347,19 +355,19 @@ class Intake:
         claims |= piece.fields.get("claims", {})
         if claims:
             values["claims"] = claims
-        self._ids[shelf.place].add(values["id"])
+        self._ids[scope_folder.place].add(values["id"])
         gone = {each: None for each in (*_OURS, *piece.without) if each in given and each not in values}
         changes = {each: value for each, value in values.items() if given.get(each) != value}
         if read_tags(given.get("tags")) == tuple(tags):
             changes.pop("tags", None)  # written as it was written
         text = frontmatter.edit(front, {**gone, **changes})
-        text += f"# {self._line(piece.heading, shelf.place.scope, kinds) or key_of(name)}\n\n"
-        for each in _in_order(entries):
-            text = document.append(text, each) if each.time else f"{text}{_undated(each)}"
+        text += f"# {self._line(piece.heading, scope_folder.place.scope, kinds) or key_of(name)}\n\n"
+        for each in _sort_entries(entries):
+            text = document.append(text, each) if each.time else f"{text}{_render_undated(each)}"
         return text.encode()
 
     def _front(self, piece: TopicPiece | SectionPiece, scope: Scope, kinds: set[str]) -> str:
-        """The frontmatter of a piece without secrets; an empty block when it has none."""
+        """Return a piece's frontmatter without secrets; an empty block when the piece has none."""
         if not piece.front:
             return "---\n---\n"
         front, found = secret.gate(piece.front, self.policy(scope))
@@ -367,17 +375,21 @@ class Intake:
         try:
             frontmatter.parse(front)
         except Malformed as error:
-            raise _Left(f"its frontmatter cannot be read without its secrets: {error}") from error
+            raise _CannotImport(f"its frontmatter cannot be read without its secrets: {error}") from error
         return front
 
-    def _grow(self, ready: _Ready, shelf: Shelf, name: str, current: bytes) -> tuple[bytes, int]:
-        """A record with the entries that it does not have yet, each where its time belongs."""
+    def _grow(
+        self, ready: _ReadyTopic, scope_folder: ScopeFolder, name: str, current: bytes
+    ) -> tuple[bytes, int]:
+        """Return a record with the entries added that it lacked, each by its time, and how many
+        were added.
+        """
         piece, entries, tags, _ = ready
         text = decode(current)
         parsed = document.parse(text)
         values = parsed.front.values
         # What somebody took out or worded anew since it came does not come again.
-        at = self.staged.home, shelf, archive.RECORDS, name
+        at = self.staged.home, scope_folder, filenames.RECORDS, name
         missing = archive.missing(*at, parsed.entries, record=_text(values.get("id")))
         new = [*_missing(entries, [*parsed.entries, *missing])]
         for each in new:
@@ -405,26 +417,28 @@ class Intake:
         return str(origin["resource"]), str(origin.get("id", ""))
 
     def _origin(self, piece: TopicPiece) -> dict[str, str]:
-        """Where a topic came from, in the words of the Open Knowledge Format."""
-        told = {"resource": self._resource(piece.source)}
-        return {**told, "id": _bare(piece.id)} if piece.id else told
+        """Return the source of a topic as a `sources` entry of the Open Knowledge Format."""
+        imported_keys = {"resource": self._resource(piece.source)}
+        return {**imported_keys, "id": _clean_name(piece.id)} if piece.id else imported_keys
 
     def _resource(self, source: str) -> str:
-        return _bare(f"{self.system}:{source}")
+        return _clean_name(f"{self.system}:{source}")
 
     # ---------------------------------------------------------------- notes and pinned documents
 
     def _notes(self, piece: NotesPiece) -> Iterator[Mapped | Skipped]:
         place = self._place(piece.scope, "")
         if place.scope not in scopes.WITH_JOURNAL:
-            raise _Left(f"{place.scope} memory has no journal")
+            raise _CannotImport(f"{place.scope} memory has no journal")
         slug = f"-{names.slug(piece.slug)}" if piece.slug else ""
         name = f"{piece.day}{slug}.md"
-        if not journal.is_day(name) or clock.parse(piece.day) is None:
-            raise _Left(f"{names.shown(piece.day)} is not a date")
+        if not filenames.is_day(name) or clock.parse(piece.day) is None:
+            raise _CannotImport(f"{names.shown(piece.day)} is not a date")
         names.without_secret(name, "its name")
-        shelf = next(
-            each for each in scopes.shelves(self.staged.home, self.staged.caller, place) if not each.shared
+        scope_folder = next(
+            each
+            for each in scopes.scope_folders(self.staged.home, self.staged.caller, place)
+            if not each.shared
         )
         kinds: set[str] = set()
         entries = []
@@ -433,40 +447,40 @@ class Intake:
                 entries.append(self._entry(each, place.scope, kinds, local=True))
             except VadeError as error:
                 yield Skipped(piece.source, str(error))
-        current = self.staged.content(shelf, archive.JOURNAL, name)
+        current = self.staged.content(scope_folder, filenames.JOURNAL, name)
         text = f"# {piece.day}\n\n" if current is None else decode(current)
         there = document.parse(text).entries
-        gone = archive.missing(self.staged.home, shelf, archive.JOURNAL, name, there, record=None)
+        gone = archive.missing(self.staged.home, scope_folder, filenames.JOURNAL, name, there, record=None)
         new = [*_missing(entries, [*there, *gone])]
         for each in new:
             text = document.insert(text, each)
         if new:
-            self.staged.put(shelf, archive.JOURNAL, name, text.encode())
+            self.staged.put(scope_folder, filenames.JOURNAL, name, text.encode())
         elif not entries:
             if not piece.entries:
-                raise _Left("it contains no text")
+                raise _CannotImport("it contains no text")
             return
         outcome = "same" if not new else "new" if current is None else "grown"
-        path = shelf.name_of(archive.JOURNAL, name)
+        path = scope_folder.name_of(filenames.JOURNAL, name)
         yield Mapped(piece.source, "journal", path, outcome, len(new), tuple(sorted(kinds)))
 
     def _section(self, piece: SectionPiece) -> Iterator[Mapped | Skipped]:
         place = self._pinned_place(piece)
-        shelves = [
+        scope_folders = [
             each
-            for each in self._shelves(place)
-            if not each.shared or (piece.document == pinned.CONTEXT and each.trusted)
+            for each in self._scope_folders(place)
+            if not each.shared or (piece.document == filenames.CONTEXT and each.trusted)
         ]
-        shelf = next(
-            (each for each in shelves if self.staged.content(each, archive.PINNED, piece.document)),
-            scopes.shelf_for_new(shelves),
+        scope_folder = next(
+            (each for each in scope_folders if self.staged.content(each, filenames.PINNED, piece.document)),
+            scopes.folder_for_new(scope_folders),
         )
         given = accept_text(piece.text, largest=self.largest)
         clean, found = secret.gate(given, self.policy(place.scope))
         kinds = set(found)
         front = frontmatter.parse(self._front(piece, place.scope, kinds)).values
         parts = [*_parts(clean, names.shown(piece.source)[1:-1])]
-        current = self.staged.content(shelf, archive.PINNED, piece.document)
+        current = self.staged.content(scope_folder, filenames.PINNED, piece.document)
         text = decode(current) if current is not None else frontmatter.edit("", {"version": pinned.VERSION})
         resource = self._resource(piece.source)
         listed = _sources(frontmatter.parse(text).values)
@@ -474,32 +488,32 @@ class Intake:
         seen = [str(each) for each in mine.get("seen") or ()]
         known = Counter(normalise(each.text) for each in document.blocks(text))
         wanted = [each for each in parts if _digest(each) not in seen]
-        new = [each for each in wanted if not _counted(known, each)]
+        new = [each for each in wanted if not _count_known(known, each)]
         for each in new:
             self.staged.check_purged(each)
         if new:
             for each in new:
                 gap = "" if text.endswith(("\n\n", "---\n")) else "\n" if text.endswith("\n") else "\n\n"
-                text += f"{gap}{_claimless(each)}\n{_SIGNED}\n"
+                text += f"{gap}{_without_signatures(each)}\n{_SIGNED}\n"
             marks = dict.fromkeys([*seen, *(_digest(each) for each in parts)])
             others = [each for each in listed if each.get("resource") != resource]
             about = {"front": dict(front)} if front else {}
-            told = [*others, {"resource": resource, "seen": list(marks), **about}]
-            if len(frontmatter.render(told)) > _LONGEST:  # then they are known by their texts alone
-                told = [{"resource": each.get("resource")} for each in told]
-            text = frontmatter.edit(text, {"updated": self.at, "sources": told})
-            if not _signed(text, current):
-                raise _Left("its sections cannot be distinguished from your own")
-            self.staged.put(shelf, archive.PINNED, piece.document, text.encode())
+            imported_keys = [*others, {"resource": resource, "seen": list(marks), **about}]
+            if len(frontmatter.render(imported_keys)) > _LONGEST:  # then they are known by their texts alone
+                imported_keys = [{"resource": each.get("resource")} for each in imported_keys]
+            text = frontmatter.edit(text, {"updated": self.at, "sources": imported_keys})
+            if not _all_signed(text, current):
+                raise _CannotImport("its sections cannot be distinguished from your own")
+            self.staged.put(scope_folder, filenames.PINNED, piece.document, text.encode())
         outcome = "same" if not new else "new" if current is None else "grown"
-        path = shelf.name_of(piece.document)
+        path = scope_folder.name_of(piece.document)
         yield Mapped(piece.source, "pinned", path, outcome, len(new), tuple(sorted(kinds)))
 
     def _pinned_place(self, piece: SectionPiece) -> Place:
-        """Where a pinned document is kept: in the scope that was asked for if it has such, or global."""
+        """Return the place for a pinned document: the wanted scope if it can have one, or else global."""
         wanted = self.scope or piece.scope
         if not wanted.rule.documents:
-            raise _Left(f"{wanted} memory has no pinned documents")
+            raise _CannotImport(f"{wanted} memory has no pinned documents")
         keeps = piece.document in wanted.rule.documents
         return scopes.place_for(self.staged.caller, wanted if keeps else Scope.GLOBAL)
 
@@ -507,21 +521,21 @@ class Intake:
 
     def _lessons(self, piece: LessonsPiece) -> Iterator[Mapped | Skipped]:
         place = self._place(piece.scope, "")
-        shelves = self._shelves(place)
+        scope_folders = self._scope_folders(place)
         value = ltm.parse(piece.content)
         gate = ltm.gate(self.policy(place.scope))
         earlier = {each.path for each in self.staged.edits()}
-        done = ltm.LtmReader(self.staged, shelves, gate=gate, largest=self.largest).read(value)
+        done = ltm.LtmReader(self.staged, scope_folders, gate=gate, largest=self.largest).read(value)
         found = done.secrets
-        told = {*done.added, *done.updated}
+        imported_keys = {*done.added, *done.updated}
         for edit in self.staged.edits():  # what the file held beside its entries has a record of its own
-            if edit.path not in earlier and key_of(edit.name) not in told:
+            if edit.path not in earlier and key_of(edit.name) not in imported_keys:
                 outcome = "new" if edit.before is None else "grown"
                 yield Mapped(piece.source, "record", edit.path, outcome, 1, found)
         for outcome, keys in (("new", done.added), ("grown", done.updated)):
             for key in keys:
-                shelf, name = self.staged.located(shelves, key)
-                path = shelf.name_of(archive.RECORDS, name)
+                scope_folder, name = self.staged.located(scope_folders, key)
+                path = scope_folder.name_of(filenames.RECORDS, name)
                 yield Mapped(piece.source, "record", path, outcome, int(outcome == "new"), found)
         if done.known:
             yield from [Mapped(piece.source, "record", str(place), "same")] * done.known
@@ -531,7 +545,9 @@ class Intake:
     # ---------------------------------------------------------------- parts
 
     def _place(self, scope: Scope, owner: str) -> Place:
-        """Where a thing of that scope goes; what belongs to another project or agent stays there."""
+        """Return the place for a piece, in the wanted scope; a piece of another project or agent keeps its
+        owner.
+        """
         caller = self.staged.caller
         if self.scope is not None:
             return scopes.place_for(caller, self.scope)
@@ -539,20 +555,22 @@ class Intake:
             return Place(scope, names.check_id(owner, "a session"))
         place = scopes.place_for(caller, scope)
         if scope is Scope.AGENT and owner not in ("", place.id):
-            raise _Left(f"it belongs to the agent {owner}: import it with `--agent {owner}`")
+            raise _CannotImport(f"it belongs to the agent {owner}: import it with `--agent {owner}`")
         if scope is Scope.PROJECT and owner and caller.project is not None:
             own = (place.id, *caller.project.earlier, *scopes.aliases(self.staged.home, place.id))
             if owner not in own:
-                raise _Left(
+                raise _CannotImport(
                     f"it belongs to the project {owner}: import it in that project's folder, or with --scope"
                 )
         return place
 
-    def _shelves(self, place: Place) -> list[Shelf]:
-        return scopes.shelves(self.staged.home, self.staged.caller, place)
+    def _scope_folders(self, place: Place) -> list[ScopeFolder]:
+        return scopes.scope_folders(self.staged.home, self.staged.caller, place)
 
     def _entry(self, entry: Entry, scope: Scope, kinds: set[str], *, local: bool = False) -> Entry:
-        """An entry as it will be kept: with its own time, without secrets, and signed as what it is."""
+        """Return an entry in the form in which it is saved: with its own time, without secrets, signed
+        `import`.
+        """
         text, found = secret.gate(accept_text(entry.text, largest=self.largest), self.policy(scope))
         kinds.update(found)
         self.staged.check_purged(text)
@@ -561,7 +579,7 @@ class Intake:
         return Entry(text, time or None, Origin.IMPORT, superseded, cites=entry.cites, stale=entry.stale)
 
     def _tags(self, given: Iterable[str], scope: Scope) -> tuple[str, ...]:
-        """The tags that can be tags here; one that is a secret, or a page long, is none."""
+        """Return the given tags that are valid here; a tag that is a secret or much too long is left out."""
         found: list[str] = []
         for each in given:
             for part in each.split(","):
@@ -578,7 +596,9 @@ class Intake:
 
 
 def clock_or(*stamps: object) -> str:
-    """The first of these that is a time, in UTC to the second; empty when none is."""
+    """Return the first of these values that is a time, as a UTC stamp in seconds; empty when
+    none is a time.
+    """
     for each in stamps:
         moment = clock.parse(each) if isinstance(each, str) else None
         if moment is not None:
@@ -587,23 +607,23 @@ def clock_or(*stamps: object) -> str:
 
 
 def _missing(entries: Iterable[Entry], there: Iterable[Entry]) -> Iterator[Entry]:
-    """The entries that are not there; one that was said twice must be there twice."""
+    """Yield the entries that a record lacks; of two equal entries, both must be in the record."""
     known = Counter(normalise(each.text) for each in there)
     for each in entries:
-        if not _counted(known, each.text):
+        if not _count_known(known, each.text):
             yield each
 
 
-def _counted(known: Counter[str], text: str) -> bool:
-    said = normalise(text)
-    if known[said]:
-        known[said] -= 1
+def _count_known(known: Counter[str], text: str) -> bool:
+    normal_text = normalise(text)
+    if known[normal_text]:
+        known[normal_text] -= 1
         return True
     return False
 
 
-def _in_order(entries: Sequence[Entry]) -> list[Entry]:
-    """Undated ones first, since a heading would take them in; then by time, else as they stood."""
+def _sort_entries(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries in order of time, undated entries first: after a heading they would belong to it."""
 
     def when(entry: Entry) -> float:
         moment = clock.parse(entry.time)
@@ -612,17 +632,17 @@ def _in_order(entries: Sequence[Entry]) -> list[Entry]:
     return sorted(entries, key=when)
 
 
-def _undated(entry: Entry) -> str:
-    """An entry without a heading; its signature ends it."""
+def _render_undated(entry: Entry) -> str:
+    """Return the text of an undated entry as it stands in a file: no heading, and a signature at the end."""
     more = f" | superseded: {entry.superseded}" if entry.superseded else ""
     return f"{document.escape(entry.text)}\n<!-- origin: {Origin.IMPORT}{more} -->\n\n"
 
 
 def _parts(text: str, source: str) -> Iterator[str]:
-    """The sections of a document, each under a heading of its own, so that each can be signed.
+    """Split a document into sections, each under a heading of its own, so that each section can be signed.
 
-    A pinned document is cut at every line that looks like a heading; one inside a code block gets a space
-    before it, or a signature would have to stand in the middle of the code.
+    A pinned document is split at every line that looks like a heading; such a line inside a code block gets a
+    space before it, or a signature would have to stand in the middle of the code.
     """
     blocks: list[list[str]] = [[]]
     for line, plain in zip(text.split("\n"), fences.blank(text).split("\n"), strict=True):
@@ -636,27 +656,29 @@ def _parts(text: str, source: str) -> Iterator[str]:
             yield inner if _HEADING.match(inner) else f"## {source.removesuffix('.md')}\n{inner}"
 
 
-def _signed(text: str, before: bytes | None) -> bool:
-    """Whether every section that was not there is signed: without, it would be the user's own word."""
+def _all_signed(text: str, before: bytes | None) -> bool:
+    """Whether every section that an import added is signed; an unsigned one would pass for the
+    user's words.
+    """
     own = Counter(each.text for each in document.blocks(decode(before or b"")) if each.origin is None)
     return not Counter(each.text for each in document.blocks(text) if each.origin is None) - own
 
 
-def _claimless(text: str) -> str:
-    """A text in which no line signs anything, and none loses a backslash when it is read."""
+def _without_signatures(text: str) -> str:
+    """Return a text in which every line that looks like a signature is escaped with a backslash."""
     lines = text.split("\n")
     return "\n".join(line if _HEADING.match(line) else document.escape(line) for line in lines)
 
 
-def _bare(name: str) -> str:
-    """A name without secrets, whatever the policy for texts."""
+def _clean_name(name: str) -> str:
+    """Return a name with secrets redacted, even where the policy lets texts keep them."""
     return secret.gate(name, SecretPolicy.REDACT)[0]
 
 
 def is_section_from(sources: object, text: str, matches: Callable[[str], bool]) -> bool:
-    """Whether a section of a pinned document was imported from a file that matches, by its `sources`.
+    """Whether a section of a pinned document was imported from a matching file, by its `sources`.
 
-    Where a document had too many to keep the marks of each, all of its files have to match.
+    Where a document came from too many files to save a hash for each, all of its files have to match.
     """
     listed = _sources({"sources": sources})
     marked = any(each.get("seen") for each in listed)

@@ -1,8 +1,8 @@
-"""The six learned types: their fields, the readable text that holds them, and when two of them are one.
+"""The six types of lessons: their fields, the text that holds the fields, and when two lessons are equal.
 
-A lesson is kept as an ordinary record. Its fields are in the text of an entry, so that a person can read and
-edit them anywhere; what is counted stands in the frontmatter. `parse(render(fields)) == fields`, and any text
-can be parsed: what has no label belongs to the field that the type is about.
+A lesson is an ordinary record. Its fields are in the text of an entry, where a person can read and edit them;
+its counters are in the frontmatter. `parse(render(fields)) == fields`, and any text can be parsed: a part
+without a label belongs to the main field of the type.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import Draft, document
-from vademecum.store.merge import Known, is_consolidation, may_supersede
-from vademecum.text import clock, is_same_text, names, similarity
+from vademecum.store import Draft, is_consolidation, may_supersede
+from vademecum.store.merge import Known
+from vademecum.text import clock, document, is_same_text, names, similarity
 from vademecum.types import LEARNED, Entry, RecordType
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ STEP = 0.2
 
 
 class LessonShape(NamedTuple):
-    """What a type is made of: its fields with their labels, which of them it is about, how sure it begins."""
+    """The fields of a lesson type with their labels, the main field, and the confidence of a new lesson."""
 
     labels: Mapping[str, str]
     main: str
@@ -65,7 +65,7 @@ _STEP = re.compile(r"^(\d{1,9}[.)] )", re.MULTILINE)
 
 
 class Lesson(NamedTuple):
-    """What a record of a learned type says, and how it has fared."""
+    """A lesson: its fields, its confidence, and how often it was confirmed and of use."""
 
     record: Record
     type: RecordType
@@ -80,12 +80,12 @@ class Lesson(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the lesson says, as it stands in its file."""
+        """The text of the lesson as it stands in the record's file."""
         return self.entry.text
 
 
 def parse_type(name: str) -> RecordType:
-    """The learned type of that name."""
+    """Return the learned type of this name."""
     found = next((each for each in LEARNED if each == name), None)
     if found is None:
         hint = f"the types are: {', '.join(LEARNED)}"
@@ -97,7 +97,9 @@ def parse_type(name: str) -> RecordType:
 
 
 def clean(kind: RecordType, given: Mapping[str, object], *, largest: int) -> Fields:
-    """The fields of a lesson as they will be kept; refused when one is missing, unknown or no such thing."""
+    """Return a lesson's fields in the form in which they are saved; raise for missing, unknown or invalid
+    fields.
+    """
     shape = SHAPES[kind]
     given = {name: value for name, value in given.items() if value not in (None, "", [], ())}
     for name in given:
@@ -124,14 +126,14 @@ def clean(kind: RecordType, given: Mapping[str, object], *, largest: int) -> Fie
 
 
 def check_share(value: object, what: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1; raise an error for any other value."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
         raise UsageError(f"{what} must be between 0 and 1, not {names.shown(str(value))}")
     return float(value)
 
 
 def clean_examples(given: Iterable[object]) -> tuple[str, ...]:
-    """Paths that show what is meant, each once."""
+    """Return the paths of examples without repetitions."""
     if isinstance(given, (str, bytes)):
         raise UsageError("examples are a list of paths", hint="pass a list with one path")
     found = []
@@ -144,7 +146,7 @@ def clean_examples(given: Iterable[object]) -> tuple[str, ...]:
 
 
 def render(kind: RecordType, fields: Mapping[str, Any]) -> str:
-    """A lesson as Markdown."""
+    """Return the fields of a lesson as Markdown."""
     shape = SHAPES[kind]
     parts = []
     for name, label in shape.labels.items():
@@ -156,13 +158,13 @@ def render(kind: RecordType, fields: Mapping[str, Any]) -> str:
         elif not label:
             parts.append(str(value))
         else:
-            said = repr(value) if isinstance(value, float) else _MARKUP.sub(r"\\\1", value)
-            parts.append(f"**{label}:** {said}")
+            value_text = repr(value) if isinstance(value, float) else _MARKUP.sub(r"\\\1", value)
+            parts.append(f"**{label}:** {value_text}")
     return "\n\n".join(parts)
 
 
 def parse(kind: RecordType, text: str) -> Fields:
-    """The fields of a lesson from its text, whoever wrote it."""
+    """Return the fields of a lesson, read from its text, whoever wrote the text."""
     shape = SHAPES[kind]
     if kind in (RecordType.DISCOVERY, RecordType.PATTERN):
         return {shape.main: text}
@@ -184,14 +186,14 @@ def parse(kind: RecordType, text: str) -> Fields:
 
 
 def title(kind: RecordType, fields: Mapping[str, Any]) -> str:
-    """The words a lesson is called by."""
+    """Return the title of a lesson: the words of its main field, after the path if the lesson has one."""
     value = fields[SHAPES[kind].main]
-    said = " ".join(value) if isinstance(value, list) else str(value)
-    return f"{fields['path']} {said}" if fields.get("path") else said
+    value_text = " ".join(value) if isinstance(value, list) else str(value)
+    return f"{fields['path']} {value_text}" if fields.get("path") else value_text
 
 
 def _clean_text(value: object, *, largest: int) -> str:
-    """A text that stays as it is, however often it is kept."""
+    """Return a text in a form that does not change when the text is saved and read again."""
     kept = document.accept_text(value, largest=largest)  # type: ignore[arg-type]  # it refuses what is no text
     while (again := document.accept_text(kept, largest=largest)) != kept:
         kept = again
@@ -205,7 +207,9 @@ def _clean_steps(value: object, *, largest: int) -> list[str]:
 
 
 def _item(number: int, step: str) -> str:
-    """One step of a list; its further lines are set in, so that none of them can begin another step."""
+    """Return one step of a numbered list; further lines are indented, so that none looks like
+    another step.
+    """
     marker = f"{number}. "
     first, *rest = step.split("\n")
     return "\n".join([marker + first, *(" " * len(marker) + line if line else "" for line in rest)])
@@ -220,13 +224,15 @@ def _workflow(opening: str, fields: Fields) -> Fields:
         before = opening[: starts[0].start()].strip("\n").rstrip()
         steps = [before] if before.strip() else []
         ends = [*(each.start() for each in starts[1:]), len(opening)]
-        steps += [_unindented(opening[s.end() : end], len(s[1])) for s, end in zip(starts, ends, strict=True)]
+        steps += [
+            _remove_indent(opening[s.end() : end], len(s[1])) for s, end in zip(starts, ends, strict=True)
+        ]
     found: Fields = {"sequence": steps} if steps else {}
     rate = _share(fields.get("success_rate"))
     return found if rate is None else found | {"success_rate": rate}
 
 
-def _unindented(text: str, width: int) -> str:
+def _remove_indent(text: str, width: int) -> str:
     lines = text.split("\n")
     return "\n".join([lines[0], *(line.removeprefix(" " * width) for line in lines[1:])]).rstrip()
 
@@ -243,10 +249,10 @@ def _share(text: str | None) -> float | None:
 
 
 def read_lesson(record: Record) -> Lesson | None:
-    """What a record teaches; None when it is of another type or says nothing any more."""
+    """Return the lesson in a record; None when the record is of another type or has no current text."""
     kind = next((each for each in LEARNED if each == record.type), None)
     entry = next(reversed(record.live), None)
-    # What earlier versions consolidated may be of a learned type, and is no lesson.
+    # A consolidation holds several records and is no lesson, whatever its type.
     if kind is None or entry is None or is_consolidation(record):
         return None
     values = record.fields
@@ -266,13 +272,15 @@ def read_lesson(record: Record) -> Lesson | None:
 
 
 def confirmations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Who has confirmed a record, of what its frontmatter lists."""
+    """Return who has confirmed a lesson and when, as its frontmatter says."""
     listed = values.get("confirmed")
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
 def read_confidence(values: Mapping[str, Any], kind: RecordType) -> float:
-    """How sure a record says it is; what is no number from 0 to 1 says nothing."""
+    """Return the confidence in a record's frontmatter, or the usual one when there is no number
+    from 0 to 1.
+    """
     value = values.get("confidence")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
@@ -280,7 +288,7 @@ def read_confidence(values: Mapping[str, Any], kind: RecordType) -> float:
 
 
 def read_examples(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The paths that a record lists as examples."""
+    """Return the example paths of a record."""
     listed = values.get("examples")
     if isinstance(listed, str):
         return (listed,)
@@ -288,13 +296,15 @@ def read_examples(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def read_count(values: Mapping[str, Any], name: str) -> int:
-    """A counter of a record; what is no whole number counts nothing."""
+    """Return a counter in a record's frontmatter; 0 when it is not a whole number."""
     value = values.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def raise_confidence(confidence: float, given: float) -> float:
-    """The confidence after another confirmation: nearer to 1, and never lower than either."""
+    """Return the confidence after one more confirmation: nearer to 1, and not lower than either
+    number given.
+    """
     best = max(confidence, given)
     return min(1.0, max(best, round(best + (1 - best) * STEP, 4)))
 
@@ -302,7 +312,7 @@ def raise_confidence(confidence: float, given: float) -> float:
 def labels(
     kind: RecordType, *, confidence: float | None, examples: Sequence[str]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """How the labels of a lesson join those of the record it begins or confirms."""
+    """Return a function that adds a lesson's frontmatter values to those of its record."""
 
     def join(values: Mapping[str, Any]) -> dict[str, Any]:
         begins = not values
@@ -325,7 +335,7 @@ def labels(
 
 
 class DraftedLesson(NamedTuple):
-    """A lesson on its way into a record: the draft, its fields, and the kinds of secrets found in it."""
+    """A lesson that is ready to be saved: its draft, fields, and the kinds of secrets found in it."""
 
     draft: Draft
     fields: Fields
@@ -342,7 +352,7 @@ def draft(
     gate: Callable[[str], tuple[str, tuple[str, ...]]],
     largest: int,
 ) -> DraftedLesson:
-    """A lesson as it will be kept, without secrets."""
+    """Return a lesson that is ready to be saved, with its secrets handled as the gate says."""
     found: set[str] = set()
 
     def gated(text: str) -> str:
@@ -371,7 +381,7 @@ def draft(
 
 
 class LessonMatch(NamedTuple):
-    """How two lessons compare: how alike they are, and whether the new one leaves something unsaid."""
+    """How similar two lessons are, and whether the new lesson leaves out something of the known one."""
 
     likeness: float
     less: bool = False
@@ -380,7 +390,7 @@ class LessonMatch(NamedTuple):
 def match(
     kind: RecordType, new: Mapping[str, Any], known: Mapping[str, Any], *, threshold: float
 ) -> LessonMatch | None:
-    """Whether two lessons of a type are one, field by field; None when they say different things."""
+    """Return how similar two lessons of a type are, field by field; None when they say different things."""
     found, more, less = 100.0, False, False
     for name in SHAPES[kind].labels:
         one, other = new.get(name), known.get(name)
@@ -401,10 +411,9 @@ def match(
 
 
 def may_hold(text: str) -> Callable[[bytes], bool]:
-    """Whether a file may hold a wording of this text: it has a third of its words.
+    """Return a quick test of a file's bytes: whether a third of this text's words are in the file.
 
-    Most files of a large memory have none of them, and are not worth being parsed. What is so alike and yet
-    shares so few words would have a typing error in nearly each of them.
+    Most files of a large memory fail the test, and need not be parsed.
     """
     words = {word.lower().encode() for word in re.findall(r"[A-Za-z0-9]{3,}", text)}
 
@@ -425,9 +434,9 @@ def find_known(
     threshold: float,
     distinct: Callable[[str], bool] = lambda text: False,
 ) -> Callable[[Iterable[Record]], Known | None]:
-    """How to find, among the records of a type, the one that already teaches this: the most alike wins.
+    """Return a function that finds, among records, the lesson most similar to these fields.
 
-    `distinct` tells of a text, however alike, that somebody decided that it is another lesson.
+    `distinct` tells whether somebody decided that a text is another lesson, however similar the two are.
     """
 
     def pick(records: Iterable[Record]) -> Known | None:
@@ -446,7 +455,7 @@ def find_known(
 
 
 def _likeness(name: str, new: Any, known: Any, threshold: float) -> float | None:
-    """How alike two values of a field are."""
+    """Return how similar two values of a field are; None when they say different things."""
     if name == "sequence":
         # Step by step: the same steps in another order are another workflow.
         if len(new) != len(known):

@@ -1,7 +1,6 @@
-"""The files of a project: which there are, where a name stands or is defined, and which value it is given.
+"""Look at the files of a project: which exist, where a name is used or defined, and its assigned values.
 
-Knows bytes and paths. Nothing is run, nothing outside of the root is opened, and what tools put there proves
-nothing.
+Nothing is run, nothing outside of the root is opened, and files made by tools do not count.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ _PLAIN = re.compile(r"""(?i)[-+]?\.?\d[\w.]*;?|"[^"]*"|'[^']*'|true|false|none|n
 
 
 def fingerprint(lines: Sequence[bytes]) -> str:
-    """The fingerprint of some lines; their indentation and blank ones do not count."""
+    """Return a hash of some lines that ignores indentation and blank lines."""
     told = b"\n".join(line.strip() for line in lines if line.strip())
     return hashlib.sha256(told).hexdigest()[:12]
 
 
 def normal_value(text: str) -> str:
-    """A value as it is compared: without quotation marks, numbers without what groups their digits."""
+    """Return a value without quotation marks, and a number without separators such as 1_000."""
     bare = text.strip().rstrip(";").strip()
     for mark in "\"'`":
         if len(bare) > 1 and bare[0] == bare[-1] == mark:
@@ -68,7 +67,7 @@ def normal_value(text: str) -> str:
 
 
 class ProjectTree:
-    """The files of a project, listed once and read when needed; at most for so long."""
+    """The files of a project, listed once and read when they are needed, within a time limit."""
 
     def __init__(self, root: Path, *, seconds: float | None = None) -> None:
         self.root = root
@@ -79,7 +78,7 @@ class ProjectTree:
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """Every file below the root by its path from there, without what tools put there."""
+        """The paths of all files below the root, except files made by tools."""
         found: list[str] = []
         for top, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if name not in SKIPPED)
@@ -93,14 +92,14 @@ class ProjectTree:
 
     @cached_property
     def named(self) -> dict[str, list[str]]:
-        """The paths of each file name."""
+        """The paths of all files, by file name."""
         found: dict[str, list[str]] = {}
         for path in sorted(self.files):
             found.setdefault(path.rpartition("/")[2], []).append(path)
         return found
 
     def holds(self, path: str) -> bool:
-        """Whether a path is there, as a file or folder, without following a link out of the root."""
+        """Whether a path exists, without following a link out of the root."""
         try:
             state = os.lstat(os.path.join(self.root, path))
         except (OSError, ValueError):
@@ -109,14 +108,14 @@ class ProjectTree:
         return stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)
 
     def has_folder(self, name: str) -> bool:
-        """Whether a folder of that name lies at the root."""
+        """Whether the root has a folder of that name."""
         try:
             return stat.S_ISDIR(os.lstat(os.path.join(self.root, name)).st_mode)
         except (OSError, ValueError):
             return False
 
     def read(self, path: str) -> bytes | None:
-        """A file of the tree; None for what is none, too large or somewhere else."""
+        """Return the content of a file; None when it is missing, too large or outside of the root."""
         whole = os.path.join(self.root, path)
         try:
             state = os.lstat(whole)
@@ -130,7 +129,7 @@ class ProjectTree:
             return None
 
     def contents(self, *, ending: str = "") -> Iterator[tuple[str, bytes]]:
-        """Every file that can be read, by its path, as long as there is time."""
+        """Yield the path and content of every readable file, until the time is over."""
         for path in sorted(self.files):
             if self._late:
                 self.whole = False
@@ -140,7 +139,7 @@ class ProjectTree:
                 yield path, content
 
     def holding(self, symbols: Iterable[str]) -> dict[str, str]:
-        """The first file in which each of these names stands; those that stand nowhere are left out."""
+        """Return the first file that contains each of these names; names found nowhere are left out."""
         wanted = {each.encode() for each in symbols}
         found: dict[str, str] = {}
         for path, content in self.contents() if wanted else ():
@@ -154,7 +153,7 @@ class ProjectTree:
         return found
 
     def look_for(self, names: Iterable[str]) -> None:
-        """Find out in which files each of these names stands, in one walk over all of them."""
+        """Find and remember the files that contain each of these names, in one walk over all files."""
         wanted = {each: each.encode() for each in names if each not in self._with_name}
         self._with_name |= {each: [] for each in wanted}
         for path, content in self.contents() if wanted else ():
@@ -163,7 +162,7 @@ class ProjectTree:
                     self._with_name[name].append(path)
 
     def has_part(self, name: str) -> bool:
-        """Whether a file or folder has that name, its ending aside."""
+        """Whether a file or folder has that name; a file's ending does not count."""
         return name in self._parts
 
     @cached_property
@@ -171,7 +170,7 @@ class ProjectTree:
         return frozenset(part.partition(".")[0] for path in self.files for part in path.split("/"))
 
     def defines(self, path: str, name: str) -> bool:
-        """Whether a file says what a name is."""
+        """Whether the file at a path defines a name, such as a function, class or variable."""
         content = self.read(path)
         if content is None or path.endswith(_PROSE) or name.encode() not in content:
             return False
@@ -179,14 +178,14 @@ class ProjectTree:
         return any(name.encode() in match[0] for match in re.finditer(pattern, content))
 
     def defining(self, name: str) -> list[str]:
-        """The files that say what a name is."""
+        """Return the files that define a name."""
         self.look_for([name])
         return [path for path in self._with_name[name] if self.defines(path, name)]
 
     def assigned(self, path: str, *, plain: bool = False) -> list[tuple[str, str]]:
-        """The names that a file gives a value, and the values; in code, if asked for, plain values alone.
+        """Return the names that a file assigns values to, with the values; with `plain`, only plain values.
 
-        What else stands there behind a name may be its type, an expression, or words of a message.
+        In code, other text behind a name may be its type, an expression, or words of a message.
         """
         content = self.read(path)
         if content is None or path.endswith(_PROSE):
@@ -200,7 +199,7 @@ class ProjectTree:
         ]
 
     def assigning(self, name: str) -> dict[str, list[str]]:
-        """The files that give a name a value, and the values."""
+        """Return the files that assign a value to a name, each with these values."""
         self.look_for([name])
         found: dict[str, list[str]] = {}
         for path in self._with_name[name]:
@@ -210,7 +209,7 @@ class ProjectTree:
         return found
 
     def same_content(self, mark: str, *, ending: str) -> list[str]:
-        """The files that have this very content, of those whose name ends so."""
+        """Return the files whose name has this ending and whose content has this fingerprint."""
         return [
             path
             for path, content in self.contents(ending=ending)
@@ -219,7 +218,7 @@ class ProjectTree:
 
     @cached_property
     def _until(self) -> float | None:
-        """When to stop; the time begins with the first look, not before."""
+        """The moment at which to stop; the time limit starts at the first access. None without a limit."""
         return None if self._seconds is None else time.monotonic() + self._seconds
 
     @property

@@ -1,9 +1,9 @@
-"""Find what is worth saving in a user's message, by its words alone.
+"""Find statements worth saving in a user's message, by words alone.
 
-Proposes and never saves. A message is cut into sentences; what is quoted, pasted or our own is not the user's
-word and is left out. Each sentence is weighed by the cues in it, for a kind and against keeping it, and only
-what clearly speaks for itself is proposed: a wrong memory costs more than one that is said again. The cues
-are data: `signal_phrases.txt`.
+Proposes and never saves. A message is split into sentences; quoted, pasted and generated text is not the
+user's and is left out. Cues in a sentence speak for a kind of statement or against saving the sentence, and
+only a clear sentence is proposed: a wrong memory costs more than a sentence that is said again. The cues are
+data: `signal_phrases.txt`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WIDEST = 40_000  # characters at either end of a message
 
 
 class SignalKind(StrEnum):
-    """What a statement worth keeping is."""
+    """The kind of a statement worth saving."""
 
     PREFERENCE = "preference"
     CORRECTION = "correction"
@@ -39,7 +39,7 @@ class SignalKind(StrEnum):
 
 
 class DeclineReason(StrEnum):
-    """Why a sentence is declined."""
+    """The reason why a sentence is not worth saving."""
 
     QUESTION = "question"
     SPECULATION = "speculation"
@@ -52,7 +52,7 @@ class DeclineReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A sentence worth keeping, what it is, how sure that is, and which words say so."""
+    """A sentence worth saving, its kind, the confidence, and the words that show the kind."""
 
     kind: SignalKind
     text: str
@@ -61,7 +61,9 @@ class Signal:
 
 
 class SignalReading(NamedTuple):
-    """What a message gives: proposals, the surest first, or why there are none."""
+    """The sentences of a message that are worth saving, the surest first, or the reason why
+    there are none.
+    """
 
     signals: tuple[Signal, ...]
     declined: DeclineReason | None = None
@@ -69,7 +71,7 @@ class SignalReading(NamedTuple):
 
 
 class UserSentence(NamedTuple):
-    """A sentence and where it stands in the message."""
+    """A sentence of the user's, and its position in the message."""
 
     text: str
     masked: str  # as long, in lower case, without what is quoted in it
@@ -78,7 +80,7 @@ class UserSentence(NamedTuple):
 
 
 class WeighedSentence(NamedTuple):
-    """A sentence with what speaks for and against keeping it."""
+    """A sentence with the cues for and against saving it."""
 
     sentence: UserSentence
     kinds: dict[SignalKind, float]
@@ -89,7 +91,9 @@ class WeighedSentence(NamedTuple):
 
 
 class Mood(NamedTuple):
-    """How many sentences of a message are what: doubt in one is doubt about the others."""
+    """How many sentences of a message doubt, ask or speculate; one such sentence casts doubt on all the
+    others.
+    """
 
     sentences: int
     uncertain: int
@@ -99,7 +103,7 @@ class Mood(NamedTuple):
 
 
 def read_signals(text: str) -> SignalReading:
-    """What of a message is worth keeping."""
+    """Return the sentences of a user's message that are worth saving, or why none is."""
     weighed = [weigh(each) for each in split_sentences(text)]
     mood = read_mood(weighed)
     found: list[tuple[float, Signal]] = []
@@ -113,7 +117,7 @@ def read_signals(text: str) -> SignalReading:
         hidden = secrets.find(text) if hidden is None else hidden
         if any(start < one.end and one.start < end for one in hidden) or secrets.find(words):
             continue
-        kind = _in_place(at, weighed, joined=end > each.sentence.end)
+        kind = _kind_in_place(at, weighed, joined=end > each.sentence.end)
         found.append((value, Signal(kind, words, _confidence(value), _why(each, kind))))
     if not found:
         return (
@@ -158,7 +162,7 @@ _CODE = re.compile(r"`[^`\n]{1,300}`")
 
 
 def own_words(text: str) -> str:
-    """The text, as long, with blanks for what is not the user's own: code, quotes, logs, our own memory."""
+    """Return a message with blanks in place of code, quotations, logs and generated text."""
     if len(text) > 2 * _WIDEST:
         gap = len(text) - 2 * _WIDEST
         text = f"{text[:_WIDEST]}\n{' ' * (gap - 2)}\n{text[-_WIDEST:]}"
@@ -170,7 +174,7 @@ def own_words(text: str) -> str:
 
 
 def split_sentences(text: str) -> list[UserSentence]:
-    """The user's own sentences, at most so many from each end of the message."""
+    """Return the user's own sentences; of a long message only some from the beginning and the end."""
     own = own_words(text)
     masked = _QUOTED.sub(_blur, _CODE.sub(_blur, own)).replace("’", "'").replace("‘", "'")
     lowered = masked.lower()
@@ -193,7 +197,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _blur(match: re.Match[str]) -> str:
-    """As many letters that mean nothing: what is quoted is spoken of, not said."""
+    """Return a replacement for a quotation: as many letters, without a meaning."""
     return f"{match[0][0]}{'x' * (len(match[0]) - 2)}{match[0][-1]}"
 
 
@@ -254,7 +258,7 @@ _PASTED = 12  # sentences, from which on a message is a document more often than
 
 
 class Cue(NamedTuple):
-    """Phrasings that speak for a kind or against keeping a sentence."""
+    """Phrases that all speak for one kind of statement, or all against saving a sentence."""
 
     side: SignalKind | DeclineReason
     weight: float
@@ -270,7 +274,7 @@ _DEFINED = re.compile(r"@([A-Z]+) = (.+)$")
 
 @cache
 def read_phrases() -> tuple[tuple[Cue, ...], dict[str, tuple[str, ...]]]:
-    """The cues of the file beside this one, and its other lists by their names."""
+    """Return the cues in `signal_phrases.txt`, and the other word lists of the file by name."""
     text = resources.files(__package__).joinpath("signal_phrases.txt").read_text(encoding="utf-8")
     defined: dict[str, str] = {}
     sections: list[tuple[re.Match[str], list[str]]] = []
@@ -293,7 +297,9 @@ def _cue(header: re.Match[str], lines: tuple[str, ...]) -> Cue:
 
 @cache
 def read_words(name: str) -> frozenset[str]:
-    """A list of the file that holds words: `verbs` that open a request, `leads` that people begin with."""
+    """Return a word list of `signal_phrases.txt`: `verbs` open a request, `leads` open any
+    spoken sentence.
+    """
     return frozenset(" ".join(read_phrases()[1][name]).split())
 
 
@@ -315,9 +321,9 @@ def _compiled(phrasings: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def weigh(sentence: UserSentence) -> WeighedSentence:
-    """What speaks for and against keeping one sentence.
+    """Return a sentence with the weights of the cues in it.
 
-    What follows a "but" is what counts, where it is clear: "a mock is fine i guess, but I'd rather not".
+    Where the part behind a "but" is clear, that part counts: "a mock is fine i guess, but I'd rather not".
     """
     whole = _weigh(sentence, sentence.masked)
     match = _BUT.search(sentence.masked)
@@ -327,9 +333,9 @@ def weigh(sentence: UserSentence) -> WeighedSentence:
     return after if not after.reasons and max(after.kinds.values(), default=0.0) >= 4 else whole
 
 
-def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
-    said = _wished(said)
-    rest = _after_leads(said)
+def _weigh(sentence: UserSentence, sentence_text: str) -> WeighedSentence:
+    sentence_text = _without_request(sentence_text)
+    rest = _after_leads(sentence_text)
     kinds: dict[SignalKind, float] = {}
     reasons: dict[DeclineReason, float] = {}
     words: dict[SignalKind | DeclineReason, tuple[str, str]] = {}
@@ -346,15 +352,15 @@ def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
             strongest[side], words[side] = weight, (why, found)
 
     for cue, pattern in _table():
-        match = pattern.match(rest) if cue.opening else pattern.search(said)
+        match = pattern.match(rest) if cue.opening else pattern.search(sentence_text)
         if match:
             count(cue.side, cue.weight, cue.why, match[0])
-    if _asks(said, rest):
+    if _is_question(sentence_text, rest):
         count(DeclineReason.QUESTION, 20, "asks", rest[:20])
     elif (verb := _request(rest)) is not None:
-        clear = _lasting(rest, kinds, words)  # "always write tests" asks for more than one thing
+        clear = _is_lasting(rest, kinds, words)  # "always write tests" asks for more than one thing
         count(DeclineReason.REQUEST, 1.0 if clear else 3.5, "asks for one thing", verb)
-    elif _states(rest):
+    elif _is_statement(rest):
         count(SignalKind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.75, "states a fact", "")
         if _SPECIFIC.search(sentence.text):
             count(SignalKind.CONTEXT, 1.0, "names something", "")
@@ -364,7 +370,7 @@ def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
 
 
 def score(weighed: WeighedSentence, mood: Mood) -> float:
-    """How clearly a sentence is worth keeping, in the light of what stands around it."""
+    """Return how clearly a sentence is worth saving, lowered by doubts and questions in the whole message."""
     if not weighed.kinds:
         return -math.inf
     best, *others = sorted(weighed.kinds.values(), reverse=True)
@@ -381,13 +387,13 @@ def score(weighed: WeighedSentence, mood: Mood) -> float:
 
 
 def read_mood(message: Sequence[WeighedSentence]) -> Mood:
-    """How many sentences of a message doubt, ask, speculate or speak of the moment."""
+    """Return how many sentences of a message doubt, ask, speculate or speak only of the moment."""
 
     def count(reason: DeclineReason) -> int:
         return sum(each.reasons.get(reason, 0) >= 5 for each in message)
 
     asking = sum(
-        DeclineReason.QUESTION in each.reasons and not _polite(each.sentence.masked) for each in message
+        DeclineReason.QUESTION in each.reasons and not _is_polite(each.sentence.masked) for each in message
     )
     return Mood(
         len(message),
@@ -399,7 +405,7 @@ def read_mood(message: Sequence[WeighedSentence]) -> Mood:
 
 
 def kind_of(weighed: WeighedSentence) -> SignalKind:
-    """The kind with the most behind it; among equals the one that says most."""
+    """Return the kind of statement with the highest weight; of equal weights the most specific kind."""
     order = [
         SignalKind.CORRECTION,
         SignalKind.DECISION,
@@ -410,42 +416,44 @@ def kind_of(weighed: WeighedSentence) -> SignalKind:
     return max(weighed.kinds, key=lambda kind: (weighed.kinds[kind], -order.index(kind)))
 
 
-def _after_leads(said: str) -> str:
-    """A sentence without the words before it, such as "ok so"."""
+def _after_leads(sentence_text: str) -> str:
+    """Return a sentence without its opening words, such as "ok so"."""
     for _ in range(6):
-        match = SPOKEN.match(said)
+        match = SPOKEN.match(sentence_text)
         if match is None or match[0].strip("'") not in read_words("leads"):
             break
-        rest = said[match.end() :].lstrip(" ,.:;!-–—…")
+        rest = sentence_text[match.end() :].lstrip(" ,.:;!-–—…")
         if not rest:
             break
-        said = rest
-    return said
+        sentence_text = rest
+    return sentence_text
 
 
-def _wished(said: str) -> str:
-    """A wish for good as it would be said without "could you"; anything else as it is."""
-    asked = _WISH.match(said)
-    return asked[1].rstrip(" ?") if asked and _FOR_GOOD.search(asked[1]) else said.replace("plz", "pls")
+def _without_request(sentence_text: str) -> str:
+    """Return a polite wish that is to hold for good without its "could you"; other sentences as they are."""
+    asked = _WISH.match(sentence_text)
+    return (
+        asked[1].rstrip(" ?") if asked and _FOR_GOOD.search(asked[1]) else sentence_text.replace("plz", "pls")
+    )
 
 
-def _asks(said: str, rest: str) -> bool:
-    if said.rstrip("\"')”").endswith(("?", "？")):
+def _is_question(sentence_text: str, rest: str) -> bool:
+    if sentence_text.rstrip("\"')”").endswith(("?", "？")):
         return True
-    if _pattern("asking").search(said) or _TAG.search(said):
+    if _pattern("asking").search(sentence_text) or _TAG.search(sentence_text):
         return True
     match = _pattern("questions").match(rest)
     return match is not None and not rest.startswith(("what we ", "what you call ", "which is "))
 
 
-def _polite(said: str) -> bool:
-    return _POLITE.match(said) is not None
+def _is_polite(sentence_text: str) -> bool:
+    return _POLITE.match(sentence_text) is not None
 
 
-def _lasting(
+def _is_lasting(
     rest: str, kinds: dict[SignalKind, float], words: dict[SignalKind | DeclineReason, tuple[str, str]]
 ) -> bool:
-    """Whether a request is also a statement; a rule counts beside it, not as what the request is about."""
+    """Whether a request to do something also states a rule or preference that lasts."""
     if (
         max(
             kinds.get(kind, 0.0)
@@ -461,7 +469,7 @@ def _lasting(
 
 
 def _request(rest: str) -> str | None:
-    """The verb that opens a request, if one does."""
+    """Return the verb with which a request opens; None when the sentence is no request."""
     words: list[str] = SPOKEN.findall(rest[:80])
     if not words:
         return None
@@ -475,7 +483,7 @@ def _request(rest: str) -> str | None:
     return None if things else first
 
 
-def _states(rest: str) -> bool:
+def _is_statement(rest: str) -> bool:
     if _CJK.search(rest):
         return len(rest) >= 8
     return len(SPOKEN.findall(rest)) >= 4 and _pattern("finite").search(rest) is not None
@@ -485,7 +493,10 @@ def _states(rest: str) -> bool:
 
 
 def statement_span(at: int, message: Sequence[WeighedSentence]) -> tuple[int, int]:
-    """Where the statement begins and ends: "It is called accounts." needs the sentence before it."""
+    """Return where the statement of a sentence begins and ends, with neighbouring sentences that it needs.
+
+    "It is called accounts." needs the sentence before.
+    """
     sentence = message[at].sentence
     start, end = sentence.start, sentence.end
     if at and _POINTS_BACK.match(sentence.masked):
@@ -503,17 +514,19 @@ def _confidence(value: float) -> float:
     return round(1 / (1 + math.exp(-(0.6 * (value - THRESHOLD) + 1.2))), 2)
 
 
-def _in_place(at: int, message: Sequence[WeighedSentence], *, joined: bool) -> SignalKind:
-    """The kind of a sentence; a fact is a correction where the one beside it says so."""
+def _kind_in_place(at: int, message: Sequence[WeighedSentence], *, joined: bool) -> SignalKind:
+    """Return the kind of a sentence; a fact counts as a correction if a neighbouring sentence corrects
+    something.
+    """
     kind = kind_of(message[at])
     if kind is not SignalKind.CONTEXT:
         return kind
-    beside = [*message[max(at - 1, 0) : at], *message[at + 1 : at + 2]]
-    corrects = any(each.kinds.get(SignalKind.CORRECTION, 0) >= 2.5 and _calm(each) for each in beside)
+    neighbours = [*message[max(at - 1, 0) : at], *message[at + 1 : at + 2]]
+    corrects = any(each.kinds.get(SignalKind.CORRECTION, 0) >= 2.5 and _is_calm(each) for each in neighbours)
     return SignalKind.CORRECTION if joined or corrects else kind
 
 
-def _calm(weighed: WeighedSentence) -> bool:
+def _is_calm(weighed: WeighedSentence) -> bool:
     return max(weighed.reasons.values(), default=0.0) < 3
 
 

@@ -1,7 +1,7 @@
-"""How far a text may be trusted, in which order lessons are told, and how much has been learned.
+"""Judge how far a text is trusted, rank lessons for display, and count statistics of lessons.
 
-What a file claims of itself counts for nothing: trust comes from who said it, who confirmed it, and where it
-lies.
+Claims in the file itself do not count: trust depends on who wrote a text, who confirmed it, and on its
+folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.knowledge.lessons import Lesson
-    from vademecum.store import Records, Shelf
+    from vademecum.store import Records, ScopeFolder
 
 
 ENOUGH = 2  # sessions, each with its own eyes on the matter
@@ -38,7 +38,7 @@ class Level(StrEnum):
 
 
 class Trust(NamedTuple):
-    """How far a text is trusted, how that is shown, whether it may be injected, and why."""
+    """The trust in a text: its level, its badge, whether it may be shown to an agent unasked, and why."""
 
     level: Level
     badge: str
@@ -47,9 +47,9 @@ class Trust(NamedTuple):
 
 
 class Unverified(NamedTuple):
-    """A text that nobody has verified, and by what it is verified."""
+    """A text that nobody has verified, and the name by which `vade review verify` finds the text."""
 
-    name: str  # what `vade verify` takes
+    name: str  # what `vade review verify` takes
     path: str
     text: str
     why: str
@@ -62,7 +62,7 @@ _WHENCE = {
 }
 
 
-def _whence(origin: Origin) -> str:
+def _describe_origin(origin: Origin) -> str:
     return f"{origin.partition(':')[2]} wrote it" if origin.is_member else _WHENCE[origin]
 
 
@@ -78,7 +78,9 @@ def judge(
     sessions: Callable[[], int],
     vouched: Callable[[], str] = _nobody,
 ) -> Trust:
-    """Decide from where a text came; what costs a look into the home is asked only where it matters."""
+    """Return the trust in a text, judged by its origin and folder; the functions are called
+    only when needed.
+    """
     if origin is Origin.USER and folder:
         return Trust(Level.USER, "", True, "you said it")
     if verified():
@@ -88,7 +90,7 @@ def judge(
     if member := vouched():
         return Trust(Level.VERIFIED, "", True, f"{member} verified exactly this text, and you trust {member}")
     if origin is not Origin.AGENT:
-        return Trust(Level.WAITING, "[waiting]", False, _whence(origin))
+        return Trust(Level.WAITING, "[waiting]", False, _describe_origin(origin))
     count = sessions()
     if count >= ENOUGH:
         return Trust(Level.CONFIRMED, "", True, f"{count} sessions found the same")
@@ -104,13 +106,13 @@ def judge_text(
     path: str = "",
     among: Sequence[Entry] = (),
 ) -> Trust:
-    """How far a text is trusted: what a record says now, one of its entries, a note, or a pinned section.
+    """Return the trust in a record, in one of its entries, in a note, or in a pinned section.
 
     An entry of a record comes with its `record`; for one of a pinned document or a journal, `trusted` says
-    whether its folder is, `path` where it stands, and `among` what stands beside it.
+    whether its folder is trusted, `path` is its file, and `among` are the entries beside it.
     """
     if isinstance(thing, Record):
-        record, thing = thing, spoken_entry(thing)
+        record, thing = thing, current_entry(thing)
     entry, owner = thing, record
     if owner is not None:
         trusted, path, among = owner.trusted, owner.path, owner.live
@@ -127,20 +129,24 @@ def judge_text(
     )
 
 
-def spoken_entry(record: Record) -> Entry:
-    """The entry that says what a record says now."""
+def current_entry(record: Record) -> Entry:
+    """Return the entry of a record that is current, which is the one shown."""
     return next(iter((record.agreed or record.entries)[-1:]), Entry("", origin=Origin.EXTERNAL))
 
 
 def is_doubtful(entry: Entry, record: Record) -> bool:
-    """Whether an entry waits for a person, unless one has verified it."""
+    """Whether an entry needs to be verified by a person; whether that has been done is not asked here."""
     said_here = (entry.origin or Origin.USER) in (Origin.USER, Origin.AGENT)
     return not record.trusted or not said_here or record.disputes(entry) or record.conflicts(entry)
 
 
-def _doubts_of(records: Records, shelf: Shelf, name: str, content: bytes) -> list[tuple[str, str]]:
-    """Of each text that waits for a person, the decision that ends it and the mark of a person's no."""
-    record = records.parse(shelf, name, content)
+def _find_doubts(
+    records: Records, scope_folder: ScopeFolder, name: str, content: bytes
+) -> list[tuple[str, str]]:
+    """Return two hashes for each text that waits for a person: for the decisions to verify and
+    to refuse it.
+    """
+    record = records.parse(scope_folder, name, content)
     return [
         (decisions.exactly(each.text), decisions.mark_of("text", record.path, each.text))
         for each in record.live
@@ -148,19 +154,19 @@ def _doubts_of(records: Records, shelf: Shelf, name: str, content: bytes) -> lis
     ]
 
 
-DOUBTS = Fact("doubts", 2, _doubts_of)
+DOUBTS = Fact("doubts", 2, _find_doubts)
 
 
 def find_sessions(entry: Entry, record: Record, records: Records) -> set[str]:
-    """The sessions that said what an entry says, in its words or in others that the record still has.
+    """Return the sessions in which the statement of an entry was said, in its present or an earlier wording.
 
-    Each wording is held against this one, not against the last: a statement that was turned into another in
-    small steps has none of the confirmations it began with.
+    Each wording is compared with the present one, not with the one before it: a statement that changed its
+    meaning in small steps keeps none of its first confirmations.
     """
-    told = records.said(record)
+    sessions_by_text = records.said(record)
     found: set[str] = set()
     for each in record.entries:
-        by = told.get(archive.fingerprint(each), ())
+        by = sessions_by_text.get(archive.fingerprint(each), ())
         if set(by) <= found:
             continue
         if _one_statement(each.text, entry.text):
@@ -169,7 +175,7 @@ def find_sessions(entry: Entry, record: Record, records: Records) -> set[str]:
 
 
 def _one_statement(one: str, other: str) -> bool:
-    """Whether two wordings say the same; a doubt costs a badge, no more."""
+    """Whether two wordings say the same; when in doubt they do not, which only costs the text a badge."""
     return is_same_text(one, other) or similarity.same(one, other) is not None
 
 
@@ -192,7 +198,7 @@ _DAY = 86_400
 
 
 class LessonScore(NamedTuple):
-    """A score and what it is the product of."""
+    """The score by which a lesson is ranked, and the factors of the score."""
 
     value: float
     confidence: float
@@ -203,7 +209,7 @@ class LessonScore(NamedTuple):
 
 
 class RankedLesson(NamedTuple):
-    """A lesson with its place in the order, and how far it is trusted."""
+    """A lesson with the trust in it, and the score by which it is ranked."""
 
     lesson: Lesson
     trust: Trust
@@ -211,7 +217,7 @@ class RankedLesson(NamedTuple):
 
 
 def score_lesson(lesson: Lesson, trust: Trust, *, now: datetime, half_life_days: float) -> LessonScore:
-    """Confidence × half-life of its age × type × use × trust."""
+    """Return the score of a lesson: confidence × half-life of its age × type × use × trust."""
     sure = trust.level not in (Level.UNVERIFIED, Level.WAITING)
     lives = age_days(lesson.last, now=now) / half_life_days
     return weigh_lesson(
@@ -222,7 +228,7 @@ def score_lesson(lesson: Lesson, trust: Trust, *, now: datetime, half_life_days:
 def weigh_lesson(
     kind: RecordType, *, confidence: float, lives: float, applied: int, sure: bool
 ) -> LessonScore:
-    """What a lesson of that type is worth after so many half-lives."""
+    """Return the score of a lesson, given its age as a number of half-lives (`lives`)."""
     parts = (
         confidence,
         0.5**lives,
@@ -236,7 +242,9 @@ def weigh_lesson(
 def rank_lessons(
     lessons: Iterable[tuple[Lesson, Trust]], *, now: datetime, half_life_days: float
 ) -> list[RankedLesson]:
-    """Lessons, the best first; equal ones by number and key, so that the order is stable."""
+    """Return lessons with the highest score first; equal scores by number and key, so that the order is
+    stable.
+    """
     found = [
         RankedLesson(lesson, trust, score_lesson(lesson, trust, now=now, half_life_days=half_life_days))
         for lesson, trust in lessons
@@ -247,13 +255,13 @@ def rank_lessons(
 
 
 def age_days(stamp: str | None, *, now: datetime) -> float:
-    """How many days ago that was; what has no readable time, or one to come, is new."""
+    """Return how many days ago a time was; 0 for an unreadable or future time."""
     moment = clock.parse(stamp)
     return days_since(None if moment is None else clock.micro(moment), now=clock.micro(now))
 
 
 def days_since(moment: int | None, *, now: int) -> float:
-    """How many days lie between two numbers of microseconds."""
+    """Return the days between two times, each given in microseconds."""
     return 0.0 if moment is None else max((now - moment) / 10**6 / _DAY, 0.0)
 
 
@@ -262,7 +270,7 @@ def days_since(moment: int | None, *, now: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LessonFigures:
-    """What there is to say of some lessons in numbers."""
+    """Counts and averages over some lessons."""
 
     count: int
     confidence: float | None = None  # the average
@@ -276,7 +284,7 @@ class LessonFigures:
 
 
 class LessonStats(NamedTuple):
-    """The figures of all lessons, and of each scope and type."""
+    """The statistics of all lessons, and of each scope and type."""
 
     total: LessonFigures
     by_scope: Mapping[str, LessonFigures]
@@ -285,7 +293,7 @@ class LessonStats(NamedTuple):
 
 
 def count_lessons(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonStats:
-    """The figures of some lessons; ages are counted from when each was last confirmed."""
+    """Return the statistics of lessons; ages count from the last confirmation."""
     scopes: dict[str, list[RankedLesson]] = defaultdict(list)
     types: dict[str, list[RankedLesson]] = defaultdict(list)
     for each in sorted(lessons, key=_order):
@@ -306,7 +314,7 @@ def count_lessons(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonSt
 
 
 def figures_of(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonFigures:
-    """The figures of these lessons alone."""
+    """Return the statistics of these lessons alone."""
     if not lessons:
         return LessonFigures(0)
     ages = [age_days(each.lesson.last, now=now) for each in lessons]

@@ -1,1 +1,1 @@
-"""How memory stays true: passes that only propose, and one runner that acts."""
+"""Keep memory true: "passes" propose edits of records, and one runner applies those edits."""

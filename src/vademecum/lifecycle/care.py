@@ -1,4 +1,4 @@
-"""Care: what is old, duplicate, wrong or surplus, the index, and the way back from each run."""
+"""Care: sweep, lint, heal, promote and compact memory, keep its index, and undo each run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import IndexFailed, NotFound, UsageError, VadeError
-from vademecum.store import Found, archive, decisions, document, files, hub_rules, scopes
+from vademecum.store import Brief, EditResult, Found, decisions, files, hub_rules, request_view, scopes
 from vademecum.store.records import LABELS, LOST
-from vademecum.text import clock
+from vademecum.text import clock, document, filenames
 from vademecum.text.names import shown
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
@@ -19,19 +19,14 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from vademecum.index.sync import Survey, SyncReport
-    from vademecum.knowledge.finder import Finder
+    from vademecum.index import Survey, SyncReport
     from vademecum.lifecycle import passes
-    from vademecum.lifecycle.promote import Promoted
+    from vademecum.lifecycle.promote import PromotionOutcome
     from vademecum.lifecycle.reword import Rewording
-    from vademecum.lifecycle.rewrite import Rewritten
+    from vademecum.lifecycle.rewrite import RewriteOutcome
     from vademecum.llm.base import Model
-    from vademecum.search.base import Query
-    from vademecum.search.searcher import Searcher
-    from vademecum.store import SecondCopy, Workspace
-    from vademecum.store import runs as running
-    from vademecum.store.arrange import Arranged
-    from vademecum.store.requests import Waiting
+    from vademecum.search import Finder, Query, Searcher
+    from vademecum.store import Arranged, PendingRequest, SecondCopy, Workspace
     from vademecum.types import Record
 
 
@@ -40,7 +35,9 @@ _UNWRITTEN = "free disk space or grant write access, and run it again; until the
 
 
 class Care:
-    """What keeps memory in order: sweep, lint, heal, promote, compact, index, and the way back from each."""
+    """The maintenance operations on a memory (index, sweep, lint, heal, undo and more), reached as
+    `Memory.care`.
+    """
 
     def __init__(self, workspace: Workspace, finder: Callable[[], Finder]) -> None:
         self._work = workspace
@@ -59,10 +56,10 @@ class Care:
         read_all: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> SyncReport:
-        """Bring the index of notes and that of sessions up to date, or make or compare them anew.
+        """Update the indexes of notes and sessions, rebuild them, or check them against the files.
 
-        Then what is curated is read, for questions in other words; `read` names what else, of `sources` and
-        `sessions`, and `read_all` means both.
+        Curated records are then read for questions in other words; `read` names further shapes to read
+        (`sources`, `sessions`), and `read_all` means both.
         """
         self._work.may_write()
         more = self._finder.to_read(read, everything=read_all)
@@ -76,26 +73,35 @@ class Care:
         return report
 
     def read_when_idle(self, idle: Callable[[], bool], stop: threading.Event) -> None:
-        """Have what is curated read in the background while `idle` says so, until told to stop."""
+        """Read curated records for search in the background while `idle` returns true, until told to stop."""
         from vademecum.search.reading import read_in_background
 
         if not self._work.settings.incognito:
             read_in_background(lambda most: self._finder.searcher.read(most=most), idle, stop)
 
+    def _language_model(self, model: str | Model | None) -> Model:
+        """Return the model that a call passes or names, or else the model of the settings."""
+        from vademecum.llm.providers import require_model
+
+        settings = self._work.settings
+        return require_model(model, settings.model, settings.llm)
+
     def _fill_catalogue(self) -> None:
-        """Have ready what commands ask of every record, so that none of them has to read all."""
+        """Fill the catalogue (a cache of facts about each record), so that commands need not
+        read every file.
+        """
         from vademecum.knowledge import graph, trust
         from vademecum.lifecycle import passes
 
         records = self._work.records
         # What cannot be read now is told by whoever asks for it.
-        with contextlib.suppress(OSError), records.catalogue.one_look():
+        with contextlib.suppress(OSError), request_view():
             for fact in (LABELS, LOST, trust.DOUBTS, graph.ENDS, passes.LISTED):
                 for _ in records.known(scopes.visible(self._work.caller), fact):
                     pass
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
-        """Keep the index up to date until told to stop, giving each report and what it was made for."""
+        """Keep the index up to date until told to stop; yield each report with the change that caused it."""
         self._work.may_write()
         self.sweep_if_due()
         with self._work.reported("watch"):
@@ -104,9 +110,9 @@ class Care:
     def sweep(
         self, *, apply: bool = False, scope: str | Scope | None = None, large: bool = False
     ) -> passes.RunOutcome:
-        """What is old, expired, said twice or too much, and with `apply` put it away; `undo` brings it back.
+        """Propose to archive old, expired, duplicate and surplus records; with `apply`, archive them.
 
-        A run that would put away much is only told, unless `large` says that this is meant.
+        A run that would archive much is only proposed, unless `large` is set. `undo` brings the records back.
         """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
@@ -122,7 +128,9 @@ class Care:
             )
 
     def sweep_if_due(self) -> passes.RunOutcome | None:
-        """Put away what is old or too much, once a day, when `sweep = auto`; None when it is not due."""
+        """Archive old and surplus records once a day when `sweep = auto`; return None when no
+        sweep is due.
+        """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
 
@@ -148,7 +156,7 @@ class Care:
         return outcome
 
     def due_for_sweep(self) -> list[Place]:
-        """The places in which a sweep that nobody asks for is due; none when it is not, or not wanted."""
+        """Return the places in which an automatic sweep is due."""
         from vademecum.lifecycle import sweep as sweeping
 
         private = self._work.caller.audience is Audience.PRIVATE
@@ -166,13 +174,15 @@ class Care:
         return sweeping.count_swept(outcome, at=self._work.stamp(), where=root)
 
     def notices(self) -> Sequence[Swept]:
-        """What memory moved by itself, more than ten records at once, and no person has seen yet."""
+        """Return the automatic sweeps that moved more than ten records and that no person has been told of
+        yet.
+        """
         if self._work.settings.incognito or self._work.caller.audience is Audience.GROUP:
             return []
         return decisions.unseen_notices(self._work.home)
 
     def saw_notices(self) -> None:
-        """Note that a person has seen them; what an agent was told is still to be told to one."""
+        """Mark the notices of automatic sweeps as seen, but only when the caller is a person and no agent."""
         if self._work.caller.origin is Origin.USER and not self._work.readonly:
             with contextlib.suppress(OSError, VadeError):
                 for each in self.notices():
@@ -180,15 +190,17 @@ class Care:
 
     @property
     def searcher(self) -> Searcher:
-        """The index of this agent's notes and what answers from it."""
+        """The searcher over this agent's index of notes."""
         return self._finder.searcher
 
     def share_index(self, other: Care) -> None:
-        """Answer from the index of the same memory as another caller has it: to have one loaded is enough."""
+        """Use the search index that another caller of the same memory has loaded, so that it is loaded only
+        once.
+        """
         self._finder.searcher = other.searcher
 
     def survey(self) -> Survey:
-        """What the indexes cover now."""
+        """Return a summary of the records and sessions that the indexes cover now."""
         return self._finder.survey()
 
     def lint(
@@ -198,9 +210,10 @@ class Care:
         seconds: float = 30.0,
         model: str | Model | bool | None = None,
     ) -> Sequence[Finding]:
-        """What is wrong with what is in sight, the worst first; changes nothing, and ends in so many seconds.
+        """Return the problems that the checks find in visible memory, the worst first; stop after so many
+        seconds.
 
-        With a `model`, or True for the one of the settings, it is asked about contradictions as well.
+        With a `model`, or True for the configured model, the model gives a second opinion on contradictions.
         """
         from vademecum.knowledge import graph
         from vademecum.lifecycle import lint as linting
@@ -210,7 +223,7 @@ class Care:
         self._work.not_in_group("find problems")
         if self._work.settings.incognito:
             return []
-        asked = self._work.language_model(None if model is True else model) if model else None
+        asked = self._language_model(None if model is True else model) if model else None
         places = self._work.places(scope)
         watch = Stopwatch(seconds)
         with self._work.reported("find problems"):
@@ -237,9 +250,9 @@ class Care:
     def heal(
         self, *, scope: str | Scope | None = None, apply: bool = False, aggressive: bool = False
     ) -> passes.RunOutcome:
-        """What lint finds and takes no person to mend, and with `apply` mend it; `undo` brings it back.
+        """Propose fixes for the problems that need no person; `apply` makes them and `undo` reverts them.
 
-        Removes no text. With `aggressive`, counters that look driven up begin anew.
+        Removes no text. With `aggressive`, usage counters that look artificially raised are reset.
         """
         from vademecum.lifecycle import heal as healing
         from vademecum.lifecycle import passes
@@ -249,7 +262,7 @@ class Care:
             self._work.may_write()
         elif self._work.settings.incognito:
             return passes.RunOutcome(())
-        around = healing.HealContext(
+        context = healing.HealContext(
             uses=self._use_counts,
             forget_uses=self._work.state.forget_uses,
             rows_gone=lambda: self._rows_gone() if scope is None else 0,
@@ -261,7 +274,7 @@ class Care:
             return healing.heal(
                 self._work.records,
                 self._work.places(scope),
-                around,
+                context,
                 root=self._work.root,
                 apply=apply,
                 aggressive=aggressive,
@@ -271,14 +284,15 @@ class Care:
         return {item: use.count for item, use in self._work.state.uses(items).items()}
 
     def _rows_gone(self) -> int:
-        """How many rows of the index name files that are gone; none where there is no index."""
+        """Return how many rows of the search index belong to deleted files; 0 when there is no index."""
         made = (self._work.home.path / "index" / f"{self._work.settings.agent}.db").exists()
         return self._finder.searcher.survey().gone if made else 0
 
     def merge(
         self, name: str | int | None = None, *, scope: str | Scope | None = None, apply: bool = False
     ) -> passes.RunOutcome:
-        """What merging conflict copies of sync tools would bring, all or of one record; `apply` merges.
+        """Propose to merge conflict copies left by sync tools, all of them or those of one record; `apply`
+        merges.
 
         Every entry of all versions stays, and each version goes to the archive; `undo` brings them back.
         """
@@ -297,7 +311,9 @@ class Care:
     def _copies_of(
         self, name: str, scope: str | Scope | None, found: Sequence[SecondCopy]
     ) -> Sequence[SecondCopy]:
-        """Those that are meant by the name of a file, of its copy or of a record."""
+        """Return the conflict copies that a name means; the name is that of a copy, its
+        original or a record.
+        """
         same = [
             each
             for each in found
@@ -305,11 +321,13 @@ class Care:
         ]
         if not same:
             record = self._work.find(name, scope).record
-            same = [each for each in found if each.shelf.name_of(*each.below, each.original) == record.path]
+            same = [
+                each for each in found if each.scope_folder.name_of(*each.below, each.original) == record.path
+            ]
         return same
 
     def split(self, name: str | int, *, scope: str | Scope | None = None) -> passes.RunOutcome:
-        """Take back the newest merge of a record: both statements stand again, each in its own record."""
+        """Undo the newest merge of a record: each of the two merged statements gets a record of its own."""
         from vademecum.lifecycle import heal as healing
 
         self._work.not_in_group("split a record")
@@ -318,8 +336,8 @@ class Care:
         with self._work.reported(f"split {found.record.key}"):
             return healing.split_last(self._work.records, found)
 
-    def runs(self) -> Sequence[running.Brief]:
-        """The runs and reviews that changed something in sight, newest first."""
+    def runs(self) -> Sequence[Brief]:
+        """Return the runs and reviews that changed files the caller sees, the newest first."""
         from vademecum.store import decisions
         from vademecum.store import runs as running
 
@@ -330,15 +348,17 @@ class Care:
         if self._work.caller.audience is Audience.PRIVATE:
             with self._work.reported("list the reviews"):
                 found += [
-                    running.Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
+                    Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
                     for each in decisions.sittings(self._work.home)
                 ]
         return sorted(found, key=lambda each: each.run, reverse=True)
 
     def undo(
         self, run: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
-    ) -> tuple[str, Sequence[running.Told]]:
-        """Bring back what a run or a review changed, the newest unless named; says what it could not."""
+    ) -> tuple[str, Sequence[EditResult]]:
+        """Revert a run or a review (by default the newest), and return its name and the result
+        of each edit.
+        """
         from vademecum.store import decisions
 
         with self._work.reported("undo"):
@@ -355,28 +375,30 @@ class Care:
                 None,
             )
         if run not in sittings:
-            return self._undone(run, progress)
+            return self._undo_run(run, progress)
         self._work.may_write()
         self._work.may_decide("undo a decision", f"vade undo {run}")
         sitting = sittings[run]
         if sitting.undone:
             return run, []
         with self._work.reported("undo"):
-            told = [told for line in reversed(sitting.done) for told in self._taken_back(line)]
+            results = [results for line in reversed(sitting.done) for results in self._revert_decision(line)]
             decisions.put_sitting(self._work.home, sitting._replace(undone=True))
             self._work.audit("undo review")
-        return run, told
+        return run, results
 
-    def _undone(
+    def _undo_run(
         self, run: str | None = None, progress: Callable[[str, int, int], None] | None = None
-    ) -> tuple[str, Sequence[running.Told]]:
-        """Bring back, byte for byte, what a run changed, the newest unless named."""
+    ) -> tuple[str, Sequence[EditResult]]:
+        """Revert the edits of a run (by default the newest) byte for byte; return its name and
+        the results.
+        """
         from vademecum.store import runs as running
 
         self._work.not_in_group("undo a run")
         self._work.may_write()
         with self._work.reported("undo"):
-            undone, told = running.undo(
+            undone, results = running.undo(
                 self._work.home,
                 self._work.caller,
                 run,
@@ -385,44 +407,44 @@ class Care:
                 progress=progress,
             )
             decisions.drop_notice(self._work.home, undone)
-            if all(each.done for each in told):
+            if all(each.done for each in results):
                 decisions.drop_distinct(self._work.home, undone)
-            return undone, told
+            return undone, results
 
-    def _taken_back(self, line: dict[str, Any]) -> Iterator[running.Told]:
-        """Take one decision back."""
-        from vademecum.store import decisions, requests
-        from vademecum.store import runs as running
-        from vademecum.store.projects import Projects
+    def _revert_decision(self, line: dict[str, Any]) -> Iterator[EditResult]:
+        """Revert one decision of a review."""
+        from vademecum.store import Projects, decisions, pending_writes
 
         what, path = str(line.get("what")), str(line.get("path") or "")
         if what == "declined":
-            yield running.Told(
+            yield EditResult(
                 path, decisions.undecline(self._work.home, str(line["id"])), "it was already undone"
             )
         elif what == "verified":
-            yield self._unverified_again(line, path)
+            yield self._unverify(line, path)
         elif what == "trusted":
             Projects(self._work).trust(on=False)
-            yield running.Told(path, True)
+            yield EditResult(path, True)
         elif what == "rejected":
-            requests.put_back(self._work.home, str(line["request"]).encode())
-            yield running.Told(path, True)
+            pending_writes.put_back(self._work.home, str(line["request"]).encode())
+            yield EditResult(path, True)
         elif what == "noticed":
             decisions.keep_sync_notice(self._work.home, decisions.SyncNotice(**line["notice"]))
-            yield running.Told(path, True)
+            yield EditResult(path, True)
         elif what == "held":
-            yield running.Told(path, *self._held_again(line, path))
+            yield EditResult(path, *self._hold_again(line, path))
         elif what == "run":
             try:
-                yield from self._undone(str(line["run"]))[1]
+                yield from self._undo_run(str(line["run"]))[1]
             except NotFound as error:
-                yield running.Told(path, False, str(error))
+                yield EditResult(path, False, str(error))
         else:
-            yield running.Told(path, False, f"undo it with `{line.get('back')}`")
+            yield EditResult(path, False, f"undo it with `{line.get('back')}`")
 
-    def _held_again(self, line: dict[str, Any], path: str) -> tuple[bool, str]:
-        """Have a text wait again that a sync holds; what it was saved as goes to the archive."""
+    def _hold_again(self, line: dict[str, Any], path: str) -> tuple[bool, str]:
+        """Put a text from a sync back into review, and archive the record that the review made
+        of the text.
+        """
         found = self._record_at(path) if line.get("saved") else None
         if found is not None and len(found.record.entries) > 1:
             return False, "it was changed since then"
@@ -432,18 +454,17 @@ class Care:
             self._work.records.forget(found)
         return True, ""
 
-    def _unverified_again(self, line: dict[str, Any], path: str) -> running.Told:
-        from vademecum.store import runs as running
+    def _unverify(self, line: dict[str, Any], path: str) -> EditResult:
 
         dropped = decisions.unverify_name(self._work.home, str(line["text"]))
         found = self._record_at(path)
-        if found is not None and found.shelf.trusted and found.record.fields.get("verified"):
+        if found is not None and found.scope_folder.trusted and found.record.fields.get("verified"):
             self._work.records.change_fields(found, {"verified": None}, operation="verify")
         self._work.audit("unverify", scope=None if found is None else found.record.place.scope)
-        return running.Told(path, dropped, "" if dropped else "it was already undone")
+        return EditResult(path, dropped, "" if dropped else "it was already undone")
 
     def _record_at(self, path: str) -> Found | None:
-        """The record in the file at a path; None when that is none."""
+        """Return the record in the file at a path; None when that file is not a record."""
         try:
             found = self._work.find(path.rpartition("/")[2].removesuffix(".md"), None)
         except VadeError:
@@ -458,21 +479,21 @@ class Care:
         model: str | Model | None = None,
         apply: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> Rewritten:
-        """What a language model makes of topics with several entries, or of the one named.
+    ) -> RewriteOutcome:
+        """Let a language model merge the entries of each topic, or only those of the topic with this name.
 
-        What it writes is held against the entries without a model; with `apply` it is appended and the
-        entries it covers are marked superseded. A protected record is left alone unless it is named.
+        The program checks the model's answer against the entries. `apply` appends the answer to the record
+        and marks the entries that it replaces superseded. A protected record is skipped unless it is named.
         """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import rewrite as rewriting
 
         self._work.not_in_group("tidy up")
-        chosen = self._work.language_model(model)
+        chosen = self._language_model(model)
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
-            return rewriting.Rewritten(passes.RunOutcome(()))
+            return rewriting.RewriteOutcome(passes.RunOutcome(()))
         record = None if name is None else self._work.find(name, scope, only=True).record
         places = self._work.places(scope) if record is None else [record.place]
         with self._work.reported("compact"):
@@ -488,20 +509,20 @@ class Care:
     def reword(
         self, name: str | int, *, scope: str | Scope | None = None, model: str | Model | None = None
     ) -> Rewording:
-        """Other words that a model suggests for a record, statement by statement; nothing is written.
+        """Return a model's rewording of a record, statement by statement; writes nothing.
 
-        `accept_rewording` writes what a person accepts of it; `leave_rewording` lets it wait for one.
+        `accept_rewording` writes the rows that a person accepts; `leave_rewording` saves the rewording for
+        review.
         """
         from vademecum.lifecycle import passes, reword, rewrite
-        from vademecum.store import reading
 
         self._work.not_in_group("tidy up")
         found = self._work.find(name, scope, only=True)
-        chosen = self._work.language_model(model)
+        chosen = self._language_model(model)
         with self._work.reported("reword"):
-            content = reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b""
-            record = self._work.records.parse(found.shelf, found.name, content)
-            seen = passes.SeenRecord(record, found.shelf, found.name, content)
+            content = found.scope_folder.read(filenames.RECORDS, found.name) or b""
+            record = self._work.records.parse(found.scope_folder, found.name, content)
+            seen = passes.RecordFile(record, found.scope_folder, found.name, content)
             made = reword.suggest_rewording(seen, chosen, largest=self._work.settings.limits.content_bytes)
             if made.refused is not None and made.refused.asked and not self._work.readonly:
                 rewrite.audit_refusal(self._work.records, seen, reword.NAME, strict=False)
@@ -510,21 +531,23 @@ class Care:
     def accept_rewording(
         self, rewording: Rewording, rows: Collection[int] | None = None
     ) -> passes.RunOutcome:
-        """Write what a person accepts of a rewording: these rows, from 0, or all; the rest stays as it is."""
+        """Write the accepted rows of a rewording (numbers from 0; None for all rows); other
+        statements stay.
+        """
         from vademecum.lifecycle import passes, reword
 
         self._work.may_write()
         self._work.may_decide(
-            "accept a rewording", f"vade compact --reword --key {rewording.seen.record.key}"
+            "accept a rewording", f"vade tidy --only compact --reword --key {rewording.seen.record.key}"
         )
         with self._work.reported("reword"):
             accepted = rewording.open if rows is None else rows
             proposal = reword.accept_rows(rewording, accepted, now=self._work.now())
-            run, told = passes.apply_proposals(self._work.records, [proposal], what=reword.NAME)
-            return passes.RunOutcome((proposal,), run=run, told=told)
+            run, results = passes.apply_proposals(self._work.records, [proposal], what=reword.NAME)
+            return passes.RunOutcome((proposal,), run=run, results=results)
 
-    def leave_rewording(self, rewording: Rewording) -> Waiting:
-        """Let a rewording wait in `vade review` until a person has looked at it."""
+    def leave_rewording(self, rewording: Rewording) -> PendingRequest:
+        """Save a rewording as a request that waits for a person in `vade review`."""
         from vademecum.lifecycle import reword
 
         self._work.may_write()
@@ -544,11 +567,11 @@ class Care:
         scope: str | Scope | None = None,
         apply: bool = False,
         only: Collection[str] | None = None,
-    ) -> Promoted:
-        """What journals repeat, or sessions recalled repeatedly; with `apply` it becomes curated memory.
+    ) -> PromotionOutcome:
+        """Propose records for statements that journals repeat or that sessions look up; `apply` saves them.
 
-        Each is a record, or a line of `MEMORY.md`, with the lines it came from; `undo` takes a run back. With
-        `only`, what says exactly these texts.
+        Each statement becomes a record, or a line of `MEMORY.md`, that cites the lines it came from; `undo`
+        reverts a run. With `only`, just the statements with exactly these texts.
         """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import promote as promoting
@@ -557,7 +580,7 @@ class Care:
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
-            return promoting.Promoted(passes.RunOutcome(()))
+            return promoting.PromotionOutcome(passes.RunOutcome(()))
         if scope is None:
             visible = scopes.visible(self._work.caller)
             places = [place for place in visible if place.scope in scopes.WITH_JOURNAL]
@@ -577,47 +600,52 @@ class Care:
             )
 
     def editable(self, name: str, *, scope: str | Scope | None = None) -> tuple[str, str]:
-        """The path and text of a record or pinned document, for an editor."""
-        from vademecum.store import reading
+        """Return the path and the text of a record or pinned document, to be opened in an editor."""
 
         self._work.may_write()
         with self._work.reported(f"read {name}"):
             if name.lower().endswith(".md"):
-                shelf, file, content = self._work.documents.find(name, scope=self._work.scope(scope))
-                return shelf.name_of(file), "" if content is None else document.decode(content)
+                scope_folder, file, content = self._work.documents.find(name, scope=self._work.scope(scope))
+                return scope_folder.name_of(file), "" if content is None else document.decode(content)
             found = self._work.mendable(name, scope)
-            content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+            content = found.scope_folder.read(filenames.RECORDS, found.name)
             return found.record.path, document.decode(content or b"")
 
     def edited(
         self, name: str, before: str, after: str, *, scope: str | Scope | None = None
     ) -> tuple[str, ...]:
-        """Put an edited text in place of the one that was handed out; returns the kinds of secrets in it."""
-        from vademecum.store import document
+        """Save the text that a person edited in an editor, and return the kinds of secrets
+        found in the text.
+        """
+        from vademecum.text import document
 
         self._work.may_write()
         largest = self._work.settings.limits.content_bytes
         with self._work.reported(f"write {name}"):
             if name.lower().endswith(".md"):
-                shelf, file, _ = self._work.documents.find(name, scope=self._work.scope(scope))
-                kept, secret = self._work.gate(
-                    document.check_document(after, largest=largest), shelf.place.scope
+                scope_folder, file, _ = self._work.documents.find(name, scope=self._work.scope(scope))
+                cleaned, secret = self._work.gate(
+                    document.check_document(after, largest=largest), scope_folder.place.scope
                 )
-                self._work.documents.write(shelf, file, kept, seen=before.encode() if before else None)
+                self._work.documents.write(
+                    scope_folder, file, cleaned, seen=before.encode() if before else None
+                )
                 return secret
             found = self._work.mendable(name, scope)
             whole = document.check_document(after, largest=files.LARGEST)
-            kept, secret = self._work.gate(whole, found.shelf.place.scope)
-            record = self._work.records.parse(found.shelf, found.name, kept.encode())
-            if found.shelf.trusted:  # one that is not cannot be edited at all, which is told first
+            cleaned, secret = self._work.gate(whole, found.scope_folder.place.scope)
+            record = self._work.records.parse(found.scope_folder, found.name, cleaned.encode())
+            if found.scope_folder.trusted:  # one that is not cannot be edited at all, which is told first
                 document.check_record(before, record, largest=largest)
-            self._work.records.replace_text(found, before.encode(), kept, operation="edit")
+            self._work.records.replace_text(found, before.encode(), cleaned, operation="edit")
             return secret
 
     def select(
         self, names: Sequence[str | int] = (), *, match: str | None = None, scope: str | Scope | None = None
     ) -> Sequence[Record]:
-        """The records that are named or that a filter matches, such as `tag:old before:2026-01`."""
+        """Return the records with these names, or the records that match a filter: `tag:old
+        before:2026-01`.
+        """
         return [each.record for each in self._selected(names, match, scope)]
 
     def tag(
@@ -629,7 +657,7 @@ class Care:
         match: str | None = None,
         scope: str | Scope | None = None,
     ) -> Arranged:
-        """Add tags to records and remove others, as one run that `undo` takes back."""
+        """Add and remove tags of records in one run, which `undo` reverts."""
         from vademecum.store import arrange
 
         self._work.may_write()
@@ -638,7 +666,7 @@ class Care:
             return arrange.tag(self._work, chosen, add=add, remove=remove)
 
     def rename(self, name: str | int, new: str, *, scope: str | Scope | None = None) -> Arranged:
-        """Give a record another key, as a run; the earlier key still finds it."""
+        """Give a record another key in one run; the earlier key continues to find the record."""
         from vademecum.store import arrange
 
         self._work.may_write()
@@ -654,7 +682,7 @@ class Care:
         match: str | None = None,
         scope: str | Scope | None = None,
     ) -> Arranged:
-        """Move records to another scope, as one run that `undo` takes back."""
+        """Move records to another scope in one run, which `undo` reverts."""
         from vademecum.store import arrange
 
         self._work.may_write()
@@ -674,7 +702,9 @@ class Care:
         return f"sweep {project.id if project else '-'} {self._work.settings.agent}"
 
     def _sweepable(self, scope: str | Scope | None, *, unasked: bool = False) -> Sequence[Place]:
-        """The places in sight, and sessions that are over: nobody else will ever tidy up after those."""
+        """Return the places to sweep: those visible to the caller, and sessions, since no other caller tidies
+        them.
+        """
         wanted = self._work.scope(scope)
         sessions = wanted in (None, Scope.SESSION) and (unasked or self._work.caller.origin is Origin.USER)
         without = wanted is Scope.SESSION and sessions and not self._work.caller.session
@@ -685,12 +715,14 @@ class Care:
         return [*dict.fromkeys(places)]
 
     def moved_if_due(self) -> Swept | None:
-        """What a sweep moved that was due, as whoever set it off is told."""
+        """Run an automatic sweep if one is due, and return a report of the records that it moved."""
         outcome = self.sweep_if_due()
         return None if outcome is None else self._moved_by(outcome)
 
     def swept(self) -> Iterator[Finding]:
-        """What memory tidied up by itself lately, or would have and left to a person."""
+        """Yield findings about automatic sweeps of the last week and about sweeps that no person has seen
+        yet.
+        """
         from vademecum.lifecycle import sweep as sweeping
 
         if self._work.caller.audience is Audience.GROUP or not self._work.home.names("archive", "runs"):
@@ -707,15 +739,17 @@ class Care:
             yield Finding("swept", where, each.message, f"vade undo {each.run}")
 
     def held(self) -> Iterator[Finding]:
-        """That a sweep by itself would have put away much, and so did nothing."""
+        """Yield a finding if the last automatic sweep did nothing because it would have archived too many
+        records.
+        """
         if self._work.caller.audience is Audience.PRIVATE and self._work.state.moment(
             f"held {self._sweep_name}"
         ):
             why = "the automatic sweep would archive many records, so it did nothing"
-            yield Finding("sweep", str(self._work.home.path), why, "vade sweep", "info")
+            yield Finding("sweep", str(self._work.home.path), why, "vade tidy --only sweep", "info")
 
     def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
-        """Write `index.md` beside the records of each place in sight."""
+        """Write the listing `index.md` into the records folder of each visible place."""
         from vademecum.knowledge import graph
         from vademecum.store import listing
 
@@ -723,14 +757,14 @@ class Care:
         written = []
         with self._work.reported("write index.md"):
             for place in self._work.places(scope):
-                for shelf in scopes.shelves(self._work.home, self._work.caller, place):
+                for scope_folder in scopes.scope_folders(self._work.home, self._work.caller, place):
                     records = [
-                        each.record for each in self._work.records.on(shelf) if isinstance(each, Found)
+                        each.record for each in self._work.records.on(scope_folder) if isinstance(each, Found)
                     ]
-                    if not records or not shelf.trusted:
+                    if not records or not scope_folder.trusted:
                         continue
                     also = graph.see_also(records, rejected=graph.rejections(self._work.home))
-                    path = listing.write_listing(shelf, records, also)
+                    path = listing.write_listing(scope_folder, records, also)
                     if path:
                         written.append(path)
         return written
@@ -740,23 +774,25 @@ _WORDS = "scope:, type:, tag:, after:, before:, path:, and * or ? in a key"
 
 
 def select(work: Workspace, wanted: Iterable[str], *, match: str | None, scope: Scope | None) -> list[Found]:
-    """The records that are named, or that a filter matches: `tag:old type:project deploy-*`."""
+    """Return the records with these names, or the records that match a filter: `tag:old type:project
+    deploy-*`.
+    """
     chosen = [work.find(name, scope, only=True) for name in wanted]
     if match is not None:
         asked = _filter(match)
         places = work.places(asked.scope or scope)
         every = (each for each in work.everything(places) if not isinstance(each, Finding))
-        chosen += [each for each in every if each.shelf.trusted and _fits(each.record, asked)]
-    return [*{(each.shelf, each.name): each for each in chosen}.values()]
+        chosen += [each for each in every if each.scope_folder.trusted and _fits(each.record, asked)]
+    return [*{(each.scope_folder, each.name): each for each in chosen}.values()]
 
 
 def _filter(match: str) -> Query:
-    """What a filter asks for; one that is none, or matches everything, is refused."""
-    from vademecum.search import base
+    """Parse a record filter; raise an error when it is invalid or would match every record."""
+    from vademecum.search import Query, base
 
     asked = base.parse(match)
     keys = asked.text.split()
-    if not keys and asked == base.Query(""):
+    if not keys and asked == Query(""):
         raise UsageError(f"the filter {shown(match)} matches everything", hint=f"use {_WORDS}")
     wrong = [*asked.notes, *(f"{shown(key)} is not a filter" for key in keys if not set("*?[") & set(key))]
     if wrong:

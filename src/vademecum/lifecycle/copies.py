@@ -1,4 +1,4 @@
-"""Second copies that sync tools left: what merging each with its file would bring, as proposals of a run."""
+"""Merge the conflict copies that sync tools left into the files that they are copies of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MERGE = "merge"
 
 
 class Merging(NamedTuple):
-    """A file and its conflict copies, the edits that make one of them, and what only the copies say."""
+    """A file and its conflict copies, the edits that merge them, and the texts that only the copies have."""
 
     copies: tuple[SecondCopy, ...]
     edits: tuple[Edit, ...]
@@ -26,27 +26,29 @@ class Merging(NamedTuple):
 
     @property
     def proposal(self) -> Proposal:
-        """It as something a run can do."""
+        """The merge in the form in which a run takes its proposals."""
         first = self.copies[0]
         count = "1 conflict copy" if len(self.copies) == 1 else f"{len(self.copies)} conflict copies"
         brings = {0: "nothing", 1: "1 text"}.get(len(self.new), f"{len(self.new)} texts")
         names = ", ".join(each.name for each in self.copies)
         goes = "it goes" if len(self.copies) == 1 else "they go"
         why = f"{count} ({names}): {brings} to add, then {goes} to the archive"
-        where = first.shelf.name_of(*first.below, first.original)
-        return Proposal(MERGE, where, why, self.edits, first.shelf.place, in_sight=True)
+        where = first.scope_folder.name_of(*first.below, first.original)
+        return Proposal(MERGE, where, why, self.edits, first.scope_folder.place, in_sight=True)
 
 
 def find_mergings(records: Records, found: Iterable[SecondCopy]) -> tuple[list[Merging], list[Finding]]:
-    """What merges each file with its conflict copies, and those that cannot be merged without a person."""
+    """Return the possible merges of files with their copies, and findings on copies that only a person can
+    merge.
+    """
     together: dict[tuple[str, str, str, str], list[SecondCopy]] = {}
     for each in found:
-        at = str(each.shelf.top), each.shelf.label, each.kind, each.original
+        at = str(each.scope_folder.top), each.scope_folder.label, each.kind, each.original
         together.setdefault(at, []).append(each)
     mergings: list[Merging] = []
     left: list[Finding] = []
     for some in together.values():
-        if not some[0].shelf.trusted:
+        if not some[0].scope_folder.trusted:
             left += [each.finding._replace(why="its folder is not trusted") for each in some]
             continue
         try:
@@ -59,7 +61,7 @@ def find_mergings(records: Records, found: Iterable[SecondCopy]) -> tuple[list[M
 def _merging(records: Records, some: Sequence[SecondCopy]) -> Merging:
     first = some[0]
     whole = copies.merge_files(records.home, some)
-    at = first.shelf, first.kind
+    at = first.scope_folder, first.kind
     edits = (
         [Edit(*at, first.original, whole.original, whole.merged)] if whole.merged != whole.original else []
     )
@@ -68,10 +70,10 @@ def _merging(records: Records, some: Sequence[SecondCopy]) -> Merging:
 
 
 def merge_copies(records: Records, found: Iterable[SecondCopy], *, apply: bool) -> RunOutcome:
-    """Merge files with their conflict copies, or say what that would bring."""
+    """Merge files with their conflict copies, or only propose it."""
     mergings, left = find_mergings(records, found)
     proposals = tuple(each.proposal for each in mergings)
     if not apply or not proposals:
         return RunOutcome(proposals, findings=tuple(left))
-    run, told = apply_proposals(records, proposals, what=MERGE, replacing=True)
-    return RunOutcome(proposals, told, run, tuple(left))
+    run, results = apply_proposals(records, proposals, what=MERGE, replacing=True)
+    return RunOutcome(proposals, results, run, tuple(left))

@@ -1,34 +1,32 @@
-"""What was learned, how it is ranked and pruned, and the profile of the user."""
+"""Lessons and the user's profile, as `Memory.knowledge` offers them: saved, ranked and pruned."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed
+from vademecum.fields import check_values
 from vademecum.knowledge import lessons as learned
-from vademecum.knowledge import trust as trusting
-from vademecum.stand_ins import renamed
-from vademecum.store import Found, decisions, document, files, scopes
-from vademecum.store.records import key_of
+from vademecum.knowledge import trust as trust_rules
+from vademecum.store import Found, decisions, files, scopes
+from vademecum.text import document
+from vademecum.text.filenames import key_of
 from vademecum.types import Finding, Record, Scope, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from vademecum.knowledge.finder import Finder
-    from vademecum.knowledge.signals import SignalReading
-    from vademecum.knowledge.trust import LessonStats
+    from vademecum.knowledge import LessonStats, SignalReading
     from vademecum.lifecycle import passes
     from vademecum.lifecycle.passes import Proposal
-    from vademecum.lifecycle.profile import ProfileDraft, Spoken
-    from vademecum.llm.base import Model
-    from vademecum.store import Pinned, Workspace
-    from vademecum.store import runs as running
+    from vademecum.lifecycle.profile import Preference, ProfileDraft
+    from vademecum.search import Finder
+    from vademecum.store import EditResult, Pinned, Workspace
     from vademecum.types import RecordType, Swept
 
 
 class Learning:
-    """What was learned, as `Memory` offers it."""
+    """The lessons of a memory and the user's profile, as `Memory.knowledge` offers them."""
 
     def __init__(
         self, workspace: Workspace, finder: Finder, sweep_after: Callable[[Stored], Swept | None]
@@ -38,7 +36,7 @@ class Learning:
         self._sweep_after = sweep_after
 
     def suggest(self, text: str | bytes) -> SignalReading:
-        """What of a user's message is worth keeping, or why nothing is; proposes, and writes nothing."""
+        """Return the statements of a user's message that are worth saving, or why none is; write nothing."""
         from vademecum.knowledge import signals as signalling
 
         if not text.strip():
@@ -56,19 +54,21 @@ class Learning:
         confidence: float | None = None,
         examples: Iterable[str] = (),
         tags: Iterable[str] = (),
+        record_fields: Mapping[str, object] | None = None,
         **fields: object,
     ) -> Stored:
-        """Keep something learned; what is known already is confirmed, and the newer wording stands.
+        """Save a lesson; if the lesson is known already, confirm it and replace its wording by the newer one.
 
-        The fields are those of the type: `fact`; `error`, `solution`; `pattern`; `sequence`, `success_rate`;
-        `what`, `impact`, `prevention`; `path`, `rule`.
+        `fields` are those of the type: `fact`; `error`, `solution`; `pattern`; `sequence`, `success_rate`;
+        `what`, `impact`, `prevention`; `path`, `rule`. `record_fields` are those that any record may have.
         """
         self._work.may_write()
         scope, kind = scopes.parse_scope(scope), learned.parse_type(str(type))
+        own = check_values({"confidence": confidence, **(record_fields or {})})
         lesson = learned.draft(
             kind,
             fields,
-            confidence=confidence,
+            confidence=own.pop("confidence", None),
             examples=examples,
             tags=document.clean_tags(tags, self._work.settings.secrets.in_scope(scope)),
             gate=lambda text: self._work.gate(text, scope),
@@ -84,44 +84,42 @@ class Learning:
         trouble = len(self._work.index_trouble)
         with self._work.reported("save this"):
             likely = learned.may_hold(lesson.draft.text)
-            stored = self._work.records.learn(lesson.draft, scope=scope, likely=likely, known=known)
+            draft = lesson.draft._replace(fields=own)
+            stored = self._work.records.learn(draft, scope=scope, likely=likely, known=known)
             swept = self._sweep_after(stored)
         indexed = bool(self._work.listeners) and len(self._work.index_trouble) == trouble
         return stored._replace(secrets=lesson.secrets, indexed=indexed, swept=swept)
 
     def applied(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
-        """Count that a solution, or another lesson, was of use."""
+        """Count that a lesson has helped once more, and return its record."""
         self._work.may_write()
         found = self._work.find(name, scope, only=True)
         learned.parse_type(found.record.type)
         with self._work.reported(f"count the use of {found.record.key}"):
             return self._work.records.revise(
-                self._work.records.standing_alone(found),
+                self._work.records.as_own_record(found),
                 lambda values: {"applied": learned.read_count(values, "applied") + 1},
                 operation="applied",
             )
 
     def list(
         self, *, type: str | RecordType | None = None, scope: str | Scope | None = None
-    ) -> Sequence[trusting.RankedLesson]:
-        """What was learned, in the order in which it is told, with how far each is trusted."""
+    ) -> Sequence[trust_rules.RankedLesson]:
+        """Return the lessons in the order in which agents see them, each with its trust."""
         wanted = None if type is None else learned.parse_type(str(type))
         lessons = []
         with self._work.reported("read lessons"):
             for each in self._work.everything(self._work.places(scope)):
                 lesson = learned.read_lesson(each.record) if isinstance(each, Found) else None
                 if lesson is not None and wanted in (None, lesson.type):
-                    lessons.append((lesson, trusting.judge_text(lesson.record, self._work.records)))
-        return trusting.rank_lessons(
+                    lessons.append((lesson, trust_rules.judge_text(lesson.record, self._work.records)))
+        return trust_rules.rank_lessons(
             lessons, now=self._work.now(), half_life_days=self._work.settings.knowledge.half_life_days
         )
 
-    if not TYPE_CHECKING:
-        __call__ = renamed("knowledge()", "knowledge.list()", list)
-
     def stats(self, *, scope: str | Scope | None = None) -> LessonStats:
-        """How much was learned: counts, ages, sizes and confidence, per scope and type."""
-        return trusting.count_lessons(self.list(scope=scope), now=self._work.now())
+        """Return counts, ages, sizes and confidence of lessons, per scope and type."""
+        return trust_rules.count_lessons(self.list(scope=scope), now=self._work.now())
 
     def prune(
         self,
@@ -132,9 +130,9 @@ class Learning:
         apply: bool = False,
         large: bool = False,
     ) -> passes.RunOutcome:
-        """What was learned and is too old or too doubtful, and with `apply` put it away; `undo` returns it.
+        """Propose to archive lessons that are too old or too doubtful; `apply` archives them.
 
-        A run that would put away much is only told, unless `large` says that this is meant.
+        A run that would archive much is only proposed, unless `large` is set. `undo` brings the lessons back.
         """
         from vademecum.lifecycle import passes
 
@@ -153,34 +151,38 @@ class Learning:
             if not apply or not outcome.proposals or (outcome.large and not large):
                 return outcome
             self._work.may_write()
-            run, told = passes.apply_proposals(self._work.records, outcome.proposals, what="knowledge prune")
-            held = [
+            run, results = passes.apply_proposals(
+                self._work.records, outcome.proposals, what="knowledge prune"
+            )
+            waiting_for_person = [
                 each
                 for each in outcome.proposals
-                if any(passes.is_barred(self._work.records, e) for e in each.edits)
+                if any(passes.needs_a_person(self._work.records, e) for e in each.edits)
             ]
-            waiting = self._prune_later(held)
-        return outcome._replace(run=run, told=told, waiting=len(held), approval=waiting)
+            waiting = self._prune_later(waiting_for_person)
+        return outcome._replace(run=run, results=results, waiting=len(waiting_for_person), approval=waiting)
 
-    def _prune_later(self, held: Sequence[Proposal]) -> str:
-        """Ask a person whether lessons of theirs may go to the archive, as they are now."""
-        if not held:
+    def _prune_later(self, waiting_for_person: Sequence[Proposal]) -> str:
+        """Save a request that asks a person whether their lessons may be archived; return its id, or an empty
+        text.
+        """
+        if not waiting_for_person:
             return ""
-        edits = [edit for proposal in held for edit in proposal.edits]
-        places = dict.fromkeys(edit.shelf.place for edit in edits)
+        edits = [edit for proposal in waiting_for_person for edit in proposal.edits]
+        places = dict.fromkeys(edit.scope_folder.place for edit in edits)
         ids = []
         for place in places:
             asked = [
                 {"name": key_of(edit.name), "seen": files.digest(edit.before or b"")}
                 for edit in edits
-                if edit.shelf.place == place
+                if edit.scope_folder.place == place
             ]
             ids.append(self._work.wait_for_a_person("archive", {"records": asked}, scope=place.scope).id)
         return ids[0]
 
     def profile(self) -> Pinned | None:
-        """The `profile.md` there is, with its size, its budget and whose each section is."""
-        from vademecum.store import pinned
+        """Return `profile.md` with its size, its budget and the origin of each section; None without one."""
+        from vademecum.text import filenames
 
         self._work.not_in_group("read the profile")
         if self._work.settings.incognito:
@@ -188,52 +190,39 @@ class Learning:
         place = scopes.place_for(self._work.caller, Scope.GLOBAL)
         with self._work.reported("read the profile"):
             for each in self._work.documents.all([place]):
-                if isinstance(each, Finding) and each.where.endswith(pinned.PROFILE):
+                if isinstance(each, Finding) and each.where.endswith(filenames.PROFILE):
                     raise Malformed(each.why)
-                if not isinstance(each, Finding) and each.name == pinned.PROFILE:
+                if not isinstance(each, Finding) and each.name == filenames.PROFILE:
                     return each
         return None
 
-    def draft_profile(
-        self, *, model: str | Model | bool | None = None, imported: bool = False
-    ) -> ProfileDraft:
-        """What `profile.md` could say of how the user writes, from this project's sessions; writes nothing.
-
-        With a `model`, or True for the one of the settings, it quotes what it chose. Sessions of other
-        agents count only if `imported`.
-        """
+    def draft_profile(self) -> ProfileDraft:
+        """Draft a section of `profile.md` from records that state what the user prefers; write nothing."""
         from vademecum.lifecycle import profile as profiling
 
         self._work.not_in_group("draft a profile")
         if self._work.settings.incognito:
             return profiling.ProfileDraft(notes=("this session is incognito: nothing is read",))
-        asked = self._work.language_model(None if model is True else model) if model else None
         with self._work.reported("draft a profile"):
-            logs = self._finder.newest_logs(profiling.SESSIONS)
-            told = profiling.read_messages(
-                self._work.home, logs, imported=imported, zone=self._work.now().tzinfo
-            )
+            preferences, notes = self._preferences()
             budget = self._work.settings.inject.profile_chars
-            return profiling.draft_profile(self._work.documents, told, budget=budget, model=asked)
+            return profiling.draft_profile(self._work.documents, preferences, notes, budget=budget)
 
-    def keep_profile(self, draft: ProfileDraft) -> tuple[str, running.Told]:
-        """Keep a draft that was shown under its own heading of `profile.md`; `undo` takes the run back.
+    def keep_profile(self, draft: ProfileDraft) -> tuple[str, EditResult]:
+        """Save a draft under a heading of its own in `profile.md`; `undo` reverts the run.
 
-        Returns the run and what became of it. Kept by an agent it waits for `verify`, and must be what the
-        messages show: nothing is kept of a draft that says more, or two opposite things.
+        Returns the name of the run and the result of its edit. A draft that an agent saves waits for
+        `verify`, and each of its lines must stand in a record.
         """
         from vademecum.lifecycle import profile as profiling
 
         self._work.not_in_group("keep a profile")
         self._work.may_write()
         with self._work.reported("save the profile"):
-            return profiling.keep_draft(self._work.documents, draft, heard=self._heard)
+            return profiling.save_draft(self._work.documents, draft, self._preferences()[0])
 
-    def _heard(self) -> Iterator[Sequence[Spoken]]:
-        """What a person said in this project's sessions, without and with those of other agents."""
+    def _preferences(self) -> tuple[Sequence[Preference], Sequence[str]]:
         from vademecum.lifecycle import profile as profiling
 
-        for imported in (False, True):
-            logs = self._finder.newest_logs(profiling.SESSIONS)
-            zone = self._work.now().tzinfo
-            yield profiling.read_messages(self._work.home, logs, imported=imported, zone=zone).messages
+        places = [place for place in self._work.places(None) if place.scope in profiling.SOURCES]
+        return profiling.find_preferences(self._work.everything(places), self._work.records)

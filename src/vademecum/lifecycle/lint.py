@@ -1,18 +1,12 @@
-"""Lint: looks for what is wrong with a memory, and changes nothing.
-
-Asks every check, within a time, and hands back what they found: errors first, not too many of a kind.
-"""
+"""Lint: run every check on a memory within a time limit; change nothing."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.errors import ModelFailed
 from vademecum.knowledge import graph as graphs
-from vademecum.lifecycle import contradictions, heal, lint_rules
+from vademecum.lifecycle import contradictions, lint_rules
 from vademecum.lifecycle.lint_rules import ERROR, INCOMPLETE, INFO, WARNING, CleanTexts
-from vademecum.llm.base import Limits
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
@@ -31,12 +25,10 @@ CAPS = {
 }
 CAP = 200
 PER_SCOPE = frozenset({"orphan"})
-_OPINION_SECONDS = 10.0
-_OPINIONS_SECONDS = 60.0
 
 
 class LintContext(NamedTuple):
-    """What the checks need to know beside the files."""
+    """The settings and functions that the checks need beside the files."""
 
     documents: Sequence[Pinned] = ()
     max_count: int = 200
@@ -49,67 +41,31 @@ class LintContext(NamedTuple):
     home: Home | None = None  # where it is remembered which texts are clean
 
 
-def run_lint(material: Material, around: LintContext) -> list[Finding]:
-    """All that is wrong, the worst first."""
-    clean = CleanTexts(around.home)
-    graph = graphs.build_graph(material.records, rejected=around.rejected, by_tags=False)
+def run_lint(material: Material, context: LintContext) -> list[Finding]:
+    """Run all checks and return their findings, the worst first."""
+    clean = CleanTexts(context.home)
+    graph = graphs.build_graph(material.records, rejected=context.rejected, by_tags=False)
     checks: tuple[Iterable[Finding], ...] = (
         material.unreadable,
         lint_rules.check_copies(material),
-        lint_rules.check_sizes(material, documents=around.documents, max_count=around.max_count),
-        lint_rules.check_usage(material, uses=around.uses),
+        lint_rules.check_sizes(material, documents=context.documents, max_count=context.max_count),
+        lint_rules.check_usage(material, uses=context.uses),
         lint_rules.check_density(graph),
-        lint_rules.check_links(material, graph, rows_gone=around.rows_gone, index=around.index_path),
+        lint_rules.check_links(material, graph, rows_gone=context.rows_gone, index=context.index_path),
         lint_rules.check_generated(material),
-        find_contradictory(material, around),
-        _wrong_merges(material, around),
+        lint_rules.check_fields(material),
+        contradictions.check_contradictions(material, verified=context.verified, model=context.model),
         lint_rules.check_leaks(material, clean),
         lint_rules.check_stale(material),
-        lint_rules.check_purged(material, around.home),
+        lint_rules.check_purged(material, context.home),
     )
     found = [finding for check in checks for finding in check]
     clean.save()
-    return sorted(_capped([*found, *_left_out(material)]), key=_order)
+    return sorted(_limit_findings([*found, *_report_unchecked(material)]), key=_sort_key)
 
 
-def _wrong_merges(material: Material, around: LintContext) -> Iterable[Finding]:
-    """What earlier versions merged and this one would not; the audit of the home tells what was merged."""
-    merged = {} if around.home is None else heal.read_moments(around.home)
-    return heal.check_merges(material.seen, merged) if merged else ()
-
-
-def find_contradictory(material: Material, around: LintContext) -> Iterator[Finding]:
-    """What contradicts what, with a model's second opinion where one was asked for."""
-    budget = _OPINIONS_SECONDS
-    for clash in contradictions.find_clashes(
-        material.watch.each(material.seen, contradictions.CONTRADICTION), material.beside
-    ):
-        record = clash.older.seen.record
-        left = contradictions.needs_person(clash, around.verified)
-        scope = f"--scope {record.place.scope}"
-        mend = f"vade edit {record.key} {scope}" if left else f"vade heal {scope} --apply"
-        mend = mend if clash.certain else "vade review --kind contradiction"
-        why = f"{clash.why} ({left})" if left else clash.why
-        severity = ERROR if clash.certain else WARNING
-        if around.model is not None and budget > 0:
-            why, agreed, budget = _asked(clash, around.model, why, budget)
-            severity = agreed if clash.certain else WARNING  # a model may confirm, never decide
-        yield Finding(contradictions.CONTRADICTION, clash.older.where, why, mend, severity, record.place)
-
-
-def _asked(clash: contradictions.Clash, model: Model, why: str, budget: float) -> tuple[str, str, float]:
-    """A model that disagrees makes a doubt of an error; one that fails changes nothing."""
-    begun = time.monotonic()
-    try:
-        limits = Limits(seconds=min(_OPINION_SECONDS, budget))
-        agrees = contradictions.ask_opinion(clash, model, limits=limits)
-    except ModelFailed as error:
-        return f"{why}; {model.name} could not judge: {error}", ERROR, budget - (time.monotonic() - begun)
-    said = f"{why}; {model.name} {'agrees' if agrees else 'sees no contradiction'}"
-    return said, ERROR if agrees else WARNING, budget - (time.monotonic() - begun)
-
-
-def _capped(found: Iterable[Finding]) -> Iterator[Finding]:
+def _limit_findings(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings, only the first few of each kind."""
     counts: dict[tuple[str, object], int] = {}
     for finding in found:
         group = finding.what, finding.place if finding.what in PER_SCOPE else None
@@ -121,16 +77,17 @@ def _capped(found: Iterable[Finding]) -> Iterator[Finding]:
         if what != INCOMPLETE and count > most:
             where = f" in {place}" if place else ""
             why = f"{count - most:,} more of {what}{where} are not shown: fix these first"
-            yield Finding(INCOMPLETE, what, why, "vade lint")
+            yield Finding(INCOMPLETE, what, why, "vade check")
 
 
-def _left_out(material: Material) -> Iterator[Finding]:
+def _report_unchecked(material: Material) -> Iterator[Finding]:
+    """Yield a finding for each kind of file that the checks had no time for."""
     watch = material.watch
     for what, count in watch.left_out.items():
         some = f"{count:,} of them were" if count else "some were"
         why = f"{what}: {some} not checked within {watch.seconds:g} seconds"
-        yield Finding(INCOMPLETE, what, why, f"vade lint --seconds {max(60, int(watch.seconds * 4))}")
+        yield Finding(INCOMPLETE, what, why, f"vade check --seconds {max(60, int(watch.seconds * 4))}")
 
 
-def _order(finding: Finding) -> tuple[int, str, str]:
+def _sort_key(finding: Finding) -> tuple[int, str, str]:
     return (ERROR, WARNING, INFO).index(finding.severity), finding.what, finding.where

@@ -1,6 +1,6 @@
-"""The rules of lint, one after the other: each looks at the material and hands back findings.
+"""The checks of lint: each function takes the material and yields findings.
 
-The material is everything in sight, read once, and which texts are known to hold no secret.
+The material is the content of all visible files, read once, and the hashes of texts known to hold no secret.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from vademecum.errors import Malformed, OutsideMemory, VadeError
-from vademecum.knowledge import citations
-from vademecum.knowledge.citations import Standing
+from vademecum.fields import find_invalid
+from vademecum.knowledge import Standing, citations, first_line
 from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
-from vademecum.knowledge.statements import first_line
-from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
+from vademecum.lifecycle.passes import RecordFile, is_countable, is_page, page_as_record
 from vademecum.progress import counted
-from vademecum.store import Marks, archive, document, listing, scopes, short_numbers, sources
-from vademecum.store.document import decode
-from vademecum.store.records import in_folder, key_of
-from vademecum.text import fences, may_cite, names, secrets
+from vademecum.store import Marks, in_folder, scopes, short_numbers, sources
+from vademecum.text import document, fences, filenames, may_cite, names, secrets
+from vademecum.text.document import decode
+from vademecum.text.filenames import key_of
 from vademecum.types import Finding, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.knowledge.graph import Graph
-    from vademecum.store import Directory, Home, Pinned, Records, Shelf
+    from vademecum.knowledge import Graph
+    from vademecum.store import Directory, Home, Pinned, Records, ScopeFolder
     from vademecum.types import Entry, Place, Record
 
 # ------------------------------------------------------------ what is looked at
@@ -51,7 +50,7 @@ INCOMPLETE = "lint_incomplete"
 
 
 class Page(NamedTuple):
-    """One readable file, of whatever kind."""
+    """A file of any kind that could be read, with its place and its text."""
 
     path: str  # as shown
     kind: str
@@ -64,7 +63,7 @@ class Page(NamedTuple):
 
     @property
     def mend(self) -> str:
-        """The command that opens it."""
+        """The shell command that opens the file for editing."""
         if self.kind == RECORD and self.ours:
             return f"vade edit {key_of(self.name)} --scope {self.place.scope}"
         if self.kind == PINNED and self.ours:
@@ -74,13 +73,13 @@ class Page(NamedTuple):
     def found(
         self, what: str, why: str, *, line: int = 1, last: int = 0, severity: str = WARNING, mend: str = ""
     ) -> Finding:
-        """Something about these lines of it."""
+        """Return a finding about lines of this file."""
         where = cite(self.path, line, last)
         return Finding(what, where, why, mend or self.mend, severity, self.place)
 
 
 class Stopwatch:
-    """How long all checks together may look, and what they did not get to."""
+    """A time limit for all checks together, and a count of the files that they had no time for."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.seconds = seconds
@@ -89,11 +88,13 @@ class Stopwatch:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """The seconds that are left."""
         return max(0.0, self.until - time.monotonic())
 
     def each(self, things: Sequence[T], what: str) -> Iterator[T]:
-        """Some things one by one, until the time is over."""
+        """Yield the elements of a sequence until the time is over; count the elements left out
+        under `what`.
+        """
         for number, thing in enumerate(counted(things, what.replace("_", " "))):
             if time.monotonic() > self.until:
                 self.left_out[what] = len(things) - number
@@ -103,48 +104,48 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Material:
-    """All that was read, once, for every check."""
+    """All files that were read for the checks, parsed."""
 
-    seen: tuple[SeenRecord, ...] = ()
+    seen: tuple[RecordFile, ...] = ()
     pages: tuple[Page, ...] = ()
     unreadable: tuple[Finding, ...] = ()
     listings: tuple[Page, ...] = ()  # the `index.md` of each folder of records
-    shelves: Mapping[str, Shelf] = field(default_factory=dict)  # of each listing, by its path
+    scope_folders: Mapping[str, ScopeFolder] = field(default_factory=dict)  # of each listing, by its path
     root: Path | None = None  # of the project
     project: Place | None = None  # whose records speak of that root
     watch: Stopwatch = field(default_factory=Stopwatch)
-    beside: tuple[SeenRecord, ...] = ()  # pinned documents and days of the journal
+    other_pages: tuple[RecordFile, ...] = ()  # pinned documents and days of the journal
 
     @cached_property
     def page_of(self) -> dict[str, Page]:
-        """The page of each path."""
+        """The pages of any kind by their paths."""
         return {page.path: page for page in self.pages}
 
     @property
     def records(self) -> list[Record]:
-        """What was read, as records."""
+        """The records among the files that were read."""
         return [each.record for each in self.seen]
 
 
 def cite(path: str, line: int, last: int = 0) -> str:
-    """Lines of a file as everything in memory names them."""
+    """Return lines of a file as a citation: `path#L1-L2`."""
     return f"{path}#L{line}-L{last}" if last > line else f"{path}#L{line}"
 
 
 def edit_command(file: str) -> str:
-    """The command for a file that no command of ours changes."""
+    """Return the shell command that opens a file outside of memory in an editor."""
     return f"$EDITOR {shlex.quote(file)}"
 
 
 def line_number(text: str, position: int) -> int:
-    """The line of a position, counted from 1."""
+    """Return the number of the line that holds a position of a text, counted from 1."""
     return text.count("\n", 0, position) + 1
 
 
-def counter_name(seen: SeenRecord) -> str:
-    """What the counters know a record by."""
-    path = seen.shelf.name_of(archive.RECORDS, seen.name)
-    return f"{seen.shelf.top}/{path}" if seen.shelf.outside else path
+def counter_name(seen: RecordFile) -> str:
+    """Return the name by which the usage counters count how often a record was shown."""
+    path = seen.scope_folder.name_of(filenames.RECORDS, seen.name)
+    return f"{seen.scope_folder.top}/{path}" if seen.scope_folder.outside else path
 
 
 # ------------------------------------------------------------ reading
@@ -158,11 +159,13 @@ def read_material(
     root: Path | None = None,
     watch: Stopwatch | None = None,
 ) -> Material:
-    """All files of these places, and of the sources attached to them."""
+    """Read all files of these places and their attached sources, and return them as material
+    for the checks.
+    """
     reader = _Reader(records, watch or Stopwatch())
     for place in places:
-        for shelf in scopes.shelves(records.home, records.caller, place):
-            reader.shelf(shelf)
+        for scope_folder in scopes.scope_folders(records.home, records.caller, place):
+            reader.scope_folder(scope_folder)
     for source in attached:
         if source.place in places:
             reader.source(source)
@@ -172,76 +175,84 @@ def read_material(
         tuple(reader.pages),
         tuple(reader.unreadable),
         tuple(reader.listings),
-        reader.shelves,
+        reader.scope_folders,
         root,
         project,
         reader.watch,
-        tuple(reader.beside),
+        tuple(reader.other_pages),
     )
 
 
 class _Reader:
-    """Collects while it reads."""
+    """Reads the files of places and sources, and collects them as material."""
 
     def __init__(self, records: Records, watch: Stopwatch) -> None:
         self.records, self.watch = records, watch
-        self.seen: list[SeenRecord] = []
-        self.beside: list[SeenRecord] = []
+        self.seen: list[RecordFile] = []
+        self.other_pages: list[RecordFile] = []
         self.pages: list[Page] = []
         self.unreadable: list[Finding] = []
         self.listings: list[Page] = []
-        self.shelves: dict[str, Shelf] = {}
+        self.scope_folders: dict[str, ScopeFolder] = {}
 
-    def shelf(self, shelf: Shelf) -> None:
-        """Records, journals and pinned documents of a shelf."""
-        for below in ((archive.RECORDS,), (archive.JOURNAL,), ()):
-            if shelf.shared and below == (archive.JOURNAL,):
+    def scope_folder(self, scope_folder: ScopeFolder) -> None:
+        """Read the records, journals and pinned documents of a folder."""
+        for below in ((filenames.RECORDS,), (filenames.JOURNAL,), ()):
+            if scope_folder.shared and below == (filenames.JOURNAL,):
                 continue
             try:
-                folder = shelf.open(*below)
+                folder = scope_folder.open(*below)
             except (OutsideMemory, NotADirectoryError) as error:
-                file = str(shelf.top.joinpath(*shelf.parts, *below))
-                self._broken("malformed", shelf.name_of(*below), str(error), file, shelf.place)
+                file = str(scope_folder.top.joinpath(*scope_folder.parts, *below))
+                self._broken("malformed", scope_folder.name_of(*below), str(error), file, scope_folder.place)
                 continue
             if folder is not None:
                 with folder:
-                    self._on(shelf, below, folder)
+                    self._read_scope_folder(scope_folder, below, folder)
 
-    def _on(self, shelf: Shelf, below: tuple[str, ...], folder: Directory) -> None:
+    def _read_scope_folder(
+        self, scope_folder: ScopeFolder, below: tuple[str, ...], folder: Directory
+    ) -> None:
         here = folder.names()
-        if below == (archive.RECORDS,):
+        if below == (filenames.RECORDS,):
             kind, names = RECORD, in_folder(folder)
         else:
             kind = JOURNAL if below else PINNED
-            names = [name for name in here if is_beside(shelf, name, kind)]
-        for name in self.watch.each(names, f"{kind}s of {shelf.place}"):
-            path = shelf.name_of(*below, name)
-            file = str(shelf.top.joinpath(*shelf.parts, *below, name))
-            page = self._page(folder, name, Page(path, kind, shelf.place, name, "", file, ours=shelf.trusted))
+            names = [name for name in here if is_page(scope_folder, name, kind)]
+        for name in self.watch.each(names, f"{kind}s of {scope_folder.place}"):
+            path = scope_folder.name_of(*below, name)
+            file = str(scope_folder.top.joinpath(*scope_folder.parts, *below, name))
+            page = self._page(
+                folder, name, Page(path, kind, scope_folder.place, name, "", file, ours=scope_folder.trusted)
+            )
             if page is not None and kind == RECORD:
-                self._record(shelf, page)
+                self._record(scope_folder, page)
             elif page is not None:
-                self.beside.append(beside_record(shelf, name, path, page.text.encode(), kind=kind))
-        if kind == RECORD and listing.LISTING in here:
-            path = shelf.name_of(*below, listing.LISTING)
-            file = str(shelf.top.joinpath(*shelf.parts, *below, listing.LISTING))
-            content = self._content(folder, listing.LISTING, path, file, shelf.place)
+                self.other_pages.append(
+                    page_as_record(scope_folder, name, path, page.text.encode(), kind=kind)
+                )
+        if kind == RECORD and filenames.LISTING in here:
+            path = scope_folder.name_of(*below, filenames.LISTING)
+            file = str(scope_folder.top.joinpath(*scope_folder.parts, *below, filenames.LISTING))
+            content = self._content(folder, filenames.LISTING, path, file, scope_folder.place)
             if content is not None:
                 text = content.decode(errors="replace")
-                self.shelves[path] = shelf
-                self.listings.append(Page(path, RECORD, shelf.place, listing.LISTING, text, file))
+                self.scope_folders[path] = scope_folder
+                self.listings.append(Page(path, RECORD, scope_folder.place, filenames.LISTING, text, file))
 
-    def _record(self, shelf: Shelf, page: Page) -> None:
+    def _record(self, scope_folder: ScopeFolder, page: Page) -> None:
         content = page.text.encode()
         try:
             self.seen.append(
-                SeenRecord(self.records.parse(shelf, page.name, content), shelf, page.name, content)
+                RecordFile(
+                    self.records.parse(scope_folder, page.name, content), scope_folder, page.name, content
+                )
             )
         except Malformed as error:
             self.unreadable.append(page.found("malformed", str(error), severity=ERROR))
 
     def source(self, source: sources.Source) -> None:
-        """The Markdown of an attached folder; its front matter is its own business."""
+        """Read the Markdown of an attached folder; its frontmatter is not checked."""
         if source.problem:
             mend = f"vade sources remove {source.name}"
             why = f"the source {source.name} {source.problem}"
@@ -304,7 +315,7 @@ _SIZE = 16
 
 
 class CleanTexts:
-    """What is known to be clean; without a home it remembers nothing."""
+    """The hashes of texts known to hold no secret, kept in the home; without a home none are known."""
 
     def __init__(self, home: Home | None = None) -> None:
         self._home = home
@@ -319,11 +330,11 @@ class CleanTexts:
         return found
 
     def add(self, text: str) -> None:
-        """Remember a text in which nothing was found."""
+        """Remember the hash of a text in which no secret was found."""
         self._used.add(_mark(text))
 
     def save(self) -> None:
-        """Keep it for the next time, where that can be done."""
+        """Save the hashes for the next run, if the disk allows it."""
         if self._home is None or self._used <= self._known:
             return
         with (
@@ -341,7 +352,9 @@ def _read(home: Home) -> bytes | None:
 
 
 def _parse(content: bytes | None) -> set[bytes]:
-    """The marks of a file that was made by the same rules; a torn one says nothing."""
+    """Return the hashes in the saved list; none if the list is damaged or was made under other
+    secret rules.
+    """
     body = (content or b"").removeprefix(_rules())
     if content is None or len(body) == len(content) or len(body) % _SIZE:
         return set()
@@ -349,7 +362,7 @@ def _parse(content: bytes | None) -> set[bytes]:
 
 
 def _render(used: set[bytes], before: set[bytes]) -> bytes:
-    """What was used now, and as much of the rest as there is room for."""
+    """Return the content of the list: the hashes used in this run, and as many earlier hashes as fit."""
     rest = sorted(before - used)[: max(0, MOST - len(used))]
     return _rules() + b"".join([*sorted(used)[:MOST], *rest])
 
@@ -360,7 +373,7 @@ def _mark(text: str) -> bytes:
 
 @cache
 def _rules() -> bytes:
-    """The rules that are in force: their very text, so that no change of them is overlooked."""
+    """Return a hash of the secret rules in force, so that a list made under other rules is recognised."""
     parts = map(resources.files("vademecum.text").joinpath, ("secrets.py", "secret_rules.txt"))
     return hashlib.sha256(b"".join(each.read_bytes() for each in parts)).digest()
 
@@ -371,15 +384,15 @@ COPIES = "copy"
 
 
 def check_copies(material: Material) -> Iterator[Finding]:
-    """Each record or entry whose number or id is that of another one."""
+    """Yield findings on records and entries that share their number or id with another record or entry."""
     places = {each.record.path: each.record.place for each in material.seen}
-    labels = [_label(each) for each in material.seen if each.shelf.trusted]
+    labels = [_label(each) for each in material.seen if each.scope_folder.trusted]
     for copy in short_numbers.find_copies(labels):
         same = [f"number #{copy.label.num}"] * copy.num + ["id"] * copy.id
         why = f"has the {' and the '.join(same)} of {copy.keeper.path}; the next write assigns its own"
         mend = f"compare both; `vade forget {copy.label.path}` archives this one"
         yield Finding(COPIES, copy.label.path, why, mend, WARNING, places[copy.label.path])
-    for each in (*material.seen, *material.beside):
+    for each in (*material.seen, *material.other_pages):
         record = each.record
         for first, second in document.shared_ids(record.entries):
             why = f"has the id of the entry in line {first.start}: one is a copy of the other"
@@ -388,7 +401,7 @@ def check_copies(material: Material) -> Iterator[Finding]:
             yield Finding(COPIES, where, why, mend, WARNING, record.place)
 
 
-def _label(seen: SeenRecord) -> short_numbers.Label:
+def _label(seen: RecordFile) -> short_numbers.Label:
     record = seen.record
     key = str(record.fields.get("key") or "")
     return short_numbers.Label(record.path, seen.name, record.num, record.id, record.created or "", key)
@@ -401,7 +414,7 @@ MOST_LINKS = 5
 
 
 def check_density(graph: Graph) -> Iterator[Finding]:
-    """Records that more than a few others name; shared tags do not count."""
+    """Yield findings on records that many others link to; shared tags are no links."""
     sources: dict[str, set[str]] = {}
     for edge in graph.edges:
         if edge.origin != "tags" and not edge.rejected and edge.source != edge.target:
@@ -436,9 +449,11 @@ _SHAPES = tuple(
 
 
 def check_generated(material: Material) -> Iterator[Finding]:
-    """Our own words among the entries, the notes and the pinned documents."""
+    """Yield findings on text made by Vademecum itself that stands among entries, notes and
+    pinned documents.
+    """
     for page in material.watch.each(material.pages, GENERATED):
-        if page.kind not in (RECORD, JOURNAL, PINNED) or not _may_be(page.text):
+        if page.kind not in (RECORD, JOURNAL, PINNED) or not _may_be_generated(page.text):
             continue
         plain = fences.blank(page.text)
         for shape, what in _SHAPES:
@@ -451,8 +466,25 @@ def check_generated(material: Material) -> Iterator[Finding]:
                 yield page.found(GENERATED, f"{what} is saved as if it were a memory", line=line, last=last)
 
 
-def _may_be(text: str) -> bool:
+def _may_be_generated(text: str) -> bool:
     return "-memory" in text or "<thread_summary" in text or "# Memory\n" in text or "## See " in text
+
+
+# ------------------------------------------------------------ fields: values that have no effect
+
+FIELD = "field"
+
+
+def check_fields(material: Material) -> Iterator[Finding]:
+    """Yield findings on frontmatter values that are invalid and therefore ignored."""
+    for seen in material.watch.each(material.seen, FIELD):
+        page = material.page_of.get(seen.record.path)
+        if page is None:
+            continue
+        for name, why in find_invalid(seen.record.fields):
+            lines = enumerate(page.text.split("\n"), 1)
+            line = next((number for number, text in lines if text.startswith(f"{name}:")), 1)
+            yield page.found(FIELD, why, line=line)
 
 
 # ------------------------------------------------------------ leaks: secrets, never told by what they say
@@ -461,7 +493,7 @@ LEAK = "secret"
 
 
 def check_leaks(material: Material, clean: CleanTexts) -> Iterator[Finding]:
-    """Whatever looks like a secret, in whatever file."""
+    """Yield findings on text that looks like a secret, in any file."""
     for page in material.watch.each(material.pages, LEAK):
         if page.text in clean:
             continue
@@ -483,14 +515,14 @@ PURGED = "purged"
 
 
 def check_purged(material: Material, home: Home | None) -> Iterator[Finding]:
-    """What a person purged and what stands in a file again, past every door."""
+    """Yield findings on purged texts that stand in a file again."""
     marks = None if home is None else Marks.of(home)
     if marks is None:
         return
     for page in material.watch.each(material.pages, PURGED):
         if page.kind == SOURCE:
             continue
-        kind = archive.PINNED if page.kind == PINNED else archive.RECORDS
+        kind = filenames.PINNED if page.kind == PINNED else filenames.RECORDS
         for entry, stone in marks.among(page.text.encode(), kind):
             why = f"you purged this text on {stone.at[:10]}, and it reappeared"
             lines = {"line": entry.start, "last": entry.end}
@@ -508,17 +540,19 @@ _LISTED = re.compile(r"(?m)^\* \[(?:[^\]\\\n]|\\.)*\]\(([^)\s]+)\) - ")
 def check_links(
     material: Material, graph: Graph, *, rows_gone: int = 0, index: str = ""
 ) -> Iterator[Finding]:
-    """Whatever names a file that is not there."""
+    """Yield findings on links, listings and index rows that refer to missing files."""
     yield from _listings(material)
-    yield from _related(material, graph)
-    stems = _stems(material)
+    yield from _check_edges(material, graph)
+    stems = _link_names(material)
     sources: dict[str, set[str]] = {}
     for page in material.pages:
         if page.kind == SOURCE:
             sources.setdefault(page.top, set()).add(_stem(page.name))
     for page in material.watch.each(material.pages, ORPHAN):
         broken = (
-            _in_source(page, sources[page.top]) if page.kind == SOURCE else _in_memory(page, stems, material)
+            _check_source_links(page, sources[page.top])
+            if page.kind == SOURCE
+            else _check_memory_links(page, stems, material)
         )
         yield from itertools.islice(broken, MOST_OF_A_PAGE)
     if rows_gone:
@@ -527,7 +561,7 @@ def check_links(
 
 
 def find_dangling(page: Page) -> list[tuple[int, str]]:
-    """The lines of a listing whose file is gone, with its name."""
+    """Return the lines of a listing that name missing files, each as its number and the file's name."""
     folder = os.path.dirname(page.file)
     return [
         (line_number(page.text, match.start()), match[1])
@@ -536,8 +570,8 @@ def find_dangling(page: Page) -> list[tuple[int, str]]:
     ]
 
 
-def _stems(material: Material) -> set[str]:
-    """What a link in memory may name; what was imported together says it as its files were named there."""
+def _link_names(material: Material) -> set[str]:
+    """Return all names by which a link in memory may refer to a file, including those of imported records."""
     own = {_stem(page.name) for page in material.pages if page.kind != SOURCE}
     return own | {_stem(path) for record in material.records for _, path in import_paths(record)}
 
@@ -549,8 +583,8 @@ def _listings(material: Material) -> Iterator[Finding]:
             yield page.found(ORPHAN, f"the listing names {name}, which is missing", line=line, mend=mend)
 
 
-def _related(material: Material, graph: Graph) -> Iterator[Finding]:
-    """Edges in the frontmatter; those in texts are looked at with all other links."""
+def _check_edges(material: Material, graph: Graph) -> Iterator[Finding]:
+    """Yield findings on relations in frontmatter whose record is missing."""
     for broken in graph.broken:
         page = material.page_of.get(broken.source)
         if page is None or broken.line != 1:
@@ -563,8 +597,8 @@ def _related(material: Material, graph: Graph) -> Iterator[Finding]:
             yield page.found(ORPHAN, f"related to {broken.wanted}, which does not exist", line=line)
 
 
-def _in_memory(page: Page, stems: set[str], material: Material) -> Iterator[Finding]:
-    """Links in our own files lead to records, days and documents, by name."""
+def _check_memory_links(page: Page, stems: set[str], material: Material) -> Iterator[Finding]:
+    """Yield findings on broken links in memory's own files, which name records, days and documents."""
     text = page.text
     if "](" not in text and "[[" not in text:
         return
@@ -578,7 +612,7 @@ def _in_memory(page: Page, stems: set[str], material: Material) -> Iterator[Find
         if folder not in ("", ".") and not folder.startswith(".."):
             continue
         in_project = material.root is not None and os.path.lexists(os.path.join(material.root, target))
-        if _stem(name) not in stems and not in_project and not _beside(page, target):
+        if _stem(name) not in stems and not in_project and not _sibling_path(page, target):
             yield page.found(
                 ORPHAN, f"links to {target}, which does not exist", line=line_number(plain, match.start())
             )
@@ -589,8 +623,8 @@ def _in_memory(page: Page, stems: set[str], material: Material) -> Iterator[Find
             yield page.found(ORPHAN, why, line=line_number(plain, match.start()))
 
 
-def _in_source(page: Page, stems: set[str]) -> Iterator[Finding]:
-    """Links in an attached folder lead from file to file; a name in double brackets to any note of it."""
+def _check_source_links(page: Page, stems: set[str]) -> Iterator[Finding]:
+    """Yield findings on broken links in an attached folder, which name files, or notes in double brackets."""
     text = page.text
     wiki, link = "[[" in text, ".md" in text and "](" in text
     if not wiki and not link:
@@ -600,7 +634,7 @@ def _in_source(page: Page, stems: set[str]) -> Iterator[Finding]:
         target = unquote(match[1]).partition("#")[0]
         if not target.endswith((".md", ".markdown")) or "://" in target or target.startswith(("/", "~")):
             continue
-        if not _beside(page, target) and not os.path.lexists(os.path.join(page.top, target)):
+        if not _sibling_path(page, target) and not os.path.lexists(os.path.join(page.top, target)):
             yield page.found(
                 ORPHAN, f"links to {target}, which does not exist", line=line_number(plain, match.start())
             )
@@ -614,7 +648,7 @@ def _in_source(page: Page, stems: set[str]) -> Iterator[Finding]:
             yield page.found(ORPHAN, why, line=line_number(plain, match.start()))
 
 
-def _beside(page: Page, target: str) -> bool:
+def _sibling_path(page: Page, target: str) -> bool:
     return os.path.lexists(os.path.join(os.path.dirname(page.file), target))
 
 
@@ -631,7 +665,7 @@ PINNED_SIZE, SCOPE_SIZE = "oversize_pinned", "over_budget"
 
 
 def check_sizes(material: Material, *, documents: Iterable[Pinned], max_count: int) -> Iterator[Finding]:
-    """Documents above their budget, and scopes above the count cap."""
+    """Yield findings on documents above their size budget, and on scopes with too many records."""
     for each in documents:
         if each.over:
             why = f"{each.size:,} of {each.budget:,}: shorten it, injection cuts what is too long"
@@ -642,7 +676,7 @@ def check_sizes(material: Material, *, documents: Iterable[Pinned], max_count: i
     for place, count in counts.items():
         if count > max_count:
             why = f"{count:,} notes in {place}, more than decay.max_count = {max_count:,}"
-            mend = f"vade sweep --scope {place.scope} --apply"
+            mend = f"vade tidy --only sweep --scope {place.scope} --apply"
             yield Finding(SCOPE_SIZE, folders[place], why, mend, place=place)
 
 
@@ -652,26 +686,26 @@ STALE = "stale_claim"
 
 
 class StaleClaim(NamedTuple):
-    """One claim of an entry that does not stand as it was made."""
+    """An entry's claim about the project's code that no longer holds."""
 
-    seen: SeenRecord
+    seen: RecordFile
     number: int  # of the entry, from 0
     checked: citations.CheckedClaim
     line: int
 
     @property
     def entry(self) -> Entry:
-        """The entry that makes it."""
+        """The entry that makes the claim."""
         return self.seen.record.entries[self.number]
 
     @property
     def marked(self) -> bool:
-        """Whether the entry says so itself."""
+        """Whether the entry is marked as stale already."""
         return describe_claim(self.checked) in (self.entry.stale or "")
 
 
 def check_stale(material: Material) -> Iterator[Finding]:
-    """Claims of the project's records, held against its tree."""
+    """Yield findings on claims about the project's code that its files no longer support."""
     found, whole = find_stale(material)
     for each in found:
         record, standing = each.seen.record, each.checked.standing
@@ -681,23 +715,23 @@ def check_stale(material: Material) -> Iterator[Finding]:
             severity, why = INFO, f"{why}; the entry is marked so"
         mend = f"vade edit {record.key} --scope {record.place.scope}"
         if not each.marked and is_markable(each):
-            mend = f"vade heal --scope {record.place.scope} --apply"
+            mend = f"vade tidy --only heal --scope {record.place.scope} --apply"
         yield Finding(STALE, cite(record.path, each.line), why, mend, severity, record.place)
     if not whole:
         material.watch.left_out.setdefault("files of the project", 0)
 
 
 def is_markable(each: StaleClaim) -> bool:
-    """Whether heal marks it: what moved is only told, for it is still there."""
-    return each.seen.shelf.trusted and each.checked.standing in (Standing.GONE, Standing.CHANGED)
+    """Whether heal marks the entry of this stale claim; a claim about moved code is only reported."""
+    return each.seen.scope_folder.trusted and each.checked.standing in (Standing.GONE, Standing.CHANGED)
 
 
 def find_stale(material: Material) -> tuple[list[StaleClaim], bool]:
-    """All that does not stand, and whether the whole tree was looked at."""
+    """Return the stale claims, and whether all files of the project were searched."""
     if material.root is None or material.project is None:
         return [], True
     tree = citations.ProjectTree(material.root, seconds=material.watch.left)
-    made: list[tuple[SeenRecord, int, int, citations.Claim]] = []
+    made: list[tuple[RecordFile, int, int, citations.Claim]] = []
     own = [each for each in material.seen if each.record.place == material.project]
     for seen in material.watch.each(own, STALE):
         made += _claims(seen, tree)
@@ -711,8 +745,8 @@ def find_stale(material: Material) -> tuple[list[StaleClaim], bool]:
 
 
 def _claims(
-    seen: SeenRecord, tree: citations.ProjectTree
-) -> Iterator[tuple[SeenRecord, int, int, citations.Claim]]:
+    seen: RecordFile, tree: citations.ProjectTree
+) -> Iterator[tuple[RecordFile, int, int, citations.Claim]]:
     lines: Sequence[str] = ()
     for index, entry in enumerate(seen.record.entries):
         if not entry.live or not may_cite(entry.text):
@@ -724,7 +758,7 @@ def _claims(
 
 
 def describe_claim(checked: citations.CheckedClaim) -> str:
-    """A claim and how it stands, as a mark has it."""
+    """Return a stale claim and its state in the words that the stale mark of an entry uses."""
     return f"{checked.claim.cited} {checked.standing}"
 
 
@@ -732,11 +766,11 @@ def describe_claim(checked: citations.CheckedClaim) -> str:
 
 POISON = "poison_frequency"
 LEAST_RECORDS, LEAST_USES, TIMES, SHORT = 20, 50, 5, 200
-MEND = "vade heal --apply --aggressive"
+MEND = "vade tidy --only heal --apply --aggressive"
 
 
 def check_usage(material: Material, *, uses: Callable[[list[str]], dict[str, int]]) -> Iterator[Finding]:
-    """Records whose counter looks driven up."""
+    """Yield findings on records whose usage counter looks artificially raised."""
     for seen, count, usual in find_poisoned(material.seen, uses):
         others = f"95 of 100 records of {seen.record.place} were at most {usual:,} times"
         why = f"it is short and was shown {count:,} times, where {others}"
@@ -745,10 +779,12 @@ def check_usage(material: Material, *, uses: Callable[[list[str]], dict[str, int
 
 
 def find_poisoned(
-    seen: Sequence[SeenRecord], uses: Callable[[list[str]], dict[str, int]]
-) -> Iterator[tuple[SeenRecord, int, int]]:
-    """The records in question, how often each was shown, and what is usual there."""
-    places: dict[Place, list[SeenRecord]] = {}
+    seen: Sequence[RecordFile], uses: Callable[[list[str]], dict[str, int]]
+) -> Iterator[tuple[RecordFile, int, int]]:
+    """Return the records whose usage counter looks artificially raised, each with its count and the usual
+    count.
+    """
+    places: dict[Place, list[RecordFile]] = {}
     for each in seen:
         places.setdefault(each.record.place, []).append(each)
     for here in places.values():

@@ -1,6 +1,6 @@
-"""Passes: what one sees and proposes, those by age and number, and the one way from a proposal to an edit.
+"""Passes: the records that a pass sees, the proposals that it makes, and the runner that applies them.
 
-A run is dry unless told otherwise, writes before it removes, and can be undone.
+A run only proposes unless it is told to apply, writes before it removes, and can be undone.
 """
 
 from __future__ import annotations
@@ -12,115 +12,117 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory
+from vademecum.fields import ORDERS, sort_values
 from vademecum.progress import counted
 from vademecum.store import (
     Edit,
+    EditResult,
     Fact,
     Found,
-    Told,
-    archive,
-    document,
-    frontmatter,
+    Run,
+    in_folder,
+    is_consolidation,
     merge,
     people,
     scopes,
     short_numbers,
 )
-from vademecum.store.document import decode
-from vademecum.store.journal import is_day
-from vademecum.store.merge import Part, is_consolidation
-from vademecum.store.pinned import CONTEXT
-from vademecum.store.records import in_folder, key_of
-from vademecum.store.runs import Run
-from vademecum.text import clock, names
+from vademecum.store.merge import Part
+from vademecum.text import clock, document, filenames, frontmatter, names
+from vademecum.text.document import decode
+from vademecum.text.filenames import CONTEXT, is_day, key_of
 from vademecum.types import LEARNED, Finding, Origin, Record, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.store import Records, Shelf
+    from vademecum.store import Records, ScopeFolder
     from vademecum.types import Place
 
 # What a person says about themselves and about the work stays until a person takes it away.
 LASTING = frozenset({str(RecordType.USER), str(RecordType.FEEDBACK)})
 
 
-class SeenRecord(NamedTuple):
-    """A record as a pass sees it: what it says, and the bytes it was read from."""
+class RecordFile(NamedTuple):
+    """A record, and the file and bytes that it was read from."""
 
     record: Record
-    shelf: Shelf
+    scope_folder: ScopeFolder
     name: str
     content: bytes
 
     def revised(self, text: str) -> Edit:
-        """The edit that puts another text in its place."""
-        return Edit(self.shelf, archive.RECORDS, self.name, self.content, text.encode())
+        """Return the edit that replaces the file's text."""
+        return Edit(self.scope_folder, filenames.RECORDS, self.name, self.content, text.encode())
 
     def retired(self) -> Edit:
-        """The edit that moves it to the archive."""
-        return Edit(self.shelf, archive.RECORDS, self.name, self.content, None)
+        """Return the edit that moves the file to the archive."""
+        return Edit(self.scope_folder, filenames.RECORDS, self.name, self.content, None)
 
 
-def beside_record(shelf: Shelf, name: str, path: str, content: bytes, *, kind: str) -> SeenRecord:
-    """A pinned document or a day of the journal, seen as what stands beside the records."""
-    entries = document.blocks(decode(content)) if kind == archive.PINNED else ()
-    return SeenRecord(Record(name, shelf.place, path, kind, name, tuple(entries)), shelf, name, content)
+def page_as_record(
+    scope_folder: ScopeFolder, name: str, path: str, content: bytes, *, kind: str
+) -> RecordFile:
+    """Return a pinned document or a journal day in the form of a record, so that passes can read it."""
+    entries = document.blocks(decode(content)) if kind == filenames.PINNED else ()
+    return RecordFile(
+        Record(name, scope_folder.place, path, kind, name, tuple(entries)), scope_folder, name, content
+    )
 
 
-def read_beside(records: Records, places: Iterable[Place]) -> Iterator[SeenRecord]:
-    """The pinned documents and journals of these places; what cannot be read is none of them."""
+def read_pages(records: Records, places: Iterable[Place]) -> Iterator[RecordFile]:
+    """Read the pinned documents and journal days of these places; unreadable files are left out."""
     for place in places:
-        for shelf in scopes.shelves(records.home, records.caller, place):
-            for below, kind in (((), archive.PINNED), ((archive.JOURNAL,), archive.JOURNAL)):
-                if not (shelf.shared and kind == archive.JOURNAL):
-                    yield from _read_beside(shelf, below, kind)
+        for scope_folder in scopes.scope_folders(records.home, records.caller, place):
+            for below, kind in (((), filenames.PINNED), ((filenames.JOURNAL,), filenames.JOURNAL)):
+                if not (scope_folder.shared and kind == filenames.JOURNAL):
+                    yield from _read_beside(scope_folder, below, kind)
 
 
-def _read_beside(shelf: Shelf, below: tuple[str, ...], kind: str) -> Iterator[SeenRecord]:
+def _read_beside(scope_folder: ScopeFolder, below: tuple[str, ...], kind: str) -> Iterator[RecordFile]:
     with contextlib.suppress(OutsideMemory, NotADirectoryError):
-        folder = shelf.open(*below)
+        folder = scope_folder.open(*below)
         if folder is None:
             return
         with folder:
             for name in folder.names():
-                if is_beside(shelf, name, kind):
+                if is_page(scope_folder, name, kind):
                     with contextlib.suppress(Malformed, OutsideMemory, PermissionError, IsADirectoryError):
                         content = folder.read(name)
                         if content is not None:
-                            path = shelf.name_of(*below, name)
-                            yield beside_record(shelf, name, path, content, kind=kind)
+                            path = scope_folder.name_of(*below, name)
+                            yield page_as_record(scope_folder, name, path, content, kind=kind)
 
 
-def is_beside(shelf: Shelf, name: str, kind: str) -> bool:
-    """Whether a file is a pinned document of a shelf, or a day of its journal."""
-    if kind == archive.JOURNAL:
+def is_page(scope_folder: ScopeFolder, name: str, kind: str) -> bool:
+    """Whether a file of this kind and name is a pinned document or a day of the journal."""
+    if kind == filenames.JOURNAL:
         return is_day(name)
-    return name in shelf.place.scope.rule.documents and (not shelf.shared or name == CONTEXT)
+    return name in scope_folder.place.scope.rule.documents and (not scope_folder.shared or name == CONTEXT)
 
 
 def last_renewed(record: Record) -> datetime | None:
-    """When a record was last written, confirmed or imported; None when nothing in it says.
+    """Return when a record was last written, confirmed or imported; None when the record does not say.
 
-    How often it was read is no part of this: what is read most is not what is true.
+    Reading a record does not renew it, because a record that is read often is not truer for that.
     """
     confirmed = record.fields.get("confirmed")
     listed = confirmed if isinstance(confirmed, list) else []
-    said = [each.get("at") for each in listed if isinstance(each, dict)]
+    given = [each.get("at") for each in listed if isinstance(each, dict)]
     came = record.fields.get("imported")
-    stamps = [record.updated, record.created, came, *(entry.time for entry in record.entries), *said]
+    stamps = [record.updated, record.created, came, *(entry.time for entry in record.entries), *given]
     moments = [clock.parse(each) for each in stamps if isinstance(each, str)]
     return max((each for each in moments if each is not None), default=None)
 
 
-def may_archive(seen: SeenRecord | Found) -> bool:
-    """Whether a record may be put away at all: no stranger's, and none that a person protects."""
-    return seen.shelf.trusted and not seen.record.protected
+def may_archive(seen: RecordFile | Found) -> bool:
+    """Whether a pass may archive a record: its folder must be trusted, and it must not be protected."""
+    return seen.scope_folder.trusted and not seen.record.protected
 
 
 class Proposal(NamedTuple):
-    """Something a pass would do, and why."""
+    """The edits that a pass proposes, and the reason for them."""
 
     what: str  # the name of the pass, which is also the operation in the audit
     where: str  # the path, with `#Lx-Ly` where a part of it is meant
@@ -131,26 +133,26 @@ class Proposal(NamedTuple):
 
     @property
     def retires(self) -> int:
-        """How many files it would move to the archive."""
+        """The number of files that the proposal moves to the archive."""
         return sum(edit.after is None for edit in self.edits)
 
     @property
     def article(self) -> str:
-        """The text that it would put in the place of a topic's entries."""
+        """The text that would replace the entries of a topic; empty for other proposals."""
         entries = document.parse(decode(self.edits[0].after or b"")).entries
         return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
 
 
 class Pass(Protocol):
-    """One kind of tidying, with its settings bound."""
+    """One kind of maintenance, such as expiry or duplicates, with its settings."""
 
     @property
     def name(self) -> str:
-        """What it is called in proposals, in the audit and in lists of runs."""
+        """The name in proposals, in the audit log and in lists of runs."""
         ...
 
-    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterable[Proposal]:
-        """What it would do with these records, which are all those of the places in question."""
+    def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterable[Proposal]:
+        """Yield proposals for these records; a pass always gets all records of the places concerned."""
         ...
 
 
@@ -162,28 +164,28 @@ _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The pass; it has no settings, since each record sets its own."""
+    """The pass that archives records whose own expiry date has passed."""
 
     name: str = "expiry"
 
-    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
-        """Put away what says of itself that it no longer holds."""
+    def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
+        """Yield edits that archive the records whose own expiry date has passed."""
         for each in seen:
             end = stale_at(each.record)
             if end is not None and now >= end and may_archive(each):
-                said = each.record.fields.get("stale_after")
-                why = f"its `stale_after: {said}` passed on {end:%Y-%m-%d}"
+                given = each.record.fields.get("stale_after")
+                why = f"its `stale_after: {given}` passed on {end:%Y-%m-%d}"
                 yield Proposal(self.name, each.record.path, why, (each.retired(),), each.record.place)
 
 
 def stale_at(record: Record) -> datetime | None:
-    """The moment from which a record is stale by its own word; None when it is empty of the kind."""
-    said = record.fields.get("stale_after")
-    if not isinstance(said, str):
+    """Return the moment at which a record expires by the date in its file; None without such a date."""
+    given = record.fields.get("stale_after")
+    if not isinstance(given, str):
         return None
-    spelled = _DURATION.fullmatch(said.strip())
+    spelled = _DURATION.fullmatch(given.strip())
     if spelled is None:
-        return clock.parse(said)
+        return clock.parse(given)
     last = last_renewed(record)
     try:
         hours = int(spelled[1]) * _HOURS[spelled[2][0].lower()]
@@ -197,19 +199,21 @@ def stale_at(record: Record) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPass:
-    """The pass, with the days after which a scope forgets; 0 is never."""
+    """The pass that archives records older than their scope allows; a limit of 0 days means never."""
 
     project_days: int = 90
     session_days: int = 14
     name: str = "retention"
 
-    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
-        """Put away what is older than its scope keeps it; what has no date has no age."""
+    def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
+        """Yield edits that archive the records older than their scope allows; a record without a date has no
+        age.
+        """
         limits = {Scope.PROJECT: self.project_days, Scope.SESSION: self.session_days}
         for each in seen:
             record, days = each.record, limits.get(each.record.place.scope, 0)
             last = last_renewed(record)
-            if not days or last is None or _lasting(record) or not may_archive(each):
+            if not days or last is None or _never_expires(record) or not may_archive(each):
                 continue
             if now - last > timedelta(days=days):
                 why = f"not written or confirmed since {last:%Y-%m-%d}; {record.place.scope} memory"
@@ -218,25 +222,25 @@ class RetentionPass:
                 )
 
 
-def _lasting(record: Record) -> bool:
-    """Whether a record never ages: by its own type, or by that of something it holds."""
+def _never_expires(record: Record) -> bool:
+    """Whether a record never expires, because of its own type or the type of a record merged into it."""
     types = {record.type, *(part.type for part in merge.parts_of(record).values())}
     return not types.isdisjoint(LASTING.union(LEARNED))
 
 
 # ------------------------------------------------------------ pruning of what was learned
 
-UNSAID = 0.5  # the confidence of what was learned without saying how sure it is
+USUAL_CONFIDENCE = 0.5  # the confidence of what was learned without saying how sure it is
 
 
 def fade_confidence(record: Record, *, now: datetime, half_life_days: float) -> float:
-    """How much a record is still believed."""
-    said = UNSAID if record.confidence is None else min(max(record.confidence, 0.0), 1.0)
+    """Return the confidence in a record, lowered by the time since it was last confirmed."""
+    given = USUAL_CONFIDENCE if record.confidence is None else min(max(record.confidence, 0.0), 1.0)
     last = last_renewed(record)
     if last is None or half_life_days <= 0:
-        return said
+        return given
     days = max((now - last) / timedelta(days=1), 0.0)
-    return float(said * 0.5 ** (days / half_life_days))
+    return float(given * 0.5 ** (days / half_life_days))
 
 
 def _by_label(record: Record) -> bool:
@@ -245,9 +249,9 @@ def _by_label(record: Record) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PruningPass:
-    """The pass, with the age and the confidence below which something learned is put away; 0 is never.
+    """The pass that archives lessons above an age or below a confidence; a limit of 0 means never.
 
-    `verified` tells what a person has vouched for; the label in the file, unless the caller knows better.
+    `verified` says whether a person verified a lesson; by default the label in the file does.
     """
 
     max_age_days: float = 90
@@ -256,8 +260,8 @@ class PruningPass:
     verified: Callable[[Record], bool] = _by_label
     name: str = "prune"
 
-    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
-        """Put away what was learned and has grown too old or too doubtful."""
+    def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
+        """Yield edits that archive the lessons that are too old or too doubtful."""
         for each in seen:
             if each.record.type in LEARNED and may_archive(each) and not self.verified(each.record):
                 why = self._why(each.record, now)
@@ -289,7 +293,7 @@ _PART_HEADING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CountCap:
-    """The pass, with how many records a scope may hold and what happens to the oldest share of them."""
+    """The pass that archives the oldest records of each scope that holds too many."""
 
     max_count: int = 200
     percentage: float = 0.2
@@ -297,63 +301,67 @@ class CountCap:
     actor: str = "process:main"
     name: str = "cap"
 
-    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
-        """Let go of the oldest share of every scope that holds too many."""
-        places: dict[Place, list[SeenRecord]] = {}
+    def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
+        """Yield edits that archive or consolidate the oldest records of each scope that holds too many."""
+        places: dict[Place, list[RecordFile]] = {}
         for each in seen:
             places.setdefault(each.record.place, []).append(each)
         for place, here in places.items():
             counted = [each for each in here if is_countable(each)]
             if len(counted) > self.max_count:
                 oldest = sorted(counted, key=_age)[: self._how_many(len(counted))]
-                yield from self._let_go(place, here, oldest, len(counted), now)
+                yield from self._release_oldest(place, here, oldest, len(counted), now)
 
     def _how_many(self, total: int) -> int:
-        """The share, and at least so many that the scope is no longer over its cap."""
+        """Return how many records to archive, so that the scope holds fewer than its limit afterwards."""
         return min(total, max(int(total * self.percentage), total - self.max_count))
 
-    def _let_go(
+    def _release_oldest(
         self,
         place: Place,
-        here: Sequence[SeenRecord],
-        oldest: Sequence[SeenRecord],
+        here: Sequence[RecordFile],
+        oldest: Sequence[RecordFile],
         total: int,
         now: datetime,
     ) -> Iterator[Proposal]:
         why = f"{total} records in {place}, more than {self.max_count}"
         if self.strategy == CUT:
             for each in oldest:
-                said = f"{why}; this is one of the {len(oldest)} oldest"
-                yield Proposal(self.name, each.record.path, said, (each.retired(),), place)
+                given = f"{why}; this is one of the {len(oldest)} oldest"
+                yield Proposal(self.name, each.record.path, given, (each.retired(),), place)
             return
-        taken = {names.folded(each.name) for each in here}
-        held = {mark for each in here if is_consolidation(each.record) for mark in _marks(each.record)}
+        names_in_use = {names.folded(each.name) for each in here}
+        already_consolidated = {
+            mark for each in here if is_consolidation(each.record) for mark in _marks(each.record)
+        }
         # Apart for each folder: what a repository shares must not be consolidated with what is private.
-        shelves: dict[Shelf, list[SeenRecord]] = {}
+        scope_folders: dict[ScopeFolder, list[RecordFile]] = {}
         for each in oldest:
-            shelves.setdefault(each.shelf, []).append(each)
-        for shelf, members in shelves.items():
-            for some in _portions(members):
+            scope_folders.setdefault(each.scope_folder, []).append(each)
+        for scope_folder, members in scope_folders.items():
+            for some in _split_portions(members):
                 # A run that was killed half-way wrote them already, and only has to be finished.
-                new = [each for each in some if not _held(each.record, held)]
+                new = [each for each in some if not _is_consolidated(each.record, already_consolidated)]
                 retired = tuple(each.retired() for each in some)
-                edits = (self._consolidation(shelf, new, taken, now), *retired) if new else retired
+                edits = (
+                    (self._consolidation(scope_folder, new, names_in_use, now), *retired) if new else retired
+                )
                 summed = f"{why}; the {len(some)} oldest are merged into a summary"
                 where = edits[0].path if new else some[0].record.path
                 yield Proposal(self.name, where, summed, edits, place, in_sight=True)
 
     def _consolidation(
-        self, shelf: Shelf, members: Sequence[SeenRecord], taken: set[str], now: datetime
+        self, scope_folder: ScopeFolder, members: Sequence[RecordFile], names_in_use: set[str], now: datetime
     ) -> Edit:
-        """The record that holds what each of the old ones said."""
-        key = _free(f"consolidated-{clock.stamp(now)[:10]}", taken)
+        """Return the edit that writes one record with the texts of all these old records."""
+        key = _unused_key(f"consolidated-{clock.stamp(now)[:10]}", names_in_use)
         listed = [(make_part(each.record), each.record) for each in members]
-        whole = merge.render_consolidation(key, listed, place=shelf.place, actor=self.actor, now=now)
-        return Edit(shelf, archive.RECORDS, f"{key}.md", None, whole.encode())
+        whole = merge.render_consolidation(key, listed, place=scope_folder.place, actor=self.actor, now=now)
+        return Edit(scope_folder, filenames.RECORDS, f"{key}.md", None, whole.encode())
 
 
-def is_countable(seen: SeenRecord | Found) -> bool:
-    """Whether a record counts towards the cap, and so may go because of it: a short note of this memory."""
+def is_countable(seen: RecordFile | Found) -> bool:
+    """Whether a record counts towards its scope's limit, and so may be archived when the limit is passed."""
     record = seen.record
     return (
         may_archive(seen)
@@ -368,48 +376,53 @@ def is_countable(seen: SeenRecord | Found) -> bool:
     )
 
 
-def _listed_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
-    """What a listing goes by: number, type and tags, and whether the record counts towards the cap."""
-    record = records.parse(shelf, name, content)
-    return record.num or 0, record.type, record.tags, is_countable(Found(record, shelf, name))
+def _catalogue_row(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> tuple[Any, ...]:
+    """Return the catalogue's row of a record: number, type, tags, whether it is countable, and its sort
+    values.
+    """
+    record = records.parse(scope_folder, name, content)
+    countable = is_countable(Found(record, scope_folder, name))
+    return record.num or 0, record.type, record.tags, countable, sort_values(record)
 
 
-LISTED = Fact("listed", 1, _listed_of)
+LISTED = Fact("listed", f"2 {' '.join(ORDERS)}", _catalogue_row)
 
 
 def is_imported(record: Record) -> bool:
-    """Whether a record, or a word of it, came from another system."""
+    """Whether a record, or one of its entries, came from another system."""
     brought = (record.source or "").startswith("import:") or bool(record.fields.get("imported"))
     return brought or any(entry.origin is Origin.IMPORT for entry in record.entries)
 
 
 def make_part(record: Record) -> Part:
-    """A record as a part of a consolidation: it is as old as it was, whenever that is written."""
+    """Return a record as one part of a consolidation (a record that holds several old ones), with its own
+    time.
+    """
     last = last_renewed(record)
-    said = clock.stamp(last) if last is not None else ""
-    usual = record.title in (record.key, merge.usual_title(record.key))
+    given = clock.stamp(last) if last is not None else ""
+    usual = record.title in (record.key, merge.default_title(record.key))
     title = "" if usual else record.title
-    return Part(record.key, said, record.type, record.num, record.id, record.tags, title)
+    return Part(record.key, given, record.type, record.num, record.id, record.tags, title)
 
 
 def _marks(record: Record) -> Iterator[tuple[str, str]]:
-    """What a consolidation holds: each text with the key it stood under."""
+    """Return each text of a consolidation, after the key of the record that the text came from."""
     return ((entry.part, entry.text) for entry in record.entries if entry.part)
 
 
-def _held(record: Record, held: set[tuple[str, str]]) -> bool:
-    return all((record.key, entry.text) in held for entry in record.entries)
+def _is_consolidated(record: Record, already_consolidated: set[tuple[str, str]]) -> bool:
+    return all((record.key, entry.text) in already_consolidated for entry in record.entries)
 
 
-def _age(seen: SeenRecord) -> tuple[float, str]:
-    """The oldest first."""
+def _age(seen: RecordFile) -> tuple[float, str]:
+    """Return a sort key by which the oldest record comes first."""
     last = last_renewed(seen.record)
     return 0.0 if last is None else last.timestamp(), seen.record.path
 
 
-def _portions(members: Sequence[SeenRecord]) -> Iterator[list[SeenRecord]]:
-    """The members in portions of which each fits into one record."""
-    portion: list[SeenRecord] = []
+def _split_portions(members: Sequence[RecordFile]) -> Iterator[list[RecordFile]]:
+    """Split old records into portions, each small enough for one consolidation."""
+    portion: list[RecordFile] = []
     size = labels = 0
     for each in members:
         length = sum(len(entry.text.encode()) for entry in each.record.entries)
@@ -425,12 +438,12 @@ def _portions(members: Sequence[SeenRecord]) -> Iterator[list[SeenRecord]]:
         yield portion
 
 
-def _free(wanted: str, taken: set[str]) -> str:
+def _unused_key(wanted: str, names_in_use: set[str]) -> str:
     number, key = 1, wanted
-    while names.folded(f"{key}.md") in taken:
+    while names.folded(f"{key}.md") in names_in_use:
         number += 1
         key = names.numbered(wanted, number)
-    taken.add(names.folded(f"{key}.md"))
+    names_in_use.add(names.folded(f"{key}.md"))
     return key
 
 
@@ -441,10 +454,10 @@ ASKS_SHARE = 0.05  # of those in sight
 
 
 class RunOutcome(NamedTuple):
-    """What a run proposed, and what became of it."""
+    """The proposals of a run, and the result of each edit that was made or tried."""
 
     proposals: tuple[Proposal, ...]
-    told: tuple[Told, ...] = ()
+    results: tuple[EditResult, ...] = ()
     run: str = ""  # empty when nothing was changed
     findings: tuple[Finding, ...] = ()  # files that could not be read, and so were left alone
     large: str = ""  # why a person should look first, when the run would retire much of what is there
@@ -453,24 +466,27 @@ class RunOutcome(NamedTuple):
     approval: str = ""  # about this
 
     @property
-    def skipped(self) -> tuple[Told, ...]:
-        """Edits that were not made, with the reason."""
-        return tuple(each for each in self.told if not each.done)
+    def skipped(self) -> tuple[EditResult, ...]:
+        """The edits that were not made, with the reason."""
+        return tuple(each for each in self.results if not each.done)
 
 
-def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRecord], list[Finding]]:
-    """All records of these places with their bytes, and the files that could not be read.
+def read_places(records: Records, places: Iterable[Place]) -> tuple[list[RecordFile], list[Finding]]:
+    """Return all records of these places with their files' bytes, and findings on files that could not be
+    read.
 
-    A team's are left out: what one member's machine thinks old or doubled is not everybody's to lose.
+    The records of a team are left out: one member's machine must not archive them for everybody.
     """
-    seen: list[SeenRecord] = []
+    seen: list[RecordFile] = []
     findings: list[Finding] = []
     for place in places:
-        for shelf in (each for each in scopes.shelves(records.home, records.caller, place) if not each.team):
+        for scope_folder in (
+            each for each in scopes.scope_folders(records.home, records.caller, place) if not each.team
+        ):
             try:
-                folder = shelf.open(archive.RECORDS)
+                folder = scope_folder.open(filenames.RECORDS)
             except (OutsideMemory, NotADirectoryError) as error:
-                findings.append(Finding("malformed", shelf.name_of(archive.RECORDS), str(error)))
+                findings.append(Finding("malformed", scope_folder.name_of(filenames.RECORDS), str(error)))
                 continue
             if folder is None:
                 continue
@@ -479,38 +495,42 @@ def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRec
                     try:
                         content = folder.read(name)
                         if content is not None:
-                            seen.append(SeenRecord(records.parse(shelf, name, content), shelf, name, content))
+                            seen.append(
+                                RecordFile(
+                                    records.parse(scope_folder, name, content), scope_folder, name, content
+                                )
+                            )
                     except (Malformed, OutsideMemory, PermissionError, IsADirectoryError) as error:
                         # A disk that fails is raised: nothing is judged by what it happens to give.
-                        where = shelf.name_of(archive.RECORDS, name)
+                        where = scope_folder.name_of(filenames.RECORDS, name)
                         findings.append(Finding("malformed", where, str(error), severity="error"))
     return seen, findings
 
 
 def propose(records: Records, places: Iterable[Place], passes: Iterable[Pass]) -> RunOutcome:
-    """What these passes would do, without doing it.
+    """Return the proposals of these passes for these places; apply none of them.
 
-    Each pass sees the store as the passes before it would leave it. Within one pass a file is changed once:
-    what else there is to do with it is found by the next run.
+    Each pass sees the store as the passes before it would leave it. Within one pass each file is changed
+    once; the next run finds the rest.
     """
     seen, findings = read_places(records, places)
     chosen = settle(records, seen, passes)
     return RunOutcome(tuple(chosen), findings=tuple(findings), large=why_ask(chosen, len(seen)))
 
 
-def settle(records: Records, seen: Sequence[SeenRecord], passes: Iterable[Pass]) -> list[Proposal]:
-    """What these passes would do with these records, one after the other."""
-    standing = {_file(each.shelf, archive.RECORDS, each.name): each for each in seen}
+def settle(records: Records, seen: Sequence[RecordFile], passes: Iterable[Pass]) -> list[Proposal]:
+    """Return the proposals of these passes for these records, one pass after the other."""
+    standing = {_file(each.scope_folder, filenames.RECORDS, each.name): each for each in seen}
     chosen: list[Proposal] = []
     now = records.now()
     for each in passes:
-        taken: set[tuple[str, str]] = set()
+        names_in_use: set[tuple[str, str]] = set()
         # All of them before any is counted in: a pass must not see its own proposals half done.
         for proposal in [*each.propose([*standing.values()], now=now)]:
-            files_of = {_file(edit.shelf, edit.kind, edit.name) for edit in proposal.edits}
-            if files_of & taken:
+            files_of = {_file(edit.scope_folder, edit.kind, edit.name) for edit in proposal.edits}
+            if files_of & names_in_use:
                 continue
-            taken |= files_of
+            names_in_use |= files_of
             chosen.append(proposal)
             for edit in proposal.edits:
                 _count_in(records, standing, edit)
@@ -519,65 +539,69 @@ def settle(records: Records, seen: Sequence[SeenRecord], passes: Iterable[Pass])
 
 def apply_proposals(
     records: Records, proposals: Iterable[Proposal], *, what: str, replacing: bool = False
-) -> tuple[str, tuple[Told, ...]]:
-    """Make the edits of some proposals; returns the name of the run and what became of each edit.
+) -> tuple[str, tuple[EditResult, ...]]:
+    """Make the edits of proposals, and return the name of the run and the result of each edit.
 
-    Within a proposal what is written goes first: when that cannot be, nothing of it is taken away. Who is
-    `replacing` has seen to it that no text is lost.
+    Within a proposal, files are written before others are removed, and when a write fails nothing is removed.
+    `replacing` means that the caller has checked that no text is lost.
     """
     run = Run(records.home, records.caller, records.now, records.announce, what)
-    told: list[Told] = []
+    results: list[EditResult] = []
     for proposal in counted([*proposals], what):
-        if any(is_barred(records, edit) for edit in proposal.edits):
-            told += [Told(edit.path, False, people.WHY) for edit in proposal.edits]
+        if any(needs_a_person(records, edit) for edit in proposal.edits):
+            results += [EditResult(edit.path, False, people.WHY) for edit in proposal.edits]
             continue
         written = [edit for edit in proposal.edits if edit.after is not None]
         retired = [edit for edit in proposal.edits if edit.after is None]
         for edit in written:
-            told.append(run.do(_numbered(records, edit), proposal.what, replacing=replacing))
-            if not told[-1].done:
+            results.append(run.do(_give_number(records, edit), proposal.what, replacing=replacing))
+            if not results[-1].done:
                 break
         else:
             gone = [run.do(edit, proposal.what) for edit in retired]
-            told += gone
+            results += gone
             for edit, each in zip(retired, gone, strict=True):
                 if not each.done:  # somebody wrote on: it must not stand in two places
                     _keep_once(records, edit, {one.name for one in written})
-    return run.id, tuple(told)
+    return run.id, tuple(results)
 
 
 def _keep_once(records: Records, edit: Edit, ours: Collection[str]) -> None:
-    """Take a record that stands by itself out of what we consolidated it into; one that is gone stays in."""
+    """Take a record out of the consolidation that was to replace it, if the record's own file
+    still exists.
+    """
     key = key_of(edit.name)
     try:
-        said = {entry.text for entry in records.load(edit.shelf, edit.name).record.entries}
+        given = {entry.text for entry in records.load(edit.scope_folder, edit.name).record.entries}
     except (NotFound, Malformed):
         return
-    for held in records.holding(edit.shelf, key):
-        if held.name in ours and said >= {entry.text for entry in merge.narrowed(held.record, key).entries}:
-            records.release([held], key)
+    for already_consolidated in records.holding(edit.scope_folder, key):
+        if already_consolidated.name in ours and given >= {
+            entry.text for entry in merge.narrowed(already_consolidated.record, key).entries
+        }:
+            records.release([already_consolidated], key)
 
 
-def is_barred(records: Records, edit: Edit) -> bool:
-    """Whether an edit takes something of a person's away, and the caller is none."""
+def needs_a_person(records: Records, edit: Edit) -> bool:
+    """Whether an edit would remove a text of a person's, although the caller is not a person."""
     return bool(people.barred(records.home, records.caller, edit.before, edit.after, kind=edit.kind))
 
 
-def _numbered(records: Records, edit: Edit) -> Edit:
-    """A new record gets its number when it is written, since numbers are given once."""
-    if edit.before is not None or edit.after is None or edit.kind != archive.RECORDS:
+def _give_number(records: Records, edit: Edit) -> Edit:
+    """Return the edit with a number for its new record, taken only now because no number is used twice."""
+    if edit.before is not None or edit.after is None or edit.kind != filenames.RECORDS:
         return edit
     text = decode(edit.after)
     if frontmatter.parse(text).values.get("num") is not None:
         return edit
-    shared = records.on(edit.shelf) if edit.shelf.shared else ()
+    shared = records.on(edit.scope_folder) if edit.scope_folder.shared else ()
     highest = max((each.record.num or 0 for each in shared if isinstance(each, Found)), default=0)
     num = short_numbers.allocate(records.home, above=highest)
     return edit._replace(after=frontmatter.edit(text, {"num": num}).encode())
 
 
 def why_ask(proposals: Iterable[Proposal], total: int) -> str:
-    """Why a person should look first, when much would go out of sight; else nothing."""
+    """Return a reason to ask a person first, when a run would archive much; else an empty text."""
     listed = [*proposals]
     retired = sum(proposal.retires for proposal in listed if not proposal.in_sight)
     summed = sum(proposal.retires for proposal in listed if proposal.in_sight)
@@ -587,17 +611,17 @@ def why_ask(proposals: Iterable[Proposal], total: int) -> str:
     return f"{retired} of {total} records would be archived{more}"
 
 
-def _file(shelf: Shelf, kind: str, name: str) -> tuple[str, str]:
-    return str(shelf.top), shelf.name_of(kind, name)
+def _file(scope_folder: ScopeFolder, kind: str, name: str) -> tuple[str, str]:
+    return str(scope_folder.top), scope_folder.name_of(kind, name)
 
 
-def _count_in(records: Records, standing: dict[tuple[str, str], SeenRecord], edit: Edit) -> None:
-    """The records as they would be after an edit."""
-    if edit.kind != archive.RECORDS:
+def _count_in(records: Records, standing: dict[tuple[str, str], RecordFile], edit: Edit) -> None:
+    """Update the mapping of present records in place, as if this edit had been made."""
+    if edit.kind != filenames.RECORDS:
         return
-    at = _file(edit.shelf, edit.kind, edit.name)
+    at = _file(edit.scope_folder, edit.kind, edit.name)
     if edit.after is None:
         standing.pop(at, None)
         return
-    record = records.parse(edit.shelf, edit.name, edit.after)
-    standing[at] = SeenRecord(record, edit.shelf, edit.name, edit.after)
+    record = records.parse(edit.scope_folder, edit.name, edit.after)
+    standing[at] = RecordFile(record, edit.scope_folder, edit.name, edit.after)

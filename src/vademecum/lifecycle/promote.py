@@ -1,8 +1,8 @@
-"""What the journal says again and again, or was recalled again and again, becomes curated memory.
+"""Promote statements that the journal repeats, or that several sessions looked up, to curated memory.
 
-A statement counts once a day, or once a session where a session's note brings it. What is generated is no
-source: summaries, injected memory, and an assistant's own words in a session's note. The newest wording is
-taken, word for word, and is trusted as far as the least trusted of those that say it.
+A statement counts once a day, or once a session in the note of a session. Generated text never counts:
+summaries, injected memory, and the assistant's words in a session's note. The newest wording is taken, word
+for word, with the trust of the least trusted of its sources.
 """
 
 from __future__ import annotations
@@ -13,28 +13,36 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory, VadeError
-from vademecum.knowledge import signals
-from vademecum.knowledge.signals import DeclineReason, SignalKind
-from vademecum.knowledge.statements import split_file
-from vademecum.lifecycle import passes, statements
+from vademecum.knowledge import DeclineReason, SignalKind, signals, split_file
+from vademecum.lifecycle import journal_statements, passes
+from vademecum.lifecycle.journal_statements import split_known
 from vademecum.lifecycle.passes import Proposal
-from vademecum.lifecycle.statements import split_known
-from vademecum.store import Edit, archive, document, frontmatter, reading, scopes
+from vademecum.store import Documents, Edit, lookup, scopes
 from vademecum.store import pinned as pinning
-from vademecum.store.document import decode
-from vademecum.text import WORD, clock, conflict, names, normalise, secrets, similarity
-from vademecum.transcripts.events import Said
+from vademecum.text import (
+    WORD,
+    clock,
+    conflict,
+    document,
+    filenames,
+    frontmatter,
+    names,
+    normalise,
+    secrets,
+    similarity,
+)
+from vademecum.text.document import decode
+from vademecum.transcripts import MessageEvent
 from vademecum.types import Entry, Finding, Origin, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.passes import RunOutcome, SeenRecord
-    from vademecum.lifecycle.statements import JournalStatement
-    from vademecum.store import Journal, Records, Shelf
-    from vademecum.transcripts import Message
-    from vademecum.transcripts.log import Log
+    from vademecum.lifecycle.journal_statements import JournalStatement
+    from vademecum.lifecycle.passes import RecordFile, RunOutcome
+    from vademecum.store import Journal, Records, ScopeFolder
+    from vademecum.transcripts import Log, Message
     from vademecum.types import Place
 
 NAME = "promote"
@@ -66,7 +74,7 @@ _REPORT = re.compile(
 
 
 class Promotion(NamedTuple):
-    """A statement on its way into curated memory."""
+    """A statement that is to become a record or a line of `MEMORY.md`, with its sources and the reason."""
 
     text: str
     place: Place
@@ -76,8 +84,8 @@ class Promotion(NamedTuple):
     why: str
 
 
-class Promoted(NamedTuple):
-    """What is worth keeping, what became of it, and what could not be looked at."""
+class PromotionOutcome(NamedTuple):
+    """The promotions of a run, their results, and notes on files and statements left out."""
 
     outcome: RunOutcome
     promotions: tuple[Promotion, ...] = ()
@@ -85,26 +93,26 @@ class Promoted(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """A `MEMORY.md`, and how many characters it may still grow."""
+    """A `MEMORY.md` file, and how many more characters it may hold."""
 
-    shelf: Shelf
+    scope_folder: ScopeFolder
     content: bytes | None
     left: int
 
 
 class Target(NamedTuple):
-    """Where the promotions of one place go: a shelf for records, and `MEMORY.md` where the place has one."""
+    """The folder for the new records of a place, and its `MEMORY.md` if it has one."""
 
     place: Place
-    shelf: Shelf
-    taken: set[str]  # file names that are in use there
+    scope_folder: ScopeFolder
+    names_in_use: set[str]  # file names that are in use there
     pin: Pin | None = None
 
 
 def promote_places(
     records: Records,
     journal: Journal,
-    documents: pinning.Documents,
+    documents: Documents,
     logs: Iterable[Log],
     *,
     places: Sequence[Place],
@@ -112,16 +120,16 @@ def promote_places(
     threshold: float,
     apply: bool,
     only: Collection[str] | None = None,
-) -> Promoted:
-    """What the journals of some places say again and again, held against all that is in sight.
+) -> PromotionOutcome:
+    """Promote statements that the journals of some places repeat and that memory does not contain yet.
 
-    With `only`, of all this what says exactly these texts.
+    With `only`, just the statements with exactly these texts.
     """
-    spoken, findings = statements.read_journals(journal, places)
+    found_statements, findings = journal_statements.read_journals(journal, places)
     seen, more = passes.read_places(records, visible)
-    groups = find_repeated(spoken, threshold=threshold)
-    again, asking = find_recalled(spoken, logs)
-    known = [*_known(records, documents, seen, visible)]
+    groups = find_repeated(found_statements, threshold=threshold)
+    again, asking = find_recalled(found_statements, logs)
+    known = [*_read_known(records, documents, seen, visible)]
     new = drop_known([*groups, *again], known, threshold=threshold)
     if only is not None:
         new = [each for each in new if each.members[0].text in only]
@@ -129,7 +137,7 @@ def promote_places(
         place: make_target(
             place,
             seen,
-            scopes.shelves(records.home, records.caller, place),
+            scopes.scope_folders(records.home, records.caller, place),
             find_pin(documents, place),
         )
         for place in places
@@ -138,22 +146,24 @@ def promote_places(
     proposals, promotions = propose(new, targets, now=records.now(), actor=records.caller.actor)
     outcome = passes.RunOutcome(tuple(proposals), findings=(*findings, *more))
     if apply and proposals:
-        run, told = passes.apply_proposals(records, proposals, what=NAME)
-        outcome = outcome._replace(run=run, told=told)
+        run, edit_results = passes.apply_proposals(records, proposals, what=NAME)
+        outcome = outcome._replace(run=run, results=edit_results)
     silent = "no session used memory tools, so recalls are unknown"
-    return Promoted(outcome, tuple(promotions), (*opposed, *(() if asking else (silent,))))
+    return PromotionOutcome(outcome, tuple(promotions), (*opposed, *(() if asking else (silent,))))
 
 
-def _known(
-    records: Records, documents: pinning.Documents, seen: Iterable[SeenRecord], visible: Sequence[Place]
+def _read_known(
+    records: Records, documents: Documents, seen: Iterable[RecordFile], visible: Sequence[Place]
 ) -> Iterator[str]:
-    """All that curated memory says or said, and what a person forgot: that is not brought back so."""
+    """Yield all texts that curated memory has or had; even forgotten texts count, lest they be promoted
+    again.
+    """
     for each in seen:
         yield from (entry.text for entry in each.record.entries)
     for document_ in documents.all(visible):
         if not isinstance(document_, Finding):
             yield document_.text
-    for version in reading.gone_records(records, visible):
+    for version in lookup.gone_records(records, visible):
         content = records.home.read(*version.image.parts) if version.image.why == "forget" else None
         if content is not None:
             try:
@@ -166,21 +176,23 @@ def _known(
 
 
 class StatementGroup(NamedTuple):
-    """Statements that say the same, the newest first."""
+    """Statements that say the same in several wordings, the newest first."""
 
     members: tuple[JournalStatement, ...]
     why: str
 
 
-def find_repeated(spoken: Sequence[JournalStatement], *, threshold: float) -> list[StatementGroup]:
-    """What was said on several days or in several sessions, whole lines before sentences out of others."""
+def find_repeated(found_statements: Sequence[JournalStatement], *, threshold: float) -> list[StatementGroup]:
+    """Return the statements noted on several days or in several sessions, whole lines before
+    parts of lines.
+    """
     chosen: list[StatementGroup] = []
     covered: set[str] = set()
-    forms = _filled_in(spoken)
+    forms = _find_templates(found_statements)
     for whole in (True, False):
         # A line that is one sentence may be what a sentence of a longer one says again.
-        some = [each for each in spoken if (each.whole if whole else each.source not in covered)]
-        for group in _alike(some, threshold=threshold):
+        some = [each for each in found_statements if (each.whole if whole else each.source not in covered)]
+        for group in _group_same(some, threshold=threshold):
             days, sessions = count_occasions(group)
             enough = days + sessions >= SEVERAL and open_numbers(group[0].text) not in forms
             if enough and is_lasting(group[0].text, whole=whole):
@@ -189,24 +201,27 @@ def find_repeated(spoken: Sequence[JournalStatement], *, threshold: float) -> li
     return chosen
 
 
-def _filled_in(spoken: Iterable[JournalStatement]) -> set[str]:
-    """Texts that are said with ever other numbers: forms that a program fills in."""
+def _find_templates(found_statements: Iterable[JournalStatement]) -> set[str]:
+    """Return the texts that recur with differing numbers, each number replaced: output that a program filled
+    in.
+    """
     found: dict[str, set[str]] = {}
-    for each in spoken:
+    for each in found_statements:
         if any(char.isdigit() for char in each.text):
             found.setdefault(open_numbers(each.text), set()).add(normalise(each.text))
     return {each for each, texts in found.items() if len(texts) >= FORM}
 
 
 def open_numbers(text: str) -> str:
-    """A text with its numbers left open."""
+    """Return a text in which each number is replaced by the placeholder `#`."""
     return re.sub(r"\d+(?:[.,:]\d+)*", "#", normalise(text).casefold())
 
 
 def is_lasting(text: str, *, whole: bool = True) -> bool:
-    """Whether a statement can be more than a report of the day, a question or a guess.
+    """Whether a statement is worth keeping, and not only a report of the day, a question or a guess.
 
-    A line that somebody wrote again need not sound like something to keep; a sentence out of one must.
+    A whole line that somebody wrote twice is kept unless it looks like a report; a sentence out of a longer
+    line must also sound like a preference, a decision or a fact.
     """
     if _PRINTED.search(text):
         return False
@@ -218,12 +233,12 @@ def is_lasting(text: str, *, whole: bool = True) -> bool:
 
 
 def _in_first_person(text: str) -> str:
-    """What an agent notes of its user, as the user would say it."""
+    """Return an agent's note about its user in the user's words: "The user prefers" becomes "I prefer"."""
     return _OF_THE_USER.sub(lambda match: f"I {match[1].lower()}", text)
 
 
 def count_occasions(group: Iterable[JournalStatement]) -> tuple[int, int]:
-    """On how many days something was noted, and in how many sessions of other days it was said."""
+    """Return on how many days a statement was noted, and in how many sessions on other days."""
     days = {each.day for each in group if not each.session}
     return len(days), len({each.session for each in group if each.session and each.day not in days})
 
@@ -234,22 +249,26 @@ def _why(days: int, sessions: int) -> str:
     return " and ".join(parts)
 
 
-def _alike(spoken: Sequence[JournalStatement], *, threshold: float) -> list[list[JournalStatement]]:
-    """Statements by what they say, each group with its newest wording first."""
-    index = _Index([each.text for each in spoken], threshold=threshold)
+def _group_same(
+    found_statements: Sequence[JournalStatement], *, threshold: float
+) -> list[list[JournalStatement]]:
+    """Return groups of statements that say the same, each group with its newest wording first."""
+    index = _Index([each.text for each in found_statements], threshold=threshold)
     groups: dict[int, list[JournalStatement]] = {}
     head: dict[int, int] = {}
-    for at in reversed(range(len(spoken))):
+    for at in reversed(range(len(found_statements))):
         near = (
-            other for other in index.near(at) if other in groups and spoken[other].place == spoken[at].place
+            other
+            for other in index.near(at)
+            if other in groups and found_statements[other].place == found_statements[at].place
         )
         head[at] = next(near, at)
-        groups.setdefault(head[at], []).append(spoken[at])
+        groups.setdefault(head[at], []).append(found_statements[at])
     return [*groups.values()]
 
 
 class _Index:
-    """Texts by their rarer words, so that each is compared with a few others only."""
+    """Texts found by their rarest words, so that each text is compared with few others."""
 
     def __init__(self, texts: Sequence[str], *, threshold: float) -> None:
         self._texts = texts
@@ -262,7 +281,7 @@ class _Index:
                 self._by.setdefault(key, []).append(at)
 
     def near(self, at: int) -> Iterator[int]:
-        """The other texts that say what this one says, the last first."""
+        """Yield the numbers of other texts that say the same as the text with this number, the last first."""
         looked = {at}
         for key in self._keys(at, self._texts[at]):
             crowd = self._by.get(key, ())
@@ -288,7 +307,9 @@ def is_same(one: str, other: str, *, threshold: float) -> bool:
 def drop_known(
     groups: Sequence[StatementGroup], known: Iterable[str], *, threshold: float
 ) -> list[StatementGroup]:
-    """The groups of which memory, or a group before them, says nothing yet; `known` is what memory has."""
+    """Return the groups that say nothing already in memory (`known`) and nothing that an
+    earlier group says.
+    """
     parts = [piece for text in known for piece in split_known(text)]
     words = "\n".join(normalise(part).casefold() for part in parts)
     texts = [group.members[0].text for group in groups]
@@ -304,7 +325,7 @@ def drop_known(
 def drop_opposed(
     groups: Sequence[StatementGroup], targets: Mapping[Place, Target]
 ) -> tuple[list[StatementGroup], list[str]]:
-    """The groups that no other of their place and no line of its `MEMORY.md` denies; and why not others."""
+    """Return the groups that no text of their place contradicts, and a note on each group left out."""
     denied: dict[int, str] = {}
     for place in dict.fromkeys(group.members[0].place for group in groups):
         own = [at for at, group in enumerate(groups) if group.members[0].place == place]
@@ -329,23 +350,25 @@ def _plain(text: str) -> str:
 
 
 def find_recalled(
-    spoken: Sequence[JournalStatement], logs: Iterable[Log]
+    found_statements: Sequence[JournalStatement], logs: Iterable[Log]
 ) -> tuple[list[StatementGroup], int]:
-    """Notes that memory's own tools brought up in several sessions, and how many sessions asked for any."""
+    """Return journal lines that memory tools returned in several sessions, and the number of
+    sessions asking.
+    """
     by_path: dict[str, list[JournalStatement]] = {}
-    for each in spoken:
+    for each in found_statements:
         if each.whole:
             by_path.setdefault(each.path, []).append(each)
     sessions: dict[str, set[str]] = {}
     asking = 0
     for log in logs:
-        found = {*_brought(log)}
+        found = {*_find_returned_passages(log)}
         asking += bool(found)
         for path, start, end in found:
             hit = [each for each in by_path.get(path, ()) if each.start <= end and start <= each.end]
             if len(hit) == 1:  # of a passage with several statements nobody knows which one was wanted
                 sessions.setdefault(hit[0].source, set()).add(log.session)
-    by_source = {each.source: each for each in spoken if each.whole}
+    by_source = {each.source: each for each in found_statements if each.whole}
     return [
         StatementGroup((by_source[source],), f"recalled in {len(found)} sessions")
         for source, found in sessions.items()
@@ -353,18 +376,18 @@ def find_recalled(
     ], asking
 
 
-def _brought(log: Log) -> Iterator[tuple[str, int, int]]:
-    """Path and lines of every passage that a memory tool gave back in a session."""
+def _find_returned_passages(log: Log) -> Iterator[tuple[str, int, int]]:
+    """Yield the path and lines of each passage that a memory tool returned in a session."""
     called: set[str] = set()
     try:
         for raw in log.raw():
-            if raw.kind not in ("", Said.kind):
+            if raw.kind not in ("", MessageEvent.kind):
                 continue
             # Most lines are neither a call nor a result, and are not worth reading.
             if b"memory_" not in raw.content and b"startLine" not in raw.content:
                 continue
             event = raw.read()
-            if isinstance(event, Said):
+            if isinstance(event, MessageEvent):
                 yield from _passages(event.message, called)
     except VadeError:
         return  # a log that cannot be read tells nothing
@@ -399,7 +422,9 @@ def _lines(passage: object) -> tuple[str, int, int] | None:
 def propose(
     groups: Iterable[StatementGroup], targets: Mapping[Place, Target], *, now: datetime, actor: str
 ) -> tuple[list[Proposal], list[Promotion]]:
-    """A record for each statement, or a place in `MEMORY.md` for a short preference where there is one."""
+    """Return proposals for a record of each statement, or for a line of `MEMORY.md` if it is a short
+    preference.
+    """
     proposals: list[Proposal] = []
     promotions: list[Promotion] = []
     pins: dict[Place, list[Promotion]] = {}
@@ -413,7 +438,7 @@ def propose(
         kind = _kind(newest.text)
         here = pins.setdefault(newest.place, [])
         if target.pin is not None and _pinnable(newest.text, kind, origin):
-            path = target.pin.shelf.name_of(pinning.MEMORY)
+            path = target.pin.scope_folder.name_of(filenames.MEMORY)
             made = Promotion(newest.text, newest.place, path, sources, origin, group.why)
             if len(_sections([*here, made], now=now)) <= target.pin.left:
                 here.append(made)
@@ -425,19 +450,21 @@ def propose(
     for place, some in pins.items():
         pin = targets[place].pin
         if some and pin is not None:
-            edit = _pinned(pin, some, now=now)
+            edit = _append_pins(pin, some, now=now)
             proposals.append(Proposal(NAME, edit.path, f"{len(some)} repeated statements", (edit,), place))
     return proposals, promotions
 
 
 def make_target(
-    place: Place, seen: Iterable[SeenRecord], shelves: Sequence[Shelf], pin: Pin | None
+    place: Place, seen: Iterable[RecordFile], scope_folders: Sequence[ScopeFolder], pin: Pin | None
 ) -> Target:
-    """Where what a place's journal says goes; a folder that nobody trusts gets nothing."""
-    first = scopes.shelf_for_new(shelves)
-    shelf = first if first.trusted else next(each for each in shelves if not each.shared)
-    taken = {names.folded(each.name) for each in seen if each.record.place == place}
-    return Target(place, shelf, taken, pin)
+    """Return the folder and the `MEMORY.md` that promotions of a place go to; untrusted folders
+    are avoided.
+    """
+    first = scopes.folder_for_new(scope_folders)
+    scope_folder = first if first.trusted else next(each for each in scope_folders if not each.shared)
+    names_in_use = {names.folded(each.name) for each in seen if each.record.place == place}
+    return Target(place, scope_folder, names_in_use, pin)
 
 
 def _kind(text: str) -> SignalKind | None:
@@ -446,7 +473,7 @@ def _kind(text: str) -> SignalKind | None:
 
 
 def _pinnable(text: str, kind: SignalKind | None, origin: Origin) -> bool:
-    """Whether it may be in context always: short, about how one wants things, and of no tool's making."""
+    """Whether a text may go into `MEMORY.md`: short, a preference, and not from a tool."""
     own = origin in (Origin.USER, Origin.AGENT)
     return own and kind in (SignalKind.PREFERENCE, SignalKind.CORRECTION) and len(text) <= SHORT
 
@@ -463,10 +490,10 @@ def _record(
 ) -> Edit:
     at = clock.stamp(now)
     key, number = names.key_from(text), 1
-    while names.folded(f"{key}.md") in target.taken:
+    while names.folded(f"{key}.md") in target.names_in_use:
         number += 1
         key = names.numbered(names.key_from(text), number)
-    target.taken.add(names.folded(f"{key}.md"))
+    target.names_in_use.add(names.folded(f"{key}.md"))
     own = kind in (SignalKind.PREFERENCE, SignalKind.CORRECTION)
     values: dict[str, Any] = {
         "type": str(RecordType.FEEDBACK if own else RecordType.PROJECT),
@@ -483,11 +510,11 @@ def _record(
         "generated": {"by": actor, "at": at},
     }
     whole = document.append(frontmatter.edit(f"# {key}\n\n", values), Entry(text, at, origin))
-    return Edit(target.shelf, archive.RECORDS, f"{key}.md", None, whole.encode())
+    return Edit(target.scope_folder, filenames.RECORDS, f"{key}.md", None, whole.encode())
 
 
-def _pinned(pin: Pin, made: Sequence[Promotion], *, now: datetime) -> Edit:
-    """`MEMORY.md` with these at its end; what is there stays as it is."""
+def _append_pins(pin: Pin, made: Sequence[Promotion], *, now: datetime) -> Edit:
+    """Return the edit that appends promoted lines to `MEMORY.md`; its present text stays as it is."""
     text = "" if pin.content is None else decode(pin.content)
     given = frontmatter.parse(text).values.get("sources")
     sources = [*(given if isinstance(given, list) else ()), *(each for one in made for each in one.sources)]
@@ -501,11 +528,11 @@ def _pinned(pin: Pin, made: Sequence[Promotion], *, now: datetime) -> Edit:
         "sources": list(dict.fromkeys(sources)),
     }
     whole = frontmatter.edit(text, fields).encode()
-    return Edit(pin.shelf, archive.PINNED, pinning.MEMORY, pin.content, whole)
+    return Edit(pin.scope_folder, filenames.PINNED, filenames.MEMORY, pin.content, whole)
 
 
 def _sections(made: Sequence[Promotion], *, now: datetime) -> str:
-    """One section for each origin, since a section has one."""
+    """Return the lines to append, one section for each origin, since a section has a single signature."""
     parts = []
     for origin in dict.fromkeys(one.origin for one in made):
         lines = "\n".join(f"- {one.text}" for one in made if one.origin is origin)
@@ -513,14 +540,14 @@ def _sections(made: Sequence[Promotion], *, now: datetime) -> str:
     return "\n".join(parts)
 
 
-def find_pin(documents: pinning.Documents, place: Place) -> Pin | None:
-    """The `MEMORY.md` of a place; None where the place has none."""
-    if pinning.MEMORY not in place.scope.rule.documents:
+def find_pin(documents: Documents, place: Place) -> Pin | None:
+    """Return the `MEMORY.md` of a place; None where the place has none."""
+    if filenames.MEMORY not in place.scope.rule.documents:
         return None
     try:
-        shelf, _, content = documents.find(pinning.MEMORY, scope=place.scope)
+        scope_folder, _, content = documents.find(filenames.MEMORY, scope=place.scope)
         text = "" if content is None else decode(content)
         body = text[frontmatter.parse(text).body :]
     except (Malformed, OutsideMemory):
         return None  # told as a finding by others; until it is mended, what is new becomes records
-    return Pin(shelf, content, documents.budgets.memory_chars - len(body) - 1)
+    return Pin(scope_folder, content, documents.budgets.memory_chars - len(body) - 1)

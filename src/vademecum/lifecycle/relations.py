@@ -1,8 +1,8 @@
-"""Relations: how records hang together, what a person says of it, and the edges that a model proposes.
+"""Read the graph of records, save a person's rejections of edges, and let a model propose edges.
 
-A model proposes keys of records that are there, letter by letter, and nothing else of it. They are written
-into the frontmatter of the record that names the other, with the model's name, where a person can see them
-and take them out; what a person rejected once is not proposed again.
+A model can only name keys of existing records. An accepted edge is written into the frontmatter of the record
+that it starts from, with the model's name, where a person can see and remove it; a rejected edge is not
+proposed again.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, NotFound, OverBudget, UsageError
+from vademecum.knowledge import Relation
 from vademecum.knowledge import graph as graphs
-from vademecum.knowledge.graph import Relation
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.llm.base import read_prompt
-from vademecum.stand_ins import renamed
-from vademecum.store import frontmatter, scopes
-from vademecum.store.document import decode
-from vademecum.text import outgoing, secrets
+from vademecum.store import scopes
+from vademecum.text import frontmatter, outgoing, secrets
+from vademecum.text.document import decode
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.knowledge.finder import Finder
-    from vademecum.lifecycle.passes import RunOutcome, SeenRecord
+    from vademecum.lifecycle.passes import RecordFile, RunOutcome
     from vademecum.llm.base import Model
+    from vademecum.search import Finder
     from vademecum.store import Edit, Records, Workspace
     from vademecum.types import Place, Record, Scope
 
 
 class Relations:
-    """The graph of what is in sight, as `Memory` offers it."""
+    """The operations on the graph of visible records that `Memory` offers."""
 
     def __init__(self, workspace: Workspace, finder: Finder) -> None:
         self._work = workspace
         self._finder = finder
 
     def read(self, *, scope: str | Scope | None = None, rejected: bool = False) -> graphs.Graph:
-        """The records in sight, the edges between them, and links that lead nowhere.
+        """Return the graph of visible records: the edges between them, and links to records that do not
+        exist.
 
         With `rejected`, also the edges that a person has rejected.
         """
@@ -52,22 +52,19 @@ class Relations:
             found = self._finder.sight.graph(self._work.places(scope))
         return found if rejected else found.standing()
 
-    if not TYPE_CHECKING:
-        __call__ = renamed("graph()", "graph.read()", read)
-
     def related(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[graphs.Related]:
-        """What a record is joined to, the surest first: its `See Also`."""
+        """Return the records that a record is related to, the surest first: its `See Also` list."""
         record = outgoing.clean_record(self._work.find(name, scope).record)
         with self._work.reported("read the records"):
-            found = graphs.graph_around(self._work.records, scopes.visible(self._work.caller), record.path)
+            found = graphs.graph_of_record(self._work.records, scopes.visible(self._work.caller), record.path)
         return graphs.find_related(found, [record.path], each=20, most=20)
 
     def reject(
         self, one: str | int, other: str | int, *, scope: str | Scope | None = None, on: bool = True
     ) -> tuple[Record, Record]:
-        """A person's word that two records have nothing to do with each other, or take that back.
+        """Save a person's decision that two records are not related, or with `on=False` revert the decision.
 
-        It holds for every edge between them, also for those that are found later.
+        It holds for every edge between the two records, also for later ones.
         """
         self._work.may_write()
         self._work.only_a_person("reject an edge", "vade graph --reject")
@@ -86,12 +83,15 @@ class Relations:
     def propose(
         self, *, scope: str | Scope | None = None, model: str | Model | None = None, apply: bool = False
     ) -> ProposedEdges:
-        """The edges that a language model sees between records of one place; with `apply` they are written.
+        """Let a language model propose edges between records of one place; `apply` writes them to the
+        records.
 
-        What it names is held against what is there; `undo` takes a run back.
+        The program checks that the named records exist; `undo` reverts a run.
         """
+        from vademecum.llm.providers import require_model
+
         self._work.not_in_group("tidy up")
-        chosen = self._work.language_model(model)
+        chosen = require_model(model, self._work.settings.model, self._work.settings.llm)
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
@@ -131,7 +131,7 @@ _LINE = 160  # characters of a record in the list
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """One record that another is related to."""
+    """A record that another record is related to."""
 
     key: str
     relation: str = str(Relation.RELATES_TO)
@@ -139,7 +139,7 @@ class NamedRelation:
 
 @dataclass(frozen=True, slots=True)
 class RecordLinks:
-    """What one record is related to."""
+    """The relations of one record."""
 
     key: str
     related: list[NamedRelation] = field(default_factory=list)
@@ -147,13 +147,13 @@ class RecordLinks:
 
 @dataclass(frozen=True, slots=True)
 class RelateAnswer:
-    """What a model is asked for."""
+    """The answer that a model is asked for."""
 
     records: list[RecordLinks] = field(default_factory=list)
 
 
 class ProposedEdges(NamedTuple):
-    """The edges that a model proposes, and what was not taken from it."""
+    """The edges that a model proposes, and the reasons why other edges were refused."""
 
     outcome: RunOutcome
     refused: tuple[str, ...] = ()
@@ -161,21 +161,21 @@ class ProposedEdges(NamedTuple):
 
 
 def relate_places(records: Records, places: Iterable[Place], model: Model, *, apply: bool) -> ProposedEdges:
-    """The edges that a model sees between the records of each place: only told, or written."""
+    """Ask a model for edges between the records of each place; propose them, or write them with `apply`."""
     seen, findings = passes.read_places(records, places)
     proposals, refused = propose(seen, model, rejected=graphs.rejections(records.home))
     outcome = passes.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
-        run, told = passes.apply_proposals(records, proposals, what=NAME)
-        outcome = outcome._replace(run=run, told=told)
+        run, results = passes.apply_proposals(records, proposals, what=NAME)
+        outcome = outcome._replace(run=run, results=results)
     return ProposedEdges(outcome, tuple(refused), model.name)
 
 
 def propose(
-    seen: Iterable[SeenRecord], model: Model, *, rejected: Callable[[str, str], bool]
+    seen: Iterable[RecordFile], model: Model, *, rejected: Callable[[str, str], bool]
 ) -> tuple[list[Proposal], list[str]]:
-    """The edges that a model sees between records of one place, and why others were refused."""
-    places: dict[Place, list[SeenRecord]] = {}
+    """Return the edges that a model proposes between records of one place, and why others were refused."""
+    places: dict[Place, list[RecordFile]] = {}
     for each in seen:
         places.setdefault(each.record.place, []).append(each)
     proposals: list[Proposal] = []
@@ -183,8 +183,8 @@ def propose(
     for place, here in places.items():
         newest = sorted(here, key=_age, reverse=True)[:CANDIDATES]
         try:
-            for some in _portions([each for each in newest if each.shelf.trusted]):
-                found, wrong = _asked(some, newest, model, rejected=rejected)
+            for some in _split_portions([each for each in newest if each.scope_folder.trusted]):
+                found, wrong = _ask_model(some, newest, model, rejected=rejected)
                 proposals += found
                 refused += [f"{place}: {each}" for each in wrong]
         except (ModelUnauthorised, OverBudget) as error:
@@ -193,9 +193,9 @@ def propose(
     return proposals, refused
 
 
-def _asked(
-    some: Sequence[SeenRecord],
-    newest: Sequence[SeenRecord],
+def _ask_model(
+    some: Sequence[RecordFile],
+    newest: Sequence[RecordFile],
     model: Model,
     *,
     rejected: Callable[[str, str], bool],
@@ -213,39 +213,41 @@ def _asked(
     except ModelFailed as error:
         return [], [str(error)]
     known = {each.record.key: each for each in reversed(newest)}
-    standing = _standing(newest)
+    standing = _related_pairs(newest)
     proposals, wrong = [], []
-    said: dict[str, list[NamedRelation]] = {}
+    relations_by_key: dict[str, list[NamedRelation]] = {}
     for links in answer.records:
-        said.setdefault(links.key, []).extend(links.related)
-    for key, related in said.items():
+        relations_by_key.setdefault(links.key, []).extend(links.related)
+    for key, related in relations_by_key.items():
         source = next((each for each in some if each.record.key == key), None)
         if source is None:
             wrong.append(f"{key[:60]!r} is not one of the requested records")
             continue
         new: dict[str, dict[str, Any]] = {}
         for named in related:
-            why = _problem(source, named, known, standing, rejected=rejected)
+            why = _find_problem(source, named, known, standing, rejected=rejected)
             if why:
                 wrong.append(f"{key}: {why}")
             elif why is not None and len(new) < MOST:
                 new[named.key] = {"key": named.key, "rel": named.relation, "by": model.name}
                 standing.add(frozenset((source.record.path, known[named.key].record.path)))
-        if new and (edit := _edit(source, [*new.values()])) is not None:
-            told = ", ".join(f"{each['rel']} {each['key']}" for each in new.values())
-            proposals.append(Proposal(NAME, source.record.path, told, (edit,), source.record.place))
+        if new and (edit := _add_edges(source, [*new.values()])) is not None:
+            results = ", ".join(f"{each['rel']} {each['key']}" for each in new.values())
+            proposals.append(Proposal(NAME, source.record.path, results, (edit,), source.record.place))
     return proposals, wrong
 
 
-def _problem(
-    source: SeenRecord,
+def _find_problem(
+    source: RecordFile,
     named: NamedRelation,
-    known: dict[str, SeenRecord],
+    known: dict[str, RecordFile],
     standing: set[frozenset[str]],
     *,
     rejected: Callable[[str, str], bool],
 ) -> str | None:
-    """Why an edge is refused; empty when it may be proposed, None when there is nothing new in it."""
+    """Return why an edge is refused; empty when it may be proposed, None when it exists or was rejected
+    already.
+    """
     other = known.get(named.key)
     if other is None:
         return f"{named.key[:60]!r} is not a record here"
@@ -258,14 +260,14 @@ def _problem(
     return None if frozenset((source.record.path, other.record.path)) in standing else ""
 
 
-def _standing(newest: Sequence[SeenRecord]) -> set[frozenset[str]]:
-    """The pairs that are joined already by what their files say."""
+def _related_pairs(newest: Sequence[RecordFile]) -> set[frozenset[str]]:
+    """Return the pairs of records that links or frontmatter already relate, as pairs of paths."""
     found = graphs.build_graph([each.record for each in newest], by_tags=False)
     return {frozenset((edge.source, edge.target)) for edge in found.edges}
 
 
-def _edit(source: SeenRecord, new: Sequence[dict[str, Any]]) -> Edit | None:
-    """The record with these edges added; None when its own list is none that can be added to."""
+def _add_edges(source: RecordFile, new: Sequence[dict[str, Any]]) -> Edit | None:
+    """Return the edit that adds edges to a record's `related`; None when that value is not a list."""
     given = source.record.fields.get("related")
     if given is not None and not isinstance(given, list):
         return None
@@ -275,16 +277,16 @@ def _edit(source: SeenRecord, new: Sequence[dict[str, Any]]) -> Edit | None:
     return source.revised(frontmatter.edit(decode(source.content), fields))
 
 
-def _portions(seen: Sequence[SeenRecord]) -> Iterator[Sequence[SeenRecord]]:
+def _split_portions(seen: Sequence[RecordFile]) -> Iterator[Sequence[RecordFile]]:
     return (seen[at : at + ASKED] for at in range(0, len(seen), ASKED))
 
 
-def _line(seen: SeenRecord) -> str:
-    """A record on one line, without what no model may see."""
+def _line(seen: RecordFile) -> str:
+    """Return a record on one line of a question to the model, without secrets."""
     text, _ = secrets.gate(seen.record.text, SecretPolicy.REDACT)
     return " ".join(text.split())[:_LINE]
 
 
-def _age(seen: SeenRecord) -> tuple[float, str]:
+def _age(seen: RecordFile) -> tuple[float, str]:
     at = last_renewed(seen.record)
     return 0.0 if at is None else at.timestamp(), seen.record.path

@@ -1,7 +1,8 @@
-"""Free rewording: a model suggests other words for a record, and a person sees what became of each statement.
+"""Rewording: a model suggests other words for a record, and a person decides about each statement.
 
-The program pairs both texts itself: by the one rule for whether two statements are the same, then by their
-words. Each is kept, reworded, dropped or invented, and no change is written that a person did not accept.
+The program pairs each old statement with the new statement that means the same, or else has the most words in
+common. A statement is kept, reworded, dropped or invented, and no change is written that a person did not
+accept.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from vademecum.lifecycle import rewrite
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.rewrite import Refusal, TopicUnit
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store import document
-from vademecum.text import WORD, conflict, normalise, secrets, similarity
+from vademecum.text import WORD, conflict, document, normalise, secrets, similarity
 from vademecum.text.vocabulary import stem
 from vademecum.types import LEARNED, Entry, Origin
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.lifecycle.passes import RecordFile
     from vademecum.llm.base import Model
 
 NAME = "reword"
@@ -36,13 +36,13 @@ _MUCH, _MORE = 2, 400  # times as long as what it rewords, and characters on top
 
 @dataclass(frozen=True, slots=True)
 class RewordedText:
-    """What a model is asked for."""
+    """The answer that a model is asked for."""
 
     text: str
 
 
 class RewordRow(NamedTuple):
-    """What became of some statements: the old words, the new ones, and what a person should look at."""
+    """Some old statements, the new statements that replace them, and a warning for the person who decides."""
 
     kind: str
     old: tuple[TopicUnit, ...]
@@ -51,30 +51,30 @@ class RewordRow(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """Whose words these are, and stay."""
+        """The origin of the statements, which stays."""
         return (*self.old, *self.new)[0].origin
 
     @property
     def before(self) -> str:
-        """The old words, below their headings."""
-        return _shown(self.old)
+        """The old statements, each below its headings."""
+        return _format_units(self.old)
 
     @property
     def after(self) -> str:
-        """The new words, below their headings."""
-        return _shown(self.new)
+        """The new statements, each below its headings."""
+        return _format_units(self.new)
 
     @property
     def shown(self) -> str:
-        """Both, line by line, marked with which they are."""
+        """The old and new words line by line, marked with `-` and `+`."""
         lines = [f"- {line}" for line in self.before.split("\n")] if self.old else []
         return "\n".join([*lines, *(f"+ {line}" for line in self.after.split("\n") if self.new)])
 
 
 class Rewording(NamedTuple):
-    """A suggestion for one record, or why there is none."""
+    """A model's suggestion for one record, or the reason why there is no suggestion."""
 
-    seen: SeenRecord
+    seen: RecordFile
     texts: Mapping[Origin, str] = {}
     rows: tuple[RewordRow, ...] = ()
     model: str = ""
@@ -82,7 +82,7 @@ class Rewording(NamedTuple):
 
     @property
     def open(self) -> list[int]:
-        """The rows, from 0, that a person has to decide about."""
+        """The numbers of the rows, from 0, that a person has to decide about."""
         return [at for at, row in enumerate(self.rows) if row.kind != KEPT]
 
     @property
@@ -92,67 +92,69 @@ class Rewording(NamedTuple):
 
 
 def suggest_rewording(
-    seen: SeenRecord, model: Model, *, limits: Limits | None = None, largest: int
+    seen: RecordFile, model: Model, *, limits: Limits | None = None, largest: int
 ) -> Rewording:
-    """What a model would say instead, statement by statement; each origin is asked about alone."""
-    barred = _barred(seen)
+    """Ask a model to reword a record, the text of each origin in a question of its own."""
+    barred = _find_obstacle(seen)
     if barred:
-        return _refused(seen, barred, asked=False)
+        return _refuse(seen, barred, asked=False)
     texts: dict[Origin, str] = {}
     for origin, entries in _by_origin(seen).items():
         units = rewrite.split_units(entries)
-        asked = "\n".join(f"STATEMENT\n{rewrite.unmarked(unit.text)}\nEND" for unit in units)
+        asked = "\n".join(f"STATEMENT\n{rewrite.remove_marks(unit.text)}\nEND" for unit in units)
         limit = limits or Limits(output=min(len(asked) + 1024, rewrite.LONGEST_ANSWER))
         try:
             answer = model.typed(asked, RewordedText, system=read_prompt(__package__, NAME), limits=limit)
         except ModelFailed as error:
-            return _refused(seen, str(error), model=model.name)
+            return _refuse(seen, str(error), model=model.name)
         texts[origin] = answer.value.text
     return pair_texts(seen, texts, model=model.name, largest=largest)
 
 
 def pair_texts(
-    seen: SeenRecord, texts: Mapping[Origin, str], *, model: str, largest: int = 1 << 20
+    seen: RecordFile, texts: Mapping[Origin, str], *, model: str, largest: int = 1 << 20
 ) -> Rewording:
-    """What these texts, one for each origin, would make of what a record says."""
+    """Return the rewording of a record, given the new text for each origin."""
     rows: list[RewordRow] = []
     for origin, entries in _by_origin(seen).items():
         if origin not in texts:
             continue
-        wrong = _wrong_text(entries, texts[origin], largest)
+        wrong = _find_text_problem(entries, texts[origin], largest)
         if wrong:
-            return _refused(seen, f"the model's text {wrong}", model=model)
+            return _refuse(seen, f"the model's text {wrong}", model=model)
         found = pair_units(rewrite.split_units(entries), _new_units(entries, texts[origin], origin))
         lost, every = sum(len(row.old) for row in found if row.kind == DROPPED), _count(found)
         if lost * 2 > every:
-            return _refused(seen, f"the model's text leaves out {lost} of {every} statements", model=model)
+            return _refuse(seen, f"the model's text leaves out {lost} of {every} statements", model=model)
         rows += found
     return Rewording(seen, texts, tuple(rows), model)
 
 
 def accept_rows(rewording: Rewording, accepted: Collection[int], *, now: datetime) -> Proposal:
-    """What the rows that a person accepted make of the record; the others stay as they are."""
+    """Return the proposal that writes the accepted rows to the record; the other statements
+    stay as they are.
+    """
     seen = rewording.seen
-    taken = {at for at in rewording.open if at in accepted}
-    origins = {rewording.rows[at].origin for at in taken}
-    if not taken:
+    chosen = {at for at in rewording.open if at in accepted}
+    origins = {rewording.rows[at].origin for at in chosen}
+    if not chosen:
         raise Refused("no rewording was accepted; nothing was changed")
-    pieces = [unit for unit in _pieces(rewording.rows, taken) if unit.origin in origins]
+    pieces = [unit for unit in _choose_texts(rewording.rows, chosen) if unit.origin in origins]
     articles = {each: _article(pieces, each) for each in sorted(origins, key=lambda origin: origin.rank)}
     covered = [entry for each, entries in _by_origin(seen).items() if each in origins for entry in entries]
-    text = rewrite.joined(seen, covered, articles, now, by=rewording.model)
+    text = rewrite.append_articles(seen, covered, articles, now, by=rewording.model)
     stands = [entry.text for entry in document.parse(text).entries[-len(articles) :]]
     if not rewrite.is_proved(pieces, set(), articles) or stands != [*articles.values()]:
         raise Refused(
             "these statements cannot be merged without repeating one; nothing was changed",
             hint=f"edit it with `vade edit {seen.record.key}`",
         )
-    why = f"{len(taken)} of {len(rewording.open)} changes accepted; the old entries stay, marked superseded"
+    why = f"{len(chosen)} of {len(rewording.open)} changes accepted; the old entries stay, marked superseded"
     return Proposal(NAME, seen.record.path, why, (seen.revised(text),), seen.record.place)
 
 
 def show_rows(rows: Sequence[RewordRow]) -> str:
-    """The difference, statement by statement, as lines of text."""
+    """Return the rows as lines of text that show the difference, statement by statement."""
     lines: list[str] = []
     for row in rows:
         if row.kind == KEPT:
@@ -162,24 +164,24 @@ def show_rows(rows: Sequence[RewordRow]) -> str:
     return "\n".join(lines)
 
 
-def _barred(seen: SeenRecord) -> str:
-    """Why a record is none to be reworded, in words; empty when it is one."""
-    if not seen.shelf.trusted:
+def _find_obstacle(seen: RecordFile) -> str:
+    """Return why a record cannot be reworded; empty when it can."""
+    if not seen.scope_folder.trusted:
         return "its folder is not trusted"
     if seen.record.type in LEARNED:
         return f"a {seen.record.type} has its own structure, which a rewording would lose"
-    said = [entry.text for entries in _by_origin(seen).values() for entry in entries]
-    if not said:
+    old_texts = [entry.text for entries in _by_origin(seen).values() for entry in entries]
+    if not old_texts:
         return "it is empty"
-    if len("\n".join(said).encode()) > rewrite.LONGEST:
+    if len("\n".join(old_texts).encode()) > rewrite.LONGEST:
         return f"its entries are longer than {rewrite.LONGEST // 1024} KiB together"
-    if any(secrets.find(text) for text in said):
+    if any(secrets.find(text) for text in old_texts):
         return "it contains a secret, which is never sent to a model"
     return ""
 
 
-def _by_origin(seen: SeenRecord) -> dict[Origin, list[Entry]]:
-    """The entries that hold and say something, by whose they are."""
+def _by_origin(seen: RecordFile) -> dict[Origin, list[Entry]]:
+    """Return a record's entries with text that are not superseded, grouped by their origin."""
     found: dict[Origin, list[Entry]] = {}
     for entry in seen.record.entries:
         if entry.live and entry.text.strip():
@@ -187,12 +189,12 @@ def _by_origin(seen: SeenRecord) -> dict[Origin, list[Entry]]:
     return found
 
 
-def _refused(seen: SeenRecord, why: str, *, asked: bool = True, model: str = "") -> Rewording:
+def _refuse(seen: RecordFile, why: str, *, asked: bool = True, model: str = "") -> Rewording:
     return Rewording(seen, model=model, refused=Refusal(seen.record.path, why, asked))
 
 
-def _wrong_text(entries: Sequence[Entry], text: str, largest: int) -> str:
-    """What is wrong with a text before anybody looks at it, in the words that follow 'the model's text'."""
+def _find_text_problem(entries: Sequence[Entry], text: str, largest: int) -> str:
+    """Return a problem of a model's text, to be put after the words "the model's text"; empty without one."""
     before = sum(len(entry.text) for entry in entries)
     if not text.strip():
         return "is empty"
@@ -207,7 +209,7 @@ def _wrong_text(entries: Sequence[Entry], text: str, largest: int) -> str:
 
 
 def _new_units(entries: Sequence[Entry], text: str, origin: Origin) -> list[TopicUnit]:
-    """What a new text says, below those of its headings that the entries have: others say something."""
+    """Return the statements of a new text; a heading that is not in the old entries becomes a statement."""
     known = {name for unit in rewrite.split_units(entries) for name in unit.headings}
     return [
         unit._replace(headings=tuple(name for name in unit.headings if name in known))
@@ -219,16 +221,18 @@ def _new_units(entries: Sequence[Entry], text: str, origin: Origin) -> list[Topi
 
 
 def pair_units(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> list[RewordRow]:
-    """What became of each statement, in the new order; what was dropped stands where it stood."""
+    """Return the rows for old and new statements, in the new order; a dropped statement stays
+    where it was.
+    """
     pairing = _Pairing(old, new)
     pairing.pair_same()
-    pairing.pair_alike()
+    pairing.pair_similar()
     pairing.pair_parts()
     return [*pairing.rows()]
 
 
 class _Pairing:
-    """Two texts, and which statements of the one each statement of the other takes up."""
+    """Pairs the statements of an old text with those of a new text that replace them."""
 
     def __init__(self, old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> None:
         self.old, self.new = old, new
@@ -239,7 +243,7 @@ class _Pairing:
         self.joined: dict[int, int] = {}  # a new one that is a part of what another took up
 
     def pair_same(self) -> None:
-        """What is the same by the one rule for that, word for word before all else."""
+        """Pair the statements that say the same in both texts, first those with equal words."""
         for says_same in (_is_kept, _is_same):
             for at in sorted(self._open()):
                 found = (each for each in sorted(self.left) if says_same(self.old[each], self.new[at]))
@@ -248,8 +252,8 @@ class _Pairing:
                     self._pair(at, match)
                     self.same.add(at)
 
-    def pair_alike(self) -> None:
-        """What has most words in common, one with one, the likeliest first."""
+    def pair_similar(self) -> None:
+        """Pair each old statement with at most one new statement, by the most words in common."""
         scored = [
             (_dice(self.words_old[each], self.words_new[at]), at, each)
             for at in self._open()
@@ -260,7 +264,9 @@ class _Pairing:
                 self._pair(at, each)
 
     def pair_parts(self) -> None:
-        """Old ones that became one, and new ones that were one."""
+        """Pair several old statements with the one that joined them, and one with the several it was split
+        into.
+        """
         for each in sorted(self.left):
             share, at = _best((_inside(self.words_old[each], self.words_new[n]), n) for n in self._open())
             if share >= _PART:
@@ -272,11 +278,11 @@ class _Pairing:
                 self.joined[at] = other
 
     def rows(self) -> Iterator[RewordRow]:
-        """What became of each, those that were dropped behind what stood before them."""
+        """Yield the rows in the new order; a dropped statement follows the statement that stood before it."""
         behind: dict[int, list[int]] = {}
-        taken = {each: at for at, group in self.takes.items() for each in group}
+        chosen = {each: at for at, group in self.takes.items() for each in group}
         for each in sorted(self.left):
-            before = next((taken[n] for n in range(each - 1, -1, -1) if n in taken), -1)
+            before = next((chosen[n] for n in range(each - 1, -1, -1) if n in chosen), -1)
             behind.setdefault(before, []).append(each)
         for at in range(-1, len(self.new)):
             if at >= 0 and at not in self.joined:
@@ -296,22 +302,22 @@ class _Pairing:
         if not mine:
             return RewordRow(INVENTED, (), theirs, "no entry says it")
         if at not in self.same:
-            return RewordRow(REWORDED, mine, theirs, _warning(mine, theirs))
+            return RewordRow(REWORDED, mine, theirs, _find_warning(mine, theirs))
         kept = _is_kept(mine[0], theirs[0])
         return RewordRow(KEPT, mine, theirs) if kept else RewordRow(REWORDED, mine, theirs, "says the same")
 
 
 def _best(scored: Iterable[tuple[float, int]]) -> tuple[float, int]:
-    """The highest share, and of equal ones the first."""
+    """Return the (share, number) with the highest share; of equal shares the lowest number."""
     return max(scored, key=lambda row: (row[0], -row[1]), default=(0.0, 0))
 
 
 def _is_kept(old: TopicUnit, new: TopicUnit) -> bool:
-    return old.headings == new.headings and normalise(_said(old)) == normalise(_said(new))
+    return old.headings == new.headings and normalise(_unit_text(old)) == normalise(_unit_text(new))
 
 
 def _is_same(old: TopicUnit, new: TopicUnit) -> bool:
-    return old.headings == new.headings and similarity.same(_said(old), _said(new)) is not None
+    return old.headings == new.headings and similarity.same(_unit_text(old), _unit_text(new)) is not None
 
 
 def _dice(one: Collection[str], other: Collection[str]) -> float:
@@ -323,43 +329,47 @@ def _inside(part: Collection[str], whole: Collection[str]) -> float:
 
 
 def _words(unit: TopicUnit) -> frozenset[str]:
-    return frozenset(stem(word.casefold()) for word in WORD.findall(_said(unit)))
+    return frozenset(stem(word.casefold()) for word in WORD.findall(_unit_text(unit)))
 
 
-def _said(unit: TopicUnit) -> str:
+def _unit_text(unit: TopicUnit) -> str:
     return " ".join(unit.parts)
 
 
-def _warning(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> str:
-    """What a person should look at: that the two exclude each other, and the words that came and went."""
+def _find_warning(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> str:
+    """Return a warning when old and new statements contradict each other, and the words that
+    went and came.
+    """
     parts = [[part for unit in units for part in unit.parts] for units in (old, new)]
     rules = (conflict.contradiction(*pair) for pair in itertools.product(*parts))
     rule = next(filter(None, rules), "")
-    mine, theirs = (_spelled(each) for each in parts)
+    mine, theirs = (_plain_words(each) for each in parts)
     gone = [mine[base] for base in mine if base not in theirs]
     came = [theirs[base] for base in theirs if base not in mine]
     if not rule and any(similarity.is_negation(word.casefold()) for word in (*gone, *came)):
         rule = conflict.DENIED
-    told = (("contradicts it: ", [rule]), ("without ", gone), ("new: ", came))
-    return "; ".join(f"{label}{', '.join(words)}" for label, words in told if any(words))
+    notes = (("contradicts it: ", [rule]), ("without ", gone), ("new: ", came))
+    return "; ".join(f"{label}{', '.join(words)}" for label, words in notes if any(words))
 
 
-def _spelled(parts: Sequence[str]) -> dict[str, str]:
-    """The words of some statements, by their plainest forms."""
+def _plain_words(parts: Sequence[str]) -> dict[str, str]:
+    """Return the words of statements as a mapping of stems to words."""
     return {stem(word.casefold()): word for word in WORD.findall(" ".join(parts))}
 
 
-def _pieces(rows: Sequence[RewordRow], taken: Collection[int]) -> Iterator[TopicUnit]:
-    """What stands in the text: the new words only where they were accepted."""
+def _choose_texts(rows: Sequence[RewordRow], chosen: Collection[int]) -> Iterator[TopicUnit]:
+    """Yield the statements of the version to be saved: the new words of accepted rows, the old words
+    elsewhere.
+    """
     for at, row in enumerate(rows):
-        yield from row.new if at in taken and row.kind != KEPT else row.old
+        yield from row.new if at in chosen and row.kind != KEPT else row.old
 
 
 def _article(pieces: Sequence[TopicUnit], origin: Origin) -> str:
     return rewrite.lay_out([(unit.headings, unit) for unit in pieces if unit.origin is origin])
 
 
-def _shown(units: Sequence[TopicUnit]) -> str:
+def _format_units(units: Sequence[TopicUnit]) -> str:
     return "\n".join(" › ".join((*unit.headings, unit.text)) for unit in units)
 
 

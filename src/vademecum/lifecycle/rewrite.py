@@ -1,9 +1,9 @@
-"""One topic, many entries: a model plans how they become one, and the program writes it, word for word.
+"""Merge the entries of a topic: a model plans an article, and the program fills it with their own words.
 
-The model groups statements by number, orders them, names headings, and says which repeat or supersede which.
-It writes no sentence. A repetition counts only where two statements are the same by the one rule for that, a
-supersession only where heal would mend it; whatever else is living stands in the article exactly once, which
-is proved before anything is proposed. A person's statements stay a person's: each origin has its own article.
+The model groups statements by number, orders them, names headings, and says which repeat or supersede others.
+It writes no sentence. A repetition counts only where two statements are the same by the rule of `similarity`,
+a supersession only where heal would make it; every other current statement stands in the article exactly
+once, and the program proves that before it proposes anything. Each origin has an article of its own.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.progress import counted, watched
-from vademecum.store import audit, document, frontmatter
-from vademecum.store.document import decode
-from vademecum.text import WORD, clock, normalise, secrets, similarity, statement
+from vademecum.store import audit
+from vademecum.text import WORD, clock, document, frontmatter, normalise, secrets, similarity, statement
+from vademecum.text.document import decode
 from vademecum.types import LEARNED, Entry, Finding, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.passes import RunOutcome, SeenRecord
+    from vademecum.lifecycle.passes import RecordFile, RunOutcome
     from vademecum.llm.base import Model
     from vademecum.store import Records
     from vademecum.text.statement import Statement
@@ -53,7 +53,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPair:
-    """Two statements of which the first makes the second unnecessary, by their numbers."""
+    """Two statements, by their numbers, of which the first makes the second unnecessary."""
 
     stays: int
     goes: int
@@ -61,7 +61,7 @@ class PlannedPair:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """What a model is asked for."""
+    """The answer that a model is asked for."""
 
     groups: list[PlannedGroup]
     repeats: list[PlannedPair] = field(default_factory=list)
@@ -69,7 +69,7 @@ class TopicPlan:
 
 
 class TopicUnit(NamedTuple):
-    """A statement with those that say nothing without it: what is moved as a whole, word for word."""
+    """A statement with the statements that depend on it, which move together word for word."""
 
     text: str
     entry: Entry
@@ -80,7 +80,9 @@ class TopicUnit(NamedTuple):
     end: int
 
     def gap(self, before: TopicUnit) -> str | None:
-        """What stood between the unit before it and this one, where they were one paragraph or list."""
+        """Return the white space between the previous unit and this one within a paragraph or list; else
+        None.
+        """
         between = self.entry.text[before.end : self.start] if before.entry == self.entry else "x"
         if before.end <= self.start and not between.strip() and "\n\n" not in between:
             return between
@@ -88,29 +90,29 @@ class TopicUnit(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """Whose words these are."""
+        """The origin of the unit's entry; the user where it has none."""
         return self.entry.origin or Origin.USER
 
 
 class Refusal(NamedTuple):
-    """A record that was left as it is, and why."""
+    """A record that was left as it is, and the reason."""
 
     path: str
     why: str
     asked: bool = True  # whether a model had a say in it
 
 
-class Rewritten(NamedTuple):
-    """What became of the topics that had something to merge."""
+class RewriteOutcome(NamedTuple):
+    """The results of a run: one for each topic that had something to merge."""
 
     outcome: RunOutcome
     refused: tuple[Refusal, ...] = ()
     model: str = ""
 
 
-def is_due(seen: SeenRecord, *, named: bool = False) -> bool:
-    """Whether a record has anything to merge; one that a person protects only when it is `named`."""
-    return not _barred(seen) and (named or not seen.record.protected)
+def is_due(seen: RecordFile, *, named: bool = False) -> bool:
+    """Whether a record has several entries to merge; a protected record is due only when it is `named`."""
+    return not _find_obstacle(seen) and (named or not seen.record.protected)
 
 
 def rewrite_places(
@@ -121,10 +123,10 @@ def rewrite_places(
     path: str | None = None,
     apply: bool,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Rewritten:
-    """Topics with several entries, or the one at a path, merged: only told, or done.
+) -> RewriteOutcome:
+    """Merge the topics with several entries, or the topic at one path, or only propose to.
 
-    A refusal leaves a line in the audit, whether or not anything was to be written.
+    A refused answer leaves a line in the audit log, also when nothing was to be written.
     """
     seen, findings = passes.read_places(records, places)
     if path is None:
@@ -140,13 +142,15 @@ def rewrite_places(
             audit_refusal(records, each, NAME, strict=apply)
     outcome = passes.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
-        run, told = passes.apply_proposals(records, proposals, what="compact")
-        outcome = outcome._replace(run=run, told=told)
-    return Rewritten(outcome, tuple(refusal for _, refusal in refused), model.name)
+        run, edit_results = passes.apply_proposals(records, proposals, what="compact")
+        outcome = outcome._replace(run=run, results=edit_results)
+    return RewriteOutcome(outcome, tuple(refusal for _, refusal in refused), model.name)
 
 
-def audit_refusal(records: Records, seen: SeenRecord, what: str, *, strict: bool) -> None:
-    """Leave a line that a model's answer was refused: of which record, and nothing of its content."""
+def audit_refusal(records: Records, seen: RecordFile, what: str, *, strict: bool) -> None:
+    """Add an audit line that a model's answer was refused: it names the record, and nothing of
+    the content.
+    """
     # A look at what would be done is worth its answer also where nothing can be written.
     with contextlib.suppress(*(() if strict else (VadeError, OSError))):
         audit.write(
@@ -163,18 +167,18 @@ def audit_refusal(records: Records, seen: SeenRecord, what: str, *, strict: bool
 
 
 def rewrite_all(
-    chosen: Sequence[SeenRecord], model: Model, *, now: Callable[[], datetime]
-) -> tuple[list[Proposal], list[tuple[SeenRecord, Refusal]]]:
-    """What a model makes of each of some records; once it cannot be asked at all, it is asked no more."""
+    chosen: Sequence[RecordFile], model: Model, *, now: Callable[[], datetime]
+) -> tuple[list[Proposal], list[tuple[RecordFile, Refusal]]]:
+    """Merge the topics of some records; stop asking the model once it cannot be reached."""
     proposals: list[Proposal] = []
-    refused: list[tuple[SeenRecord, Refusal]] = []
+    refused: list[tuple[RecordFile, Refusal]] = []
     silent = ""
     for seen in counted(chosen, "topics"):
         if silent:
             refused.append((seen, Refusal(seen.record.path, f"not asked: {silent}", asked=False)))
             continue
         try:
-            found = _rewritten(seen, model, now=now())
+            found = _plan_and_write(seen, model, now=now())
         except (ModelUnauthorised, OverBudget) as error:
             silent = str(error)
             found = Refusal(seen.record.path, silent)
@@ -188,18 +192,18 @@ def rewrite_all(
 
 
 def rewrite(
-    seen: SeenRecord, model: Model, *, now: datetime, limits: Limits | None = None
+    seen: RecordFile, model: Model, *, now: datetime, limits: Limits | None = None
 ) -> Proposal | Refusal:
-    """What a model makes of a record's entries, as a proposal; or why it was refused."""
+    """Return the proposal that merges a record's entries, or the refusal with its reason."""
     try:
-        return _rewritten(seen, model, now=now, limits=limits)
+        return _plan_and_write(seen, model, now=now, limits=limits)
     except ModelFailed as error:
         return Refusal(seen.record.path, str(error))
 
 
-def _barred(seen: SeenRecord) -> str:
-    """Why a record is none to be merged, in words; empty when it is one."""
-    if not seen.shelf.trusted:
+def _find_obstacle(seen: RecordFile) -> str:
+    """Return why a record cannot be merged; empty when it can."""
+    if not seen.scope_folder.trusted:
         return "its folder is not trusted"
     if seen.record.type in LEARNED:
         return f"a {seen.record.type} has its own structure, which an article would lose"
@@ -209,17 +213,17 @@ def _barred(seen: SeenRecord) -> str:
     return _TOO_LONG if len(ask_about(split_units(entries)).encode()) > LONGEST else ""
 
 
-def _too_long(seen: Iterable[SeenRecord]) -> Iterator[Finding]:
-    """What would be merged, were it not too long for one question."""
+def _too_long(seen: Iterable[RecordFile]) -> Iterator[Finding]:
+    """Yield a finding for each topic that is too long for one question to a model."""
     for each in seen:
-        if not each.record.protected and _barred(each) == _TOO_LONG:
+        if not each.record.protected and _find_obstacle(each) == _TOO_LONG:
             yield Finding(NAME, each.record.path, _TOO_LONG)
 
 
-def _rewritten(
-    seen: SeenRecord, model: Model, *, now: datetime, limits: Limits | None = None
+def _plan_and_write(
+    seen: RecordFile, model: Model, *, now: datetime, limits: Limits | None = None
 ) -> Proposal | Refusal:
-    barred = _barred(seen)
+    barred = _find_obstacle(seen)
     if barred:
         return Refusal(seen.record.path, barred, asked=False)
     entries = _covered(seen)
@@ -238,12 +242,12 @@ def _rewritten(
         return Refusal(seen.record.path, "the entries cannot be merged without repeating a statement")
     made = f"{len(articles)}, one for each origin" if len(articles) > 1 else "one"
     why = f"{len(entries)} entries become {made}; they stay, marked superseded"
-    edit = seen.revised(joined(seen, entries, articles, now, by=model.name))
+    edit = seen.revised(append_articles(seen, entries, articles, now, by=model.name))
     return Proposal(NAME, seen.record.path, why, (edit,), seen.record.place)
 
 
 def split_units(entries: Sequence[Entry]) -> list[TopicUnit]:
-    """What these entries say, in pieces that can be moved without changing what they mean."""
+    """Split entries into units: runs of statements that depend on each other and must move together."""
     found: list[TopicUnit] = []
     for entry in entries:
         pieces: list[list[Statement]] = []
@@ -262,9 +266,9 @@ def split_units(entries: Sequence[Entry]) -> list[TopicUnit]:
 
 
 def find_problem(units: Sequence[TopicUnit], plan: TopicPlan, *, whole: bool = True) -> str:
-    """What is wrong with a plan, in the words that follow 'the model's plan'; empty when nothing is.
+    """Return a problem of a model's plan, to be put after the words "the model's plan"; empty without one.
 
-    One that is not to be `whole` may leave statements out.
+    A plan that need not be `whole` may leave statements out.
     """
     placed = Counter(number for group in plan.groups for number in group.statements)
     pairs = [*plan.repeats, *plan.supersedes]
@@ -282,52 +286,54 @@ def find_problem(units: Sequence[TopicUnit], plan: TopicPlan, *, whole: bool = T
     return ""
 
 
-def find_unneeded(seen: SeenRecord, units: Sequence[TopicUnit], plan: TopicPlan) -> set[int]:
-    """The units, from 0, that need not stand in the article, whatever else the plan says of it."""
+def find_unneeded(seen: RecordFile, units: Sequence[TopicUnit], plan: TopicPlan) -> set[int]:
+    """Return the numbers, from 0, of the units that another unit makes unnecessary in the article."""
     gone: set[int] = set()
-    held: set[int] = set()  # for what gave way to it: it cannot go itself
+    needed: set[int] = set()  # for what gave way to it: it cannot go itself
     for pair in plan.repeats:
         stays, goes = units[pair.stays - 1], units[pair.goes - 1]
         trusted = stays.origin.rank <= goes.origin.rank
         together = stays.headings == goes.headings
-        if trusted and together and _may_go(pair, gone, held) and _says_same(stays, goes):
+        if trusted and together and _may_go(pair, gone, needed) and _says_same(stays, goes):
             gone.add(pair.goes - 1)
-            held.add(pair.stays - 1)
+            needed.add(pair.stays - 1)
     healed = [each for each in contradictions.find_clashes([seen]) if not contradictions.needs_person(each)]
     for pair in plan.supersedes:
         newer, older = units[pair.stays - 1], units[pair.goes - 1]
-        mended = any(_is_of(each.older, older) and _is_of(each.newer, newer) for each in healed)
-        if mended and len(older.parts) == 1 and _may_go(pair, gone, held):
+        mended = any(
+            _is_statement_of(each.older, older) and _is_statement_of(each.newer, newer) for each in healed
+        )
+        if mended and len(older.parts) == 1 and _may_go(pair, gone, needed):
             gone.add(pair.goes - 1)
-            held.add(pair.stays - 1)
+            needed.add(pair.stays - 1)
     return gone
 
 
-def _may_go(pair: PlannedPair, gone: set[int], held: set[int]) -> bool:
-    return pair.stays - 1 not in gone and pair.goes - 1 not in held
+def _may_go(pair: PlannedPair, gone: set[int], needed: set[int]) -> bool:
+    return pair.stays - 1 not in gone and pair.goes - 1 not in needed
 
 
 def _says_same(one: TopicUnit, other: TopicUnit) -> bool:
     return similarity.same(one.text, other.text) is not None
 
 
-def _is_of(said: contradictions.SaidEntry, unit: TopicUnit) -> bool:
-    """Whether a unit is what heal looked at."""
-    same = normalise(said.text) in {normalise(each) for each in unit.parts}
-    return same and (said.entry.time, said.entry.text) == (unit.entry.time, unit.entry.text)
+def _is_statement_of(stated: contradictions.EntryStatement, unit: TopicUnit) -> bool:
+    """Whether a unit is the statement that takes part in a contradiction."""
+    same = normalise(stated.text) in {normalise(each) for each in unit.parts}
+    return same and (stated.entry.time, stated.entry.text) == (unit.entry.time, unit.entry.text)
 
 
 def write_articles(units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int]) -> dict[Origin, str]:
-    """The text for each origin: its units as the plan has them, word for word."""
+    """Return an article for each origin: its units in the order of the plan, word for word."""
     origins = sorted({unit.origin for unit in units}, key=lambda origin: origin.rank)
-    found = {origin: lay_out(_placed(units, plan, gone, origin)) for origin in origins}
+    found = {origin: lay_out(_place_units(units, plan, gone, origin)) for origin in origins}
     return {origin: text for origin, text in found.items() if text}
 
 
 def lay_out(placed: Sequence[tuple[tuple[str, ...], TopicUnit]]) -> str:
-    """Units, each with the headings it stands below, as one text.
+    """Return units, each with its headings, as one text.
 
-    Those without any come first: below a heading of others they would speak of something else.
+    Units without headings come first: below a heading of others they would mean something else.
     """
     order: dict[tuple[str, ...], int] = {(): 0}
     for path, _ in placed:
@@ -349,10 +355,10 @@ def lay_out(placed: Sequence[tuple[tuple[str, ...], TopicUnit]]) -> str:
     return "\n\n".join(pieces)
 
 
-def _placed(
+def _place_units(
     units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int], origin: Origin
 ) -> list[tuple[tuple[str, ...], TopicUnit]]:
-    """The living units of an origin in their order, each with the headings it stands below."""
+    """Return the needed units of an origin in the order of the plan, each with its headings."""
     rows: list[tuple[tuple[str, ...], TopicUnit]] = []
     for group in plan.groups:
         numbers = [each - 1 for each in group.statements if each - 1 not in gone]
@@ -363,17 +369,17 @@ def _placed(
 
 
 def choose_heading(text: str, units: Sequence[TopicUnit]) -> str:
-    """A heading that a model names, if it is a few words of what stands below it; else none."""
+    """Return a model's heading if all its words are in the text below it; else an empty text."""
     words = [word.casefold()[:5] for word in WORD.findall(text)]
-    said = {word.casefold()[:5] for unit in units for word in WORD.findall(unit.text)}
+    stated = {word.casefold()[:5] for unit in units for word in WORD.findall(unit.text)}
     plain = re.fullmatch(r"[\w -]{1,60}", text) and len(words) <= _HEADING_WORDS
-    return " ".join(text.split()) if plain and words and said.issuperset(words) else ""
+    return " ".join(text.split()) if plain and words and stated.issuperset(words) else ""
 
 
 def is_proved(units: Sequence[TopicUnit], gone: set[int], articles: Mapping[Origin, str]) -> bool:
-    """Whether each living statement stands once in the article of its origin, and nothing else does.
+    """Whether the articles hold each needed statement exactly once under its origin, and nothing else.
 
-    What stood below headings must stand below the same, and what stood below none below at most one.
+    A statement must keep its headings; one that had none may stand below one heading at most.
     """
     living = [unit for at, unit in enumerate(units) if at not in gone]
     own = {unit.headings for unit in living}
@@ -386,17 +392,17 @@ def is_proved(units: Sequence[TopicUnit], gone: set[int], articles: Mapping[Orig
     return found == wanted
 
 
-def _covered(seen: SeenRecord) -> list[Entry]:
-    """The entries that hold, say something, and are not the only one of their origin."""
+def _covered(seen: RecordFile) -> list[Entry]:
+    """Return the current entries of a record that can be merged: their origin has several of them."""
     living = [entry for entry in seen.record.entries if entry.live and entry.text.strip()]
     origins = Counter(entry.origin or Origin.USER for entry in living)
     return [entry for entry in living if origins[entry.origin or Origin.USER] >= LEAST_ENTRIES]
 
 
-def joined(
-    seen: SeenRecord, entries: Sequence[Entry], articles: Mapping[Origin, str], now: datetime, *, by: str
+def append_articles(
+    seen: RecordFile, entries: Sequence[Entry], articles: Mapping[Origin, str], now: datetime, *, by: str
 ) -> str:
-    """The file with the articles at its end and the entries they cover marked."""
+    """Return the record's text with the articles at its end and the merged entries marked superseded."""
     at = clock.stamp(now)
     text = decode(seen.content)
     covered = {(entry.time, entry.text) for entry in entries}
@@ -413,13 +419,15 @@ def joined(
 
 
 def ask_about(units: Sequence[TopicUnit]) -> str:
-    """The statements between marks; a line that looks like one is moved in, so that none can end early."""
+    """Return the question to the model: numbered statements between marker lines that no statement can
+    imitate.
+    """
     return "\n".join(
-        f"STATEMENT {number} {unit.entry.time or 'undated'}\n" + unmarked(unit.text) + "\nEND"
+        f"STATEMENT {number} {unit.entry.time or 'undated'}\n" + remove_marks(unit.text) + "\nEND"
         for number, unit in enumerate(units, 1)
     )
 
 
-def unmarked(text: str) -> str:
-    """A text in which no line is one of the marks of a question."""
+def remove_marks(text: str) -> str:
+    """Return a text in which no line looks like a marker line of the question."""
     return _MARK.sub(r" \1", text)

@@ -1,8 +1,8 @@
-"""Sweeps: which passes make one, when the next is due by itself, and what the person should hear of it.
+"""Sweeps: which passes run, when the next automatic sweep is due, and what its caller reports.
 
-A sweep that somebody asked for runs every pass. One that memory starts by itself runs retention and the count
-cap alone, leaves a repository's shared folder to those who share it, leaves what a person brought back, and
-does nothing at all when it would put away much.
+A sweep that somebody asked for runs every pass. An automatic sweep runs retention and the count cap alone,
+leaves the shared folder of a repository and records that a person restored, and does nothing when it would
+archive much.
 
 Near-duplicates are two records of one folder and type that say the same, worded a little differently. Each
 record is compared only with those that share rare words with it, so the time grows with the number of records
@@ -23,11 +23,10 @@ from vademecum.errors import Malformed
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap, Expiry, Proposal, RetentionPass, last_renewed
 from vademecum.progress import counted
-from vademecum.store import archive, audit, decisions, files, frontmatter, purge
-from vademecum.store.document import decode
-from vademecum.store.merge import is_consolidation
-from vademecum.store.records import key_of
-from vademecum.text import clock, similarity
+from vademecum.store import archive, audit, decisions, files, is_consolidation, purge
+from vademecum.text import clock, frontmatter, similarity
+from vademecum.text.document import decode
+from vademecum.text.filenames import key_of
 from vademecum.types import Origin, Swept
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Settings
-    from vademecum.lifecycle.passes import Pass, SeenRecord
-    from vademecum.store import Edit, Home, Records, Shelf
+    from vademecum.lifecycle.passes import Pass, RecordFile
+    from vademecum.store import Edit, Home, Records, ScopeFolder
     from vademecum.types import Place, Record
 
 # ------------------------------------------------------------ near-duplicates
@@ -49,47 +48,49 @@ _STEM = 5  # letters of a word that stay when it is inflected
 _TELLING = frozenset({"not", "no", "never"})
 
 
-class SaidRecord(NamedTuple):
-    """One statement, and by what it is looked up."""
+class RecordText(NamedTuple):
+    """A text of a record, parsed, with the words by which similar texts are found."""
 
     statement: similarity.Wording
     words: frozenset[str]  # their beginnings
     exact: tuple[str, ...]  # what no wording changes: numbers and negations
 
 
-def take_apart(text: str) -> SaidRecord:
-    """A statement with its words."""
+def take_apart(text: str) -> RecordText:
+    """Return a text with the beginnings of its words, and the words that two equal texts must share."""
     statement = similarity.read_statement(text)
     words = [token.text for token in statement.tokens]
     exact = [word for word in words if word in _TELLING or any(map(str.isdigit, word))]
-    return SaidRecord(statement, frozenset(word[:_STEM] for word in words), tuple(sorted(exact)))
+    return RecordText(statement, frozenset(word[:_STEM] for word in words), tuple(sorted(exact)))
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """The pass, with how alike two texts are at least that can count as one."""
+    """The pass that archives near-duplicates: records at least as similar as a threshold."""
 
     threshold: float = similarity.THRESHOLD
     distinct: Callable[[str, str], bool] = lambda one, other: False  # whether somebody decided that they are
     name: str = "duplicates"
 
-    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
-        """Keep one of each pair: the more trusted, then the older; the other goes to the archive whole."""
-        groups: dict[tuple[Shelf, str], list[SeenRecord]] = {}
+    def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
+        """Yield edits that archive one record of each pair of duplicates, the less trusted or
+        else the newer.
+        """
+        groups: dict[tuple[ScopeFolder, str], list[RecordFile]] = {}
         for each in seen:
-            if each.shelf.trusted and each.record.live and not is_consolidation(each.record):
-                groups.setdefault((each.shelf, each.record.type), []).append(each)
+            if each.scope_folder.trusted and each.record.live and not is_consolidation(each.record):
+                groups.setdefault((each.scope_folder, each.record.type), []).append(each)
         for here in groups.values():
             if len(here) > 1:
                 yield from self._among(sorted(here, key=_precedence))
 
-    def _among(self, here: Sequence[SeenRecord]) -> Iterator[Proposal]:
+    def _among(self, here: Sequence[RecordFile]) -> Iterator[Proposal]:
         known = [[take_apart(entry.text) for entry in each.record.live] for each in here]
         left = [*range(len(here))]
         never: set[tuple[int, int]] = set()
         merged: dict[int, list[tuple[int, float]]] = {}
         while True:
-            found = self._round(here, known, left, never)
+            found = self._match_round(here, known, left, never)
             if not found:
                 break
             gone = {other for others in found.values() for other, _ in others}
@@ -102,15 +103,17 @@ class Duplicates:
             if keeper not in retired:
                 yield from self._merge(here, keeper, [*_with_followers(keeper, merged)] or others)
 
-    def _round(
+    def _match_round(
         self,
-        here: Sequence[SeenRecord],
-        known: Sequence[Sequence[SaidRecord]],
+        here: Sequence[RecordFile],
+        known: Sequence[Sequence[RecordText]],
         left: Sequence[int],
         never: set[tuple[int, int]],
     ) -> dict[int, list[tuple[int, float]]]:
-        """Who stays for whom, among those that are left; `never` gathers the pairs that no round can join."""
-        every = [(number, said) for number in left for said in known[number]]
+        """Return the numbers of remaining records, each with the records that it replaces; note in `never`
+        those it cannot.
+        """
+        every = [(number, wording) for number in left for wording in known[number]]
         lookup = _Lookup(every)
         trust = {number: _trust(here[number].record) for number in left}
         found: dict[int, list[tuple[int, float]]] = {}
@@ -122,7 +125,7 @@ class Duplicates:
                 continue  # a protected text must not push out one that is more trusted
             if (keeper, other) in never:
                 continue
-            likeness = self._says_no_more(known[other], known[keeper])
+            likeness = self._likeness_if_covered(known[other], known[keeper])
             if likeness is None:
                 never.add((keeper, other))
             else:
@@ -130,50 +133,54 @@ class Duplicates:
                 found.setdefault(keeper, []).append((other, likeness))
         return found
 
-    def _says_no_more(self, said: Sequence[SaidRecord], kept: Sequence[SaidRecord]) -> float | None:
-        """How alike all that one record says is to what the other says; None when it says more."""
+    def _likeness_if_covered(
+        self, wording: Sequence[RecordText], keeper_record: Sequence[RecordText]
+    ) -> float | None:
+        """Return how similar a record's text is to the kept record's; None when it says something more."""
         least = 100.0
-        for each in said:
-            compared = (self._compare(each, other) for other in kept)
+        for each in wording:
+            compared = (self._compare(each, other) for other in keeper_record)
             best = max((found for found in compared if found is not None), default=None)
             if best is None:
                 return None
             least = min(least, best)
         return least
 
-    def _compare(self, one: SaidRecord, other: SaidRecord) -> float | None:
+    def _compare(self, one: RecordText, other: RecordText) -> float | None:
         # Most candidates share a rare word and no more, which a look at their words tells at once.
-        apart = len(one.words ^ other.words)
-        if one.exact != other.exact or apart > _APART + min(len(one.words), len(other.words)) // 4:
+        differing = len(one.words ^ other.words)
+        if one.exact != other.exact or differing > _APART + min(len(one.words), len(other.words)) // 4:
             return None
         found = similarity.same(one.statement, other.statement, threshold=self.threshold)
         return None if found is None or self.distinct(one.statement.text, other.statement.text) else found
 
     def _merge(
-        self, here: Sequence[SeenRecord], keeper: int, others: Sequence[tuple[int, float]]
+        self, here: Sequence[RecordFile], keeper: int, others: Sequence[tuple[int, float]]
     ) -> Iterator[Proposal]:
-        kept = here[keeper]
+        keeper_record = here[keeper]
         lost = [here[number] for number, _ in others]
-        revised = _united(kept, lost)
-        told = (f"{here[number].record.key} is {likeness:.0f} % the same" for number, likeness in others)
-        why = f"{', '.join(told)} as {kept.record.key}, which stays"
+        revised = _unite_labels(keeper_record, lost)
+        results = (f"{here[number].record.key} is {likeness:.0f} % the same" for number, likeness in others)
+        why = f"{', '.join(results)} as {keeper_record.record.key}, which stays"
         edits = (*([revised] if revised else []), *(each.retired() for each in lost))
-        yield Proposal(self.name, lost[0].record.path, why, edits, kept.record.place)
+        yield Proposal(self.name, lost[0].record.path, why, edits, keeper_record.record.place)
 
 
 def _with_followers(keeper: int, merged: dict[int, list[tuple[int, float]]]) -> Iterator[tuple[int, float]]:
-    """All that end with a keeper: its own, and those of what it took in a later round."""
+    """Yield all records that a kept record replaces, also through records that it replaced in
+    later rounds.
+    """
     for other, likeness in merged.get(keeper, ()):
         yield other, likeness
         yield from _with_followers(other, merged)
 
 
-def _united(kept: SeenRecord, lost: Iterable[SeenRecord]) -> Edit | None:
-    """The record that stays, with the tags of the others and as fresh as the freshest; None when it is so."""
-    record = kept.record
+def _unite_labels(keeper_record: RecordFile, lost: Iterable[RecordFile]) -> Edit | None:
+    """Return the edit that gives the kept record the tags and newest date of all; None if nothing changes."""
+    record = keeper_record.record
     tags = [*dict.fromkeys([*record.tags, *(tag for each in lost for tag in each.record.tags)])]
     changes: dict[str, object] = {} if tags == [*record.tags] else {"tags": tags}
-    moments = [moment for each in (kept, *lost) if (moment := last_renewed(each.record)) is not None]
+    moments = [moment for each in (keeper_record, *lost) if (moment := last_renewed(each.record)) is not None]
     # Else what was said again yesterday would leave with the old record tomorrow.
     if moments and max(moments) != last_renewed(record):
         changes["updated"] = clock.stamp(max(moments))
@@ -182,13 +189,15 @@ def _united(kept: SeenRecord, lost: Iterable[SeenRecord]) -> Edit | None:
     if not record.fields.get("type"):
         changes["type"] = record.type
     try:
-        return kept.revised(frontmatter.edit(decode(kept.content), changes))
+        return keeper_record.revised(frontmatter.edit(decode(keeper_record.content), changes))
     except Malformed:
         return None
 
 
-def _precedence(seen: SeenRecord) -> tuple[bool, int, bool, str, str]:
-    """Who stays: the protected, the more trusted, the verified, the older, the one with the first key."""
+def _precedence(seen: RecordFile) -> tuple[bool, int, bool, str, str]:
+    """Return the sort key for which record is kept: protected, trusted, verified, older, then
+    first by key.
+    """
     record = seen.record
     return (
         not record.protected,
@@ -200,7 +209,7 @@ def _precedence(seen: SeenRecord) -> tuple[bool, int, bool, str, str]:
 
 
 def _trust(record: Record) -> int:
-    """How little the least trusted living entry is trusted."""
+    """Return the rank of a record's least trusted current entry; a higher rank is trusted less."""
     return max(((entry.origin or Origin.USER).rank for entry in record.live), default=0)
 
 
@@ -209,21 +218,21 @@ def _trust(record: Record) -> int:
 
 @dataclass(slots=True)
 class _Lookup:
-    """Statements by their rare words."""
+    """Statements found by the rare words in them."""
 
-    said: list[tuple[int, SaidRecord]]
+    wording: list[tuple[int, RecordText]]
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts = Counter(word for _, said in self.said for word in said.words)
+        self.counts = Counter(word for _, wording in self.wording for word in wording.words)
 
     def pairs(self) -> set[tuple[int, int]]:
-        """The pairs worth comparing, the record that would stay first."""
+        """Return the pairs of record numbers that are worth comparing, the record to keep first."""
         found: set[tuple[int, int]] = set()
-        crowd: Iterable[int] = range(len(self.said))
-        signs = [self._sign(said) for _, said in self.said]
+        crowd: Iterable[int] = range(len(self.wording))
+        signs = [self._rare_words(wording) for _, wording in self.wording]
         # Part of every key: where numbers or negations differ, nothing is the same.
-        keys = [said.exact for _, said in self.said]
+        keys = [wording.exact for _, wording in self.wording]
         for length in (1, 2, 3):
             groups: dict[tuple[object, ...], list[int]] = {}
             for number in crowd:
@@ -243,20 +252,20 @@ class _Lookup:
             crowd = sorted(crowded)
         return found
 
-    def _sign(self, said: SaidRecord) -> tuple[str, ...]:
-        """The rarest words of a statement that some other has as well: a slip of the hand has none."""
-        shared = [word for word in said.words if self.counts[word] > 1]
+    def _rare_words(self, wording: RecordText) -> tuple[str, ...]:
+        """Return the rarest of the words that a statement shares with other statements."""
+        shared = [word for word in wording.words if self.counts[word] > 1]
         return tuple(sorted(sorted(shared, key=lambda word: (self.counts[word], word))[:_RARE]))
 
     def _pairs(self, group: Sequence[int]) -> Iterator[tuple[int, int]]:
         for one, other in itertools.combinations(group, 2):
-            first, second = self.said[one][0], self.said[other][0]
+            first, second = self.wording[one][0], self.wording[other][0]
             if first != second:
                 yield (first, second) if first < second else (second, first)
 
     def _near(self, group: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Neighbours in the order of their words, where too many share too much to compare all."""
-        ordered = sorted(group, key=lambda number: (sorted(self.said[number][1].words), number))
+        """Yield pairs of neighbours in word order, for a group too large for all its pairs to be compared."""
+        ordered = sorted(group, key=lambda number: (sorted(self.wording[number][1].words), number))
         for step in range(1, _NEIGHBOURS + 1):
             for pair in zip(ordered, ordered[step:], strict=False):
                 yield from self._pairs(pair)
@@ -269,24 +278,26 @@ EVERY = timedelta(days=1)
 
 
 def every_pass(home: Home, settings: Settings, *, actor: str) -> list[Pass]:
-    """The passes of a sweep that somebody asked for."""
+    """Return the passes of a sweep that somebody asked for."""
     retention, cap = automatic_passes(settings, actor=actor)
     distinct = functools.partial(decisions.are_distinct, home)
     return [Expiry(), retention, Duplicates(settings.dedup.threshold, distinct), cap]
 
 
 def automatic_passes(settings: Settings, *, actor: str) -> list[Pass]:
-    """The passes of a sweep that memory starts by itself."""
-    kept, decay = settings.retention, settings.decay
+    """Return the passes of an automatic sweep."""
+    retention, decay = settings.retention, settings.decay
     return [
-        RetentionPass(kept.project_days, kept.session_days),
+        RetentionPass(retention.project_days, retention.session_days),
         CountCap(decay.max_count, decay.percentage, str(decay.strategy), actor),
     ]
 
 
 def count_swept(outcome: passes.RunOutcome, *, at: str = "", where: str = "") -> Swept | None:
-    """What a sweep moved to the archive, counted as records: a consolidation is as many as it holds."""
-    done = {each.path for each in outcome.told if each.done}
+    """Return how many records a sweep archived, counting each record in a consolidation; None
+    for no record.
+    """
+    done = {each.path for each in outcome.results if each.done}
     edits = [edit for proposal in outcome.proposals for edit in proposal.edits if edit.path in done]
     moved = sum(_records_in(edit.before) for edit in edits if edit.after is None)
     into = tuple(key_of(edit.name) for edit in edits if edit.before is None)
@@ -299,14 +310,14 @@ def _records_in(content: bytes | None) -> int:
 
 
 def is_due(last: int | None, *, now: datetime) -> bool:
-    """Whether a day has gone by; a clock that was wrong once must not stop it for ever."""
+    """Whether a day has passed since the last sweep, or the time of that sweep cannot be right."""
     return last is None or abs(now.timestamp() - last) >= EVERY.total_seconds()
 
 
 def sweep_asked(
     records: Records, places: Iterable[Place], settings: Settings, *, apply: bool, large: bool
 ) -> passes.RunOutcome:
-    """A sweep that somebody asked for: only told, or done; much at once only when they said so."""
+    """Run or propose a sweep that somebody asked for; a large one runs only with `large`."""
     every = every_pass(records.home, settings, actor=records.caller.actor)
     with records.home.lock("sweep") if apply else contextlib.nullcontext():
         now = records.now()
@@ -315,31 +326,31 @@ def sweep_asked(
         outcome = outcome._replace(deleted=gone.paths)
         if not apply or (outcome.large and not large):
             return outcome
-        outcome = _done(records, outcome, ASKED)
+        outcome = _apply(records, outcome, ASKED)
         delete_old(records.home, gone, settings, now=now, actor=records.caller.actor)
     return outcome
 
 
 def sweep_unasked(records: Records, places: Iterable[Place], settings: Settings) -> passes.RunOutcome:
-    """A sweep that nobody asked for: done, unless it is large."""
+    """Run an automatic sweep, but change nothing when it would archive too many records."""
     with records.home.lock("sweep"):
         outcome = propose_unasked(records, places, automatic_passes(settings, actor=records.caller.actor))
-        return outcome if outcome.large else _done(records, outcome, BY_ITSELF)
+        return outcome if outcome.large else _apply(records, outcome, BY_ITSELF)
 
 
-def _done(records: Records, outcome: passes.RunOutcome, what: str) -> passes.RunOutcome:
-    run, told = passes.apply_proposals(records, outcome.proposals, what=what)
-    return outcome._replace(run=run, told=told)
+def _apply(records: Records, outcome: passes.RunOutcome, what: str) -> passes.RunOutcome:
+    run, results = passes.apply_proposals(records, outcome.proposals, what=what)
+    return outcome._replace(run=run, results=results)
 
 
 def propose_unasked(records: Records, places: Iterable[Place], some: Sequence[Pass]) -> passes.RunOutcome:
-    """What a sweep would do that nobody asked for."""
+    """Return the proposals of an automatic sweep without applying them."""
     seen, findings = passes.read_places(records, places)
-    seen = [each for each in seen if not each.shelf.shared]
+    seen = [each for each in seen if not each.scope_folder.shared]
     total = len(seen)
     while True:
         chosen = passes.settle(records, seen, some)
-        back = {edit.path for edit in _retired(chosen) if _brought_back(records.home, edit)}
+        back = {edit.path for edit in _retire_edits(chosen) if _was_restored(records.home, edit)}
         if not back:
             break
         seen = [each for each in seen if each.record.path not in back]
@@ -347,33 +358,33 @@ def propose_unasked(records: Records, places: Iterable[Place], some: Sequence[Pa
 
 
 class OldFiles(NamedTuple):
-    """What has been kept for as long as the settings say."""
+    """Archived versions and audit files that are older than the settings allow."""
 
     versions: tuple[tuple[str, ...], ...] = ()
     days: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All of it as shown."""
+        """The paths of all these files."""
         return (*map("/".join, self.versions), *(f"audit/{day}" for day in self.days))
 
 
 def find_old(home: Home, settings: Settings, *, now: datetime) -> OldFiles:
-    """What a sweep deletes for good: nothing, unless the user has set how long to keep it."""
-    kept = settings.retention
+    """Return the files that a sweep deletes permanently; none unless the user has set a limit."""
+    retention = settings.retention
     versions = (
-        tuple(purge.old_versions(home, before=now - timedelta(days=kept.archive_days)))
-        if kept.archive_days
+        tuple(purge.old_versions(home, before=now - timedelta(days=retention.archive_days)))
+        if retention.archive_days
         else ()
     )
     # A chain that is broken is evidence, and evidence is not cleared away.
-    sound = kept.audit_days and not audit.verify(home).problems
-    days = purge.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
+    sound = retention.audit_days and not audit.verify(home).problems
+    days = purge.old_days(home, before=now - timedelta(days=retention.audit_days)) if sound else ()
     return OldFiles(versions, tuple(days))
 
 
 def delete_old(home: Home, gone: OldFiles, settings: Settings, *, now: datetime, actor: str) -> None:
-    """Delete it, and say so in the audit."""
+    """Delete these old files permanently, and add a line to the audit log."""
     for parts in gone.versions:
         purge.delete_version(home, parts)
     if gone.versions:
@@ -383,12 +394,12 @@ def delete_old(home: Home, gone: OldFiles, settings: Settings, *, now: datetime,
         audit.cut(home, before, at=now, actor=actor)
 
 
-def _retired(chosen: Iterable[Proposal]) -> Iterable[Edit]:
+def _retire_edits(chosen: Iterable[Proposal]) -> Iterable[Edit]:
     return (edit for proposal in chosen for edit in proposal.edits if edit.after is None)
 
 
-def _brought_back(home: Home, edit: Edit) -> bool:
-    """Whether this very version was put away before, and somebody wanted it back."""
+def _was_restored(home: Home, edit: Edit) -> bool:
+    """Whether this version of a file was archived before and then restored by a person."""
     mark = files.digest(edit.before or b"")[:8]
-    images = archive.images(home, edit.shelf, edit.kind, edit.name)
+    images = archive.images(home, edit.scope_folder, edit.kind, edit.name)
     return any(image.why in archive.FORGOTTEN and image.mark == mark for image in images)

@@ -1,6 +1,6 @@
-"""From and to elsewhere: what other systems kept, CLIO's `ltm.json`, bundles and pages.
+"""Import from other systems, export bundles, pages and CLIO's `ltm.json`, and back up memory.
 
-A bundle is in the Open Knowledge Format, always the same bytes.
+A bundle is in the Open Knowledge Format, and the same memory gives the same bytes.
 """
 
 from __future__ import annotations
@@ -17,34 +17,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Collision, Malformed, NotFound, SecretFound, UnknownName, VadeError
-from vademecum.knowledge import intake as taking
+from vademecum.knowledge import ImportReport, Piece, Skipped, TranscriptPiece, intake
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes
 from vademecum.progress import counted, watched
-from vademecum.store import Found, archive, files, frontmatter, runs, scopes
-from vademecum.store.document import decode
-from vademecum.store.workspace import listing_order
-from vademecum.text import names, secrets
+from vademecum.store import Found, Staged, files, listing_order, reported, runs, scopes
+from vademecum.text import filenames, frontmatter, names, secrets
+from vademecum.text.document import decode
 from vademecum.text.outgoing import clean_text
 from vademecum.transcripts import export
-from vademecum.transcripts.export import escaped, page
+from vademecum.transcripts.export import escape, page
 from vademecum.types import Finding, Origin, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.knowledge.finder import Finder
-    from vademecum.store import Pinned, Workspace
-    from vademecum.store import runs as running
-    from vademecum.store.backup import Backup
-    from vademecum.store.journal import Day
+    from vademecum.search import Finder
+    from vademecum.store import Backup, Day, Edit, EditResult, Pinned, Workspace
     from vademecum.types import Entry, Record
 
 
 class Transfer:
-    """Imports and exports, as `Memory` offers them."""
+    """Imports, exports and backups, reached as `Memory.transfer`."""
 
     def __init__(self, workspace: Workspace, find: Callable[[], Finder]) -> None:
         self._work, self._find = workspace, find
@@ -57,66 +53,66 @@ class Transfer:
         scope: str | Scope | None = None,
         apply: bool = True,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> taking.ImportReport:
-        """Take in what a system keeps at a path outside of memory: a folder, a file or an archive."""
-        from vademecum.agents import memories
+    ) -> ImportReport:
+        """Import all that another system keeps at a path: a folder, a file or an archive."""
+        from vademecum.agents import memory_files
 
-        memories.check_outside(path, self._work.home.path)
+        memory_files.check_outside(path, self._work.home.path)
         project = self._work.caller.project
-        here = memories.Importing(None if project is None else project.root, scope is not None)
-        with files.reported(f"read {os.fspath(path)}"):
-            pieces = memories.read(system, Path(path), here)
+        here = memory_files.Importing(None if project is None else project.root, scope is not None)
+        with reported(f"read {os.fspath(path)}"):
+            pieces = memory_files.read(system, Path(path), here)
             return self.import_pieces(pieces, system=system, scope=scope, apply=apply, progress=progress)
 
     def import_pieces(
         self,
-        pieces: Iterable[taking.Piece],
+        pieces: Iterable[Piece],
         *,
         system: str,
         scope: str | Scope | None = None,
         apply: bool = True,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> taking.ImportReport:
-        """Take in what another system kept, as one run that `undo` brings back.
+    ) -> ImportReport:
+        """Import pieces read from another system as one run, which `undo` reverts.
 
-        Without `apply` it is only said what would come. Sessions are kept as transcripts, which no run has.
+        Without `apply` nothing is written. Sessions become transcripts, which belong to no run.
         """
         self._work.may_write()
         self._work.at_a_command_line("import files of this machine", "vade import")
         if scope is not None:
             scopes.place_for(self._work.caller, scopes.parse_scope(scope))
         with self._work.reported(f"import from {system}"):
-            staged = runs.Staged(
+            staged = Staged(
                 runs.Unlocked(self._work.home.path, self._work.home.lock_seconds),
                 self._work.caller._replace(origin=Origin.IMPORT),
                 self._work.now,
                 self._work.announce,
                 self._work.records.catalogue,
             )
-            intake = taking.Intake(
+            importer = intake.Intake(
                 staged,
                 system,
                 scope=self._work.scope(scope),
                 policy=self._work.settings.secrets.in_scope,
                 largest=self._work.settings.limits.content_bytes,
             )
-            mapped, skipped, sessions = taking.take_all(intake, pieces)
+            mapped, skipped, sessions = intake.take_all(importer, pieces)
             over = tuple(self._over_cap(staged.edits()))
-            run, told = self._written(staged.edits(), system, progress) if apply else ("", ())
-            left = {each.path: each.why for each in told if not each.done}
-            skipped += [taking.Skipped(path, why) for path, why in left.items()]
+            run, results = self._apply_edits(staged.edits(), system, progress) if apply else ("", ())
+            left = {each.path: each.why for each in results if not each.done}
+            skipped += [Skipped(path, why) for path, why in left.items()]
             mapped = [each for each in mapped if each.path not in left]
-            for each in self._kept_sessions(sessions, apply=apply, progress=progress):
-                if isinstance(each, taking.Mapped):
+            for each in self._import_sessions(sessions, apply=apply, progress=progress):
+                if isinstance(each, intake.Mapped):
                     mapped.append(each)
                 else:
                     skipped.append(each)
-        report = taking.ImportReport(system, apply, run, tuple(mapped), tuple(skipped), over)
+        report = ImportReport(system, apply, run, tuple(mapped), tuple(skipped), over)
         self._index(report, progress)
         return report
 
-    def _index(self, report: taking.ImportReport, progress: Callable[[str, int, int], None] | None) -> None:
-        """Have the first search answer from all that came; trouble with that is told by the next one."""
+    def _index(self, report: ImportReport, progress: Callable[[str, int, int], None] | None) -> None:
+        """Update the search index after an import; if that fails, let the next search report it."""
         if not report.applied or all(each.outcome == "same" for each in report.mapped):
             return
         try:
@@ -124,65 +120,71 @@ class Transfer:
         except (VadeError, OSError) as error:
             self._work.index_trouble.append(str(error))
 
-    def _over_cap(self, edits: Sequence[running.Edit]) -> Iterator[taking.Over]:
-        """The places that these edits bring above the count cap."""
+    def _over_cap(self, edits: Sequence[Edit]) -> Iterator[intake.Over]:
+        """Yield the places that would hold more records than their limit after these edits."""
         new = Counter(
-            each.shelf.place for each in edits if each.kind == archive.RECORDS and each.before is None
+            each.scope_folder.place
+            for each in edits
+            if each.kind == filenames.RECORDS and each.before is None
         )
         for place, count in new.items():
             here = sum(isinstance(each, Found) for each in self._work.records.all([place]))
             if here + count > self._work.settings.decay.max_count:
-                yield taking.Over(place, here + count, self._work.settings.decay.max_count)
+                yield intake.Over(place, here + count, self._work.settings.decay.max_count)
 
-    def _written(
-        self, edits: Sequence[running.Edit], system: str, progress: Callable[[str, int, int], None] | None
-    ) -> tuple[str, Sequence[running.Told]]:
+    def _apply_edits(
+        self, edits: Sequence[Edit], system: str, progress: Callable[[str, int, int], None] | None
+    ) -> tuple[str, Sequence[EditResult]]:
         """Make the edits of an import as one run."""
         project = self._work.caller.project
-        for shelf in {each.shelf.label: each.shelf for each in edits}.values():
-            scopes.check_new_folder(shelf)
-            if project is not None and shelf.place.id == project.id:
+        for scope_folder in {each.scope_folder.label: each.scope_folder for each in edits}.values():
+            scopes.check_new_folder(scope_folder)
+            if project is not None and scope_folder.place.id == project.id:
                 scopes.remember_project(self._work.home, project, at=self._work.stamp())
 
         proposals = [
-            passes.Proposal("import", edit.path, "it was imported", (edit,), edit.shelf.place)
+            passes.Proposal("import", edit.path, "it was imported", (edit,), edit.scope_folder.place)
             for edit in edits
         ]
         with watched(progress):
             return passes.apply_proposals(self._work.records, proposals, what=f"import {system}")
 
-    def _kept_sessions(
+    def _import_sessions(
         self,
-        found: Iterable[taking.TranscriptPiece],
+        found: Iterable[TranscriptPiece],
         *,
         apply: bool,
         progress: Callable[[str, int, int], None] | None,
-    ) -> Iterator[taking.Mapped | taking.Skipped]:
-        """Keep the sessions among what was found, or say whether they are here."""
+    ) -> Iterator[intake.Mapped | Skipped]:
+        """Yield the result for each session: imported, skipped, or known already."""
         from vademecum.agents import registry
         from vademecum.transcripts import importing
 
         for each in found:
             try:
                 found_in = registry.find_transcripts_in(each.path, without=self._work.home.path)
-                known: Sequence[tuple[importing.Readable, Path]] = (
+                known: Sequence[tuple[importing.TranscriptReader, Path]] = (
                     [(each.conversation, each.path)] if each.conversation else [*found_in]
                 )
             except VadeError as error:
-                yield taking.Skipped(each.source, str(error))
+                yield Skipped(each.source, str(error))
                 continue
             if not apply:
-                here = any(importing.is_kept(format, path, home=self._work.home) for format, path in known)
-                yield taking.Mapped(each.source, "session", "", "same" if here else "new")
+                here = any(
+                    importing.is_imported(format, path, home=self._work.home) for format, path in known
+                )
+                yield intake.Mapped(each.source, "session", "", "same" if here else "new")
                 continue
-            for kept in importing.import_files(
+            for session_import in importing.import_files(
                 known, home=self._work.home, caller=self._work.caller, progress=progress, now=self._work.now
             ):
-                if kept.outcome in ("failed", "empty", "purged"):
-                    yield taking.Skipped(each.source, kept.why or "no message is in it")
+                if session_import.outcome in ("failed", "empty", "purged"):
+                    yield Skipped(each.source, session_import.why or "no message is in it")
                 else:
-                    path = f"transcripts/{kept.project}/{kept.session}.jsonl"
-                    yield taking.Mapped(each.source, "session", path, kept.outcome, kept.added)
+                    path = f"transcripts/{session_import.project}/{session_import.session}.jsonl"
+                    yield intake.Mapped(
+                        each.source, "session", path, session_import.outcome, session_import.added
+                    )
 
     def export(
         self,
@@ -193,9 +195,9 @@ class Transfer:
         redact: bool = False,
         force: bool = False,
     ) -> ExportedBundle:
-        """Write what is in sight for others to read: as `okf`, `ltm` or `html`; always the same bytes.
+        """Export visible memory in the format `okf`, `ltm` or `html`; the same memory gives the same bytes.
 
-        A secret is refused, or cut out with `redact`.
+        A text that contains a secret stops the export, unless `redact` is set: then the secret is redacted.
         """
         self._work.at_a_command_line("write files of this machine", "vade export")
         target = Path(path)
@@ -204,12 +206,12 @@ class Transfer:
             raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
         with self._work.reported(f"write {target}"):
             if format == "ltm":
-                return self._exported_ltm(target, scope=scope, redact=redact, force=force)
+                return self._export_ltm_file(target, scope=scope, redact=redact, force=force)
             if format not in ("okf", "html"):
                 raise UnknownName(f"{names.shown(format)} is not a format", hint="they are okf, ltm and html")
             places = self._work.places(scope)
             seen, findings = passes.read_places(self._work.records, places)
-            trusted = [each for each in seen if each.shelf.trusted]
+            trusted = [each for each in seen if each.scope_folder.trusted]
             left = tuple((each.where, each.why) for each in findings)
             if format == "okf":
                 leaves = [BundleLeaf(each.record, each.content) for each in trusted]
@@ -227,7 +229,7 @@ class Transfer:
             export.write(target, [html], force=force)
         return ExportedBundle(target, 1, kinds, left)
 
-    def _exported_ltm(
+    def _export_ltm_file(
         self, target: Path, *, scope: str | Scope | None, redact: bool, force: bool
     ) -> ExportedBundle:
         file = self.ltm(scope=scope or Scope.PROJECT)
@@ -241,7 +243,7 @@ class Transfer:
     def import_ltm(
         self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT
     ) -> ltm_json.LtmImport:
-        """Keep what an `ltm.json` of CLIO holds; read again, it adds nothing twice."""
+        """Import an `ltm.json` of CLIO; importing it again adds no duplicates."""
         self._work.may_write()
         self._work.at_a_command_line("import files of this machine", "vade knowledge import")
         place = scopes.place_for(self._work.caller, scopes.parse_scope(scope))
@@ -251,7 +253,7 @@ class Transfer:
             imports = replace(self._work.records, caller=caller)
             reader = ltm_json.LtmReader(
                 imports,
-                scopes.shelves(self._work.home, self._work.caller, place),
+                scopes.scope_folders(self._work.home, self._work.caller, place),
                 gate=lambda text: self._work.gate(text, place.scope),
                 largest=self._work.settings.limits.content_bytes,
             )
@@ -260,7 +262,7 @@ class Transfer:
     def export_ltm(
         self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT, force: bool = False
     ) -> Path:
-        """Write what was learned in a scope as an `ltm.json` that CLIO can read."""
+        """Export the lessons of a scope as an `ltm.json` for CLIO."""
         self._work.at_a_command_line("write files of this machine", "vade knowledge export")
         target = Path(path)
         self._work.outside(target)
@@ -277,7 +279,7 @@ class Transfer:
         force: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Backup:
-        """Write all memory to one file, without what can be made anew."""
+        """Write all memory to one file, except what can be rebuilt."""
         from vademecum.store import backup
 
         self._work.only_a_person("back up all memory", "vade backup")
@@ -290,7 +292,7 @@ class Transfer:
     def verify_backup(
         self, path: str | os.PathLike[str], *, progress: Callable[[str, int, int], None] | None = None
     ) -> Backup:
-        """Compare every file in a backup with the list that was written with it."""
+        """Compare every file in a backup with the backup's own list."""
         from vademecum.store import backup
 
         target = Path(path).expanduser()
@@ -300,7 +302,7 @@ class Transfer:
     def restore_backup(
         self, path: str | os.PathLike[str], *, progress: Callable[[str, int, int], None] | None = None
     ) -> Backup:
-        """Write what a backup holds to this home, which must be empty."""
+        """Restore a backup into this home, which must be empty."""
         from vademecum.store import backup
 
         self._work.only_a_person("restore a backup", "vade backup --restore")
@@ -309,7 +311,7 @@ class Transfer:
             return backup.unpack(target, self._work.home, progress=progress)
 
     def ltm(self, *, scope: str | Scope = Scope.PROJECT) -> dict[str, Any]:
-        """What was learned in a scope, in the shape of CLIO's `ltm.json`."""
+        """Return the lessons of a scope as the data of CLIO's `ltm.json`."""
         place = scopes.place_for(self._work.caller, scopes.parse_scope(scope))
         known = (trusting.Level.USER, trusting.Level.VERIFIED, trusting.Level.CONFIRMED)
         found = [each.record for each in self._work.everything([place]) if isinstance(each, Found)]
@@ -328,14 +330,16 @@ _LONGEST = 120
 
 
 class BundleLeaf(NamedTuple):
-    """A record and the bytes of its file."""
+    """A record to be exported, and the bytes of its file."""
 
     record: Record
     content: bytes
 
 
 class ExportedBundle(NamedTuple):
-    """What was written: where, how many files, which secrets were cut out, and what was left and why."""
+    """The path of an export, its number of files, the redacted secrets, and the files left out
+    with reasons.
+    """
 
     path: Path
     files: int
@@ -344,7 +348,7 @@ class ExportedBundle(NamedTuple):
 
 
 def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The files of a bundle by their paths, and the kinds of secrets that were cut out of them."""
+    """Return the files of a bundle, path to text, and the kinds of secrets redacted from them."""
     files: dict[str, str] = {}
     listed: list[tuple[str, Record]] = []
     texts: dict[str, str] = {}
@@ -368,7 +372,7 @@ def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str
             frontmatter.parse(clean)
         except Malformed as error:
             raise SecretFound(f"{record.path} cannot be read without its secrets") from error
-        path = _free(files, record)
+        path = _unused_path(files, record)
         clean_outgoing(path, "the name of a file", redact=False)
         files[path], texts[path] = clean, clean
         listed.append((path, record))
@@ -377,7 +381,7 @@ def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str
 
 
 def clean_outgoing(text: str, where: str, *, redact: bool) -> tuple[str, tuple[str, ...]]:
-    """A text as it may leave: without secrets, or not at all."""
+    """Return a text without secrets and their kinds; raise SecretFound when redaction is not allowed."""
     found = secrets.find(text)
     kinds = tuple(sorted({each.kind for each in found}))
     if found and not redact:
@@ -389,7 +393,7 @@ def clean_outgoing(text: str, where: str, *, redact: bool) -> tuple[str, tuple[s
 
 
 def write_bundle(path: Path, files: Mapping[str, str], *, force: bool) -> None:
-    """Write a bundle as an archive, when its name says so, or as a folder."""
+    """Write a bundle as an archive if the path has an archive's ending, or else as a folder."""
     if path.name.endswith((".tar.gz", ".tgz")):
         _write_archive(path, files, force=force)
     else:
@@ -410,7 +414,7 @@ def _write_archive(path: Path, files: Mapping[str, str], *, force: bool) -> None
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o644
             archive.addfile(member, io.BytesIO(content))
-    staged = _staged(path)
+    staged = _staging_path(path)
     try:
         with open(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(raw.getvalue())
@@ -420,14 +424,14 @@ def _write_archive(path: Path, files: Mapping[str, str], *, force: bool) -> None
 
 
 def write_folder(path: Path, files: Iterable[tuple[str, str]], *, force: bool) -> int:
-    """Make the folder aside and put it in place whole; into one that has files, only if told to.
+    """Write files into a temporary folder and move it into place; replace existing files only with `force`.
 
     Takes the files one at a time, each a path and its text, and returns how many there were.
     """
     full = path.is_dir() and any(path.iterdir())
     if (full or (path.exists() and not path.is_dir())) and not force:
         raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
-    staged, count = _staged(path), 0
+    staged, count = _staging_path(path), 0
     try:
         for name, text in files:
             count += 1
@@ -451,8 +455,8 @@ def write_folder(path: Path, files: Iterable[tuple[str, str]], *, force: bool) -
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _staged(path: Path) -> Path:
-    """Where an export is made before it is put in place; what killed ones left there is removed."""
+def _staging_path(path: Path) -> Path:
+    """Return a path for an unfinished export, and remove unfinished exports that a killed process left."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         pid = left.name.split(".")[-2]
         if pid.isdecimal() and not files.is_running(int(pid)):
@@ -463,8 +467,8 @@ def _staged(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
-def _free(files: Mapping[str, str], record: Record) -> str:
-    """A path for a record: its scope, and whose it is, as folders; its key as the name."""
+def _unused_path(files: Mapping[str, str], record: Record) -> str:
+    """Return a path in the bundle for a record: scope and owner as folders, its key as the name."""
     place = record.place
     folder = f"{place.scope}/{place.id}" if place.id else str(place.scope)
     name, number = record.key, 1
@@ -486,7 +490,7 @@ def _index(listed: Iterable[tuple[str, Record]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """One short line without secrets and without anything that Markdown would act upon."""
+    """Return a text as one short line without secrets and without Markdown."""
     line = " ".join(clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return "".join(f"\\{each}" if each in "[]()<>*_`\\" else each for each in short)
@@ -495,7 +499,7 @@ def _plain(text: str) -> str:
 def render_page(
     documents: Iterable[Pinned], records: Iterable[Record], days: Iterable[Day], *, redact: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """The page, and the kinds of secrets that were cut out of it."""
+    """Return one HTML page with all of memory, and the kinds of secrets redacted from it."""
     writer = _Writer(redact)
     body = [
         *(part for each in documents for part in writer.document(each)),
@@ -529,12 +533,12 @@ class _Writer:
 
     def _entries(self, entries: Iterable[Entry], where: str) -> Iterator[str]:
         for each in entries:
-            said = " · ".join(filter(None, (each.time, str(each.origin) if each.origin else "")))
+            line = " · ".join(filter(None, (each.time, str(each.origin) if each.origin else "")))
             text = self._text(each.text, where)
             if each.live:
-                yield f"<h2>{escaped(said)}</h2>\n<pre>{text}</pre>\n"
+                yield f"<h2>{escape(line)}</h2>\n<pre>{text}</pre>\n"
             else:
-                yield f"<details><summary>{escaped(said)} · superseded</summary><pre>{text}</pre></details>\n"
+                yield f"<details><summary>{escape(line)} · superseded</summary><pre>{text}</pre></details>\n"
 
     def _article(self, kind: str, heading: str, where: str) -> str:
         return f'<article class="{kind}"><h2>{self._text(heading, where)}</h2>\n'
@@ -542,4 +546,4 @@ class _Writer:
     def _text(self, text: str, where: str) -> str:
         clean, found = clean_outgoing(text, where, redact=self.redact)
         self.kinds.update(found)
-        return escaped(clean)
+        return escape(clean)

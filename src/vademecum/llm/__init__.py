@@ -1,1 +1,1 @@
-"""Language models: an answer as text or as a typed value, within limits; having none is a normal state."""
+"""Language models: an answer as text or as a typed value, within limits; it is normal to have no model."""

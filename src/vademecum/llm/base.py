@@ -1,7 +1,8 @@
-"""What a language model is to the rest of the system: a prompt in, an answer out, within limits and a budget.
+"""The interface of a language model: a prompt in, an answer out, within limits and a budget.
 
-Knows no provider; whoever uses a model sees only this file. A call holds what it may use before anything is
-sent, so that two at once cannot both take the last of it. Typed answers are read with pydantic, if asked for.
+This module knows no provider, and code that uses a model needs only this file. A call reserves its tokens
+before anything is sent, so that two calls cannot both take the last ones. Typed answers are read with
+pydantic, if requested.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Json: TypeAlias = Any  # what a JSON text can hold
+Json: TypeAlias = Any  # any value that JSON text can hold
 
-# One question, or a conversation in pydantic-ai's own JSON, which `transcripts.shapes` reads and writes.
+# One question, or a conversation in pydantic-ai's JSON, which `transcripts.shapes` reads and writes.
 Prompt: TypeAlias = "str | Sequence[Json]"
 
 SECONDS = 120.0
-# How often a model is asked to mend an answer that is not what was asked for.
-MENDS = 2
+# How often a model is asked to correct an answer of the wrong form.
+MAX_CORRECTIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one call may use up; None leaves it to the model's own."""
+    """The limits of one call; None stands for the model's own limit."""
 
-    seconds: float | None = None  # for everything: retries, waiting, mending
-    tokens: int | None = None  # of the prompt and the answer together
+    seconds: float | None = None  # for everything: retries, waits and corrections
+    tokens: int | None = None  # of prompt and answer together
     output: int | None = None  # of the answer alone
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What a call used up: tokens, and dollars where the price is known."""
+    """The tokens of a call, and its cost in dollars where the price is known."""
 
     input: int = 0
     output: int = 0
@@ -56,14 +57,14 @@ class ModelUsage:
 
     @property
     def tokens(self) -> int:
-        """Both directions together."""
+        """The tokens of input and output together."""
         return self.input + self.output
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
         return ModelUsage(
             self.input + other.input,
             self.output + other.output,
-            # The price of a part is not the price of the whole.
+            # If the price of one part is unknown, the total is unknown.
             None if self.cost is None or other.cost is None else self.cost + other.cost,
             self.counted and other.counted,
         )
@@ -71,7 +72,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool the model asks for; `arguments` is the JSON text as it was given."""
+    """A tool call that a model makes; `arguments` is the JSON text as the provider sent it."""
 
     id: str
     name: str
@@ -80,22 +81,22 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model said, and what it took."""
+    """A model's answer and its usage."""
 
     text: str
     usage: ModelUsage
     model: str
     attempts: int = 1
     calls: tuple[Call, ...] = ()
-    cut: bool = False  # it reached the limit of the answer
+    cut: bool = False  # the answer was cut off at the output limit
     message: Json = field(
         default=None, repr=False
-    )  # the same in pydantic-ai's JSON, to be sent back as it is
+    )  # the answer in pydantic-ai's JSON, to be sent back unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Typed(Generic[T]):
-    """A value of the kind that was asked for, and what it took."""
+    """A value of the requested type, and its usage."""
 
     value: T
     usage: ModelUsage
@@ -104,9 +105,9 @@ class Typed(Generic[T]):
 
 
 class Stream:
-    """An answer as it comes: iterate over its pieces, then look at `answer`.
+    """An answer that arrives in pieces: iterate over the pieces, then read `answer`.
 
-    Leaving the `with` block before the end stops the model.
+    Leaving the `with` block early stops the model.
     """
 
     def __init__(self, pieces: Generator[str, None, ModelAnswer]) -> None:
@@ -119,7 +120,7 @@ class Stream:
 
     @property
     def answer(self) -> ModelAnswer:
-        """The whole answer; waits for what has not come yet."""
+        """The complete answer; waits for the missing pieces."""
         for _ in self:
             pass
         if self._answer is None:
@@ -127,7 +128,7 @@ class Stream:
         return self._answer
 
     def close(self) -> None:
-        """Stop the model; what has come stays."""
+        """Stop the model; pieces received so far stay valid."""
         self._pieces.close()
 
     def __enter__(self) -> Stream:
@@ -140,53 +141,55 @@ class Stream:
 
 
 class Model(Protocol):
-    """A language model; every call raises a ModelFailed for what is no answer."""
+    """A language model; every call raises a ModelFailed if there is no answer."""
 
     @property
     def name(self) -> str:
-        """How it is chosen: `provider:name`."""
+        """The name by which settings and flags choose the model: `provider:name`."""
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
     ) -> ModelAnswer:
-        """Ask for words, or for calls of the tools: each a `name`, a `description` and its `parameters`."""
+        """Ask for text, or for calls of the tools: each has a `name`, a `description` and `parameters`."""
 
     def typed(
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
-        """Ask for a value of a dataclass or a pydantic model; what does not fit is asked for again."""
+        """Ask for a value of a dataclass or a pydantic model; an answer of the wrong form is
+        asked for again.
+        """
 
     def stream(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
     ) -> Stream:
-        """Ask as `text` does, and give the words as they come."""
+        """Ask as `text` does, and return the text as it arrives."""
 
 
 @cache
 def read_prompt(package: str, name: str) -> str:
-    """A prompt from the folder `prompts` of a package."""
+    """Return a prompt from the folder `prompts` of a package."""
     return resources.files(package).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 # ------------------------------------------------------------ the budget
 
-# What an answer is taken to need when nobody limits it.
+# The tokens assumed for an answer without a limit.
 USUAL_OUTPUT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """What was used of one model."""
+class UsageTotal:
+    """The usage of one model, added up over all its calls."""
 
     calls: int = 0
     input: int = 0
     output: int = 0
-    cost: Decimal = Decimal(0)  # of the calls whose price is known
-    unpriced: int = 0  # calls whose price is not
+    cost: Decimal = Decimal(0)  # of calls whose price is known
+    unpriced: int = 0  # calls whose price is unknown
 
-    def with_call(self, usage: ModelUsage) -> Spending:
-        """The same after one more call."""
-        return Spending(
+    def with_call(self, usage: ModelUsage) -> UsageTotal:
+        """Return this usage with the usage of one more call added."""
+        return UsageTotal(
             self.calls + 1,
             self.input + usage.input,
             self.output + usage.output,
@@ -196,56 +199,56 @@ class Spending:
 
 
 class Budget:
-    """The tokens that may be used in all, and the record of those that were; None is no limit."""
+    """The tokens that all calls together may use, and the usage so far; None means no limit."""
 
     def __init__(self, tokens: int | None = None) -> None:
         self.tokens = tokens
         self._lock = threading.Lock()
         self._spent = 0
-        self._held = 0
-        self._record: dict[str, Spending] = {}
+        self._reserved = 0
+        self._record: dict[str, UsageTotal] = {}
 
     @property
     def spent(self) -> int:
-        """How many tokens were used so far."""
+        """The number of tokens used so far."""
         return self._spent
 
     @property
-    def record(self) -> Mapping[str, Spending]:
-        """What was used, by model."""
+    def record(self) -> Mapping[str, UsageTotal]:
+        """The usage by model."""
         with self._lock:
             return dict(self._record)
 
     @contextmanager
-    def holding(self, tokens: int) -> Iterator[None]:
-        """Keep tokens aside for a call; raises OverBudget when there are not so many left."""
+    def reserve(self, tokens: int) -> Iterator[None]:
+        """Reserve tokens for a call; raises OverBudget when too few are left."""
         with self._lock:
-            if self.tokens is not None and self._spent + self._held + tokens > self.tokens:
-                left = max(self.tokens - self._spent - self._held, 0)
+            if self.tokens is not None and self._spent + self._reserved + tokens > self.tokens:
+                left = max(self.tokens - self._spent - self._reserved, 0)
                 raise OverBudget(
                     f"the call needs about {tokens} tokens, and {left} of {self.tokens} are left"
                     " in the budget of this process"
                 )
-            self._held += tokens
+            self._reserved += tokens
         try:
             yield
         finally:
             with self._lock:
-                self._held -= tokens
+                self._reserved -= tokens
 
     def add(self, model: str, usage: ModelUsage) -> None:
-        """Put a call on record."""
+        """Record the usage of a call."""
         with self._lock:
             self._spent += usage.tokens
-            self._record[model] = self._record.get(model, Spending()).with_call(usage)
+            self._record[model] = self._record.get(model, UsageTotal()).with_call(usage)
 
 
-# What every model of this process uses that is given no budget of its own.
+# The budget of every model of this process that has none of its own.
 PROCESS = Budget()
 
 
 def estimate(prompt: Prompt, *, system: str = "", tools: Sequence[Json] = ()) -> int:
-    """About how many tokens a prompt is, before a provider has counted it."""
+    """Return the estimated number of tokens of a prompt, before a provider counts them."""
     size = Size(weigh(system), PRIMING + PER_MESSAGE)
     for each in [prompt] if isinstance(prompt, str) else prompt:
         size += _size(each) + Size(0, PER_MESSAGE)
@@ -255,7 +258,7 @@ def estimate(prompt: Prompt, *, system: str = "", tools: Sequence[Json] = ()) ->
 
 
 def check_needed(estimated: int, limits: Limits) -> int:
-    """What to hold for a call; raises OverBudget when the prompt alone is more than the call may use."""
+    """Return the tokens to reserve for a call; raises OverBudget when it needs more than its limit."""
     output = USUAL_OUTPUT if limits.output is None else limits.output
     total = estimated + output
     if limits.tokens is not None and total > limits.tokens:
@@ -267,7 +270,7 @@ def check_needed(estimated: int, limits: Limits) -> int:
 
 
 def _size(value: Json) -> Size:
-    """The weight of the words in a JSON value; a picture counts as one, whatever its bytes."""
+    """Return the size of the texts in a JSON value; a picture has a fixed size, whatever its bytes."""
     if isinstance(value, str):
         return Size(weigh(value))
     if isinstance(value, dict):
@@ -287,12 +290,14 @@ _PROBLEMS = 8
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Misfit(Exception):
-    """An answer that is not of the kind; says what is wrong with it, in words a model understands."""
+class InvalidAnswer(Exception):
+    """An answer of the wrong form; its message describes the errors in words that a model understands."""
 
 
 class AnswerKind(Generic[T]):
-    """A dataclass or a pydantic model, its schema, and how an answer is read as one."""
+    """The type of a wanted answer (dataclass or pydantic model), its schema, and the code that reads the
+    answer.
+    """
 
     def __init__(self, kind: type[T]) -> None:
         try:
@@ -317,20 +322,22 @@ class AnswerKind(Generic[T]):
         self.name = _NAME.sub("_", getattr(kind, "__name__", TOOL))
         self.description = str(self.schema.get("description", "")) or f"Give the {self.name}."
 
-    def read(self, said: Json) -> T:
-        """Read an answer: the arguments of a call, a JSON text, or a text that holds one."""
+    def read(self, answer: Json) -> T:
+        """Return the value in an answer: from the arguments of a call, a JSON text, or a text with JSON in
+        it.
+        """
         from pydantic import ValidationError
 
-        value = find_json(said) if isinstance(said, str) else said
+        value = find_json(answer) if isinstance(answer, str) else answer
         try:
-            # As JSON, so that a number is never taken for a word, but a date may come as one.
+            # As JSON, so that a number is never accepted as a string, but a date may be a string.
             return self._adapter.validate_json(json.dumps(value), strict=None)
         except ValidationError as error:
-            raise Misfit(_told(error)) from error
+            raise InvalidAnswer(_describe_errors(error)) from error
 
 
 def find_json(text: str) -> Json:
-    """The JSON object in a text; small models put words or a fence around it."""
+    """Return the JSON object in a model's answer, in which words or a code fence may stand around it."""
     fenced = [text[each.inner_start : each.inner_end] for each in fences.find(text)[:1]]
     braced = text[text.find("{") : text.rfind("}") + 1]
     for each in (text, *fenced, braced):
@@ -340,23 +347,23 @@ def find_json(text: str) -> Json:
             continue
         if isinstance(value, dict):
             return value
-    raise Misfit("- it is not a JSON object")
+    raise InvalidAnswer("- it is not a JSON object")
 
 
-def mend_request(problems: str) -> str:
-    """What a model is told whose answer does not fit."""
+def correction_request(problems: str) -> str:
+    """Return the message that asks a model to correct its answer."""
     return read_prompt(__package__, "mend").format(problems=problems)
 
 
 def shorten_problems(problems: str) -> str:
-    """What was wrong with an answer, for a person: on one line, without the dashes of a list."""
+    """Return the faults of an answer for a person, on one line and without list dashes."""
     return "; ".join(line.removeprefix("- ") for line in problems.splitlines())[:200]
 
 
-def _told(error: Any) -> str:
-    listed = error.errors(include_url=False, include_input=False)
+def _describe_errors(error: Any) -> str:
+    errors = error.errors(include_url=False, include_input=False)
     lines = [
         f"- {'.'.join(str(part) for part in each['loc']) or 'the answer'}: {each['msg']}"
-        for each in listed[:_PROBLEMS]
+        for each in errors[:_PROBLEMS]
     ]
-    return "\n".join(lines + ["- and more"] * (len(listed) > _PROBLEMS))
+    return "\n".join(lines + ["- and more"] * (len(errors) > _PROBLEMS))

@@ -1,9 +1,9 @@
-"""The one way to a server, for models and embedders: address and key, client, what went wrong, when again.
+"""Send HTTP requests to models and embedders: address and key, client, errors, and retries.
 
-A key is read from the environment for each request, goes to the endpoint alone and stands in no message:
-redirects are refused, and a server's own words are shown only where no part of the key is in them. What went
-wrong is a value or a new error, without the old one behind it: that one carries the request. The library is
-imported when something is sent.
+A key is read from the environment for each request, is sent only to the endpoint, and never appears in a
+message: redirects are refused, and a server's text is shown only if it holds no part of the key. An error
+becomes a value or a new exception without a cause, because the original exception holds the request. The HTTP
+library is imported when something is sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
     from vademecum.llm.base import Json
-    from vademecum.llm.select import ModelEndpoint
+    from vademecum.llm.providers import ModelEndpoint
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_PAUSE = 0.5
@@ -44,7 +44,7 @@ LONGEST_PAUSE = 8.0
 CONNECT_SECONDS = 10.0
 MAX_ANSWER = 64 << 20
 
-PASSING = frozenset({408, 409, 425, 429})  # and whatever is the server's own fault
+TEMPORARY = frozenset({408, 409, 425, 429})  # and every server error
 REASONS = {
     400: "it rejected this request",
     401: "it rejected this key",
@@ -56,19 +56,22 @@ REASONS = {
     422: "it rejected this request",
     429: "too many requests, or the quota is used up",
 }
-# Only for these are a server's own words worth showing; the answer to a wrong key may quote the key.
+# Only for these a server's text is worth showing; the answer to a wrong key may quote the key.
 QUOTED = frozenset({400, 404, 413, 422})
 _TIMEOUTS = frozenset({"ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout", "TimeoutError"})
 _UNREACHABLE = frozenset({"ConnectError", "ReadError", "WriteError", "APIConnectionError"})
-_PART = 6  # characters of a key that must not be shown
+_KEY_PART = 6  # characters of a key; a text with so many in a row is not shown
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why there is no answer, in the words that follow `failed:`; whether it may pass; how long to wait."""
+class RequestProblem:
+    """Why a request has no answer, whether the problem is temporary, and how long to wait.
+
+    The reason is worded to follow `failed:`.
+    """
 
     reason: str
-    passing: bool = False
+    temporary: bool = False
     wait: float = 0.0
     timeout: bool = False
 
@@ -77,11 +80,11 @@ class Trouble:
 
 
 def find_address_problem(endpoint: str) -> str:
-    """What is wrong with an address, in the words that follow its setting; empty when nothing is."""
+    """Return what is wrong with an address, worded to follow its setting's name; empty if it is valid."""
     try:
         parts = urlsplit(endpoint)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         return "is not a URL"
     if not usable or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
         return "is not a URL"
@@ -96,13 +99,16 @@ def is_local(endpoint: str) -> bool:
 def read_key(
     names: tuple[str, ...], *, who: str, needed: bool, refused: type[VadeError], instead: str
 ) -> str:
-    """The key in the first of these variables that is set; refused when it is needed or cannot be one."""
+    """Return the key in the first of these environment variables that is set.
+
+    Raises an error if the key is needed and missing, or if it is invalid.
+    """
     key = next((found for name in names if (found := os.environ.get(name, "").strip())), "")
     if not key and needed and names:
         raise refused(
             f"{who} needs a key, and {' or '.join(names)} is not set", hint=f"set {names[0]}, or {instead}"
         )
-    # The library would quote a broken header, and with it the key.
+    # The library would quote an invalid header, including the key.
     if not key.isascii() or not key.isprintable():
         raise refused(f"{who}: what {' or '.join(names)} contains is not a valid key")
     return key
@@ -113,29 +119,29 @@ def read_key(
 
 @cache
 def read_certificates() -> ssl.SSLContext:
-    """Read once: it takes longer than everything else that is done for a question here."""
+    """Return the trusted certificates, read only once because reading them is slow."""
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def client_options(endpoint: str, seconds: float) -> dict[str, Any]:
-    """How a client for an address is made, whichever kind of client."""
+    """Return the options of an HTTP client for requests to an address."""
     import httpx2
 
     return {
-        # The pool's differs from the others: a library warns of a timeout of 5 s in all four.
+        # The pool's timeout differs from the others, because a library warns if all four are 5 s.
         "timeout": httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS), pool=seconds + 1),
         "verify": read_certificates(),
-        "follow_redirects": False,  # another host would be handed the text, and perhaps the key
+        "follow_redirects": False,  # another host would get the text, and perhaps the key
         "trust_env": not is_local(endpoint),  # a proxy's loopback is another machine
     }
 
 
 def post_json(
     endpoint: str, path: str, content: bytes, *, headers: Mapping[str, str], key: str, seconds: float
-) -> bytes | Trouble:
-    """Send one request and read its answer, within the time and size one may take."""
+) -> bytes | RequestProblem:
+    """Send one request and read its answer, within the limits of time and size."""
     import httpx2
 
     end = time.monotonic() + seconds
@@ -149,80 +155,83 @@ def post_json(
             begun = answer.is_success
             body = _read_body(answer, end)
     except (httpx2.HTTPError, OSError) as error:
-        trouble = read_trouble(error) or Trouble(
-            f"it cannot be reached: {type(error).__name__}", passing=True
+        trouble = read_connection_problem(error) or RequestProblem(
+            f"it cannot be reached: {type(error).__name__}", temporary=True
         )
         if begun and not trouble.timeout:
-            return Trouble("its answer was cut off", passing=True)
+            return RequestProblem("its answer was cut off", temporary=True)
         return trouble
-    if isinstance(body, Trouble) or begun:
+    if isinstance(body, RequestProblem) or begun:
         return body
     return read_refusal(answer.status_code, parse_body(body), key, wait=_wait_of(answer.headers))
 
 
-def _read_body(answer: Any, end: float) -> bytes | Trouble:
+def _read_body(answer: Any, end: float) -> bytes | RequestProblem:
     parts, size = [], 0
     for part in answer.iter_bytes():
         parts.append(part)
         size += len(part)
         if size > MAX_ANSWER:
-            return Trouble("its answer never ends")
+            return RequestProblem("its answer never ends")
         if time.monotonic() > end:
             raise TimeoutError
     return b"".join(parts)
 
 
 def parse_body(body: bytes) -> Any:
-    """The JSON of a body; None for anything else."""
+    """Return the JSON value of a response body; None for a body that is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
 
 
-def next_wait(attempt: int, trouble: Trouble, *, end: float, most: int | None = None) -> float | None:
-    """How long to wait after so many attempts, on the monotonic clock until `end`; None to give up."""
-    # Jitter, so that those who failed together do not come back together.
+def next_wait(attempt: int, trouble: RequestProblem, *, end: float, most: int | None = None) -> float | None:
+    """Return the seconds to wait before another attempt; None to give up, at the latest at `end`."""
+    # Jitter keeps clients that failed together from retrying together.
     pause = min(FIRST_PAUSE * 2 ** min(attempt - 1, 30), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
     wait = max(trouble.wait, pause)
-    again = trouble.passing and attempt != most and time.monotonic() + wait < end
+    again = trouble.temporary and attempt != most and time.monotonic() + wait < end
     return wait if again else None
 
 
-# -------------------------------------------------------------------- what went wrong
+# -------------------------------------------------------------------- errors
 
 
-def read_refusal(status: int, body: Any, key: str, *, wait: float = 0.0) -> Trouble:
-    """Understand a status that is no success."""
+def read_refusal(status: int, body: Any, key: str, *, wait: float = 0.0) -> RequestProblem:
+    """Return the problem that an HTTP error status describes."""
     if 300 <= status < 400:
-        return Trouble(f"{status}, it redirects to another address, which is not followed")
+        return RequestProblem(f"{status}, it redirects to another address, which is not followed")
     reason = REASONS.get(status, "it has an internal error" if status >= 500 else "it refused")
-    said = find_words(body, key) if status in QUOTED else ""
-    told = f"{status}, {reason}" + (f": {said}" if said else "")
-    return Trouble(told, passing=status in PASSING or status >= 500, wait=wait)
+    server_text = find_error_text(body, key) if status in QUOTED else ""
+    reason_text = f"{status}, {reason}" + (f": {server_text}" if server_text else "")
+    return RequestProblem(reason_text, temporary=status in TEMPORARY or status >= 500, wait=wait)
 
 
-def read_trouble(error: BaseException) -> Trouble | None:
-    """Understand an error of the connection, whose own words may quote what was sent; None for another."""
+def read_connection_problem(error: BaseException) -> RequestProblem | None:
+    """Return the problem behind a connection error; None for any other error.
+
+    A connection error's own text may quote the request, and is not used.
+    """
     chain = follow_causes(error)
     names = {type(each).__name__ for each in chain}
     if names & _TIMEOUTS:
-        return Trouble("it did not answer in time", passing=True, timeout=True)
+        return RequestProblem("it did not answer in time", temporary=True, timeout=True)
     if any("CERTIFICATE_VERIFY_FAILED" in str(each) for each in chain):
-        return Trouble("its certificate is not valid")
+        return RequestProblem("its certificate is not valid")
     if "RemoteProtocolError" in names:
-        return Trouble("it closed the connection", passing=True)
+        return RequestProblem("it closed the connection", temporary=True)
     why = next((each.strerror for each in chain if isinstance(each, OSError) and each.strerror), "")
-    # An address with no one behind it stays so: the words of the operating system say which it is.
+    # An address without a server stays unreachable; the operating system's words say which case it is.
     if names & _UNREACHABLE or why:
-        return Trouble(f"it cannot be reached{f': {why}' if why else ''}", passing=True)
+        return RequestProblem(f"it cannot be reached{f': {why}' if why else ''}", temporary=True)
     if any(type(each).__module__.split(".")[0] in ("httpx2", "httpcore2") for each in chain):
-        return Trouble("the connection broke", passing=True)
+        return RequestProblem("the connection broke", temporary=True)
     return None
 
 
 def follow_causes(error: BaseException) -> list[BaseException]:
-    """An error, and what it came from."""
+    """Return an error and the chain of its causes."""
     found: list[BaseException] = []
     each: BaseException | None = error
     while each is not None and each not in found and len(found) < 20:
@@ -231,36 +240,44 @@ def follow_causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def find_words(body: Any, key: str) -> str:
-    """What a server says itself, from wherever it stands in the body, as far as it may be quoted."""
+def find_error_text(body: Any, key: str) -> str:
+    """Return the error text in a server's response body, as far as it is safe to quote."""
     for _ in range(4):
         if isinstance(body, list) and body:
             body = body[0]
         if isinstance(body, dict):
             body = body.get("error") or body.get("message") or body.get("detail")
-    return quote_words(body, key) if isinstance(body, str) else ""
+    return quote_safely(body, key) if isinstance(body, str) else ""
 
 
-def quote_words(words: str, key: str) -> str:
-    """Quote on one short line, unless the words hold a part of the key."""
+def quote_safely(words: str, key: str) -> str:
+    """Return a server's text on one short line; empty if the text holds a part of the key."""
     line = " ".join(words.split())[:200]
-    parts = {key[start : start + _PART] for start in range(max(1, len(key) - _PART + 1))} if key else set()
+    parts = (
+        {key[start : start + _KEY_PART] for start in range(max(1, len(key) - _KEY_PART + 1))}
+        if key
+        else set()
+    )
     return "" if not line.isprintable() or any(part in line for part in parts) else line
 
 
 def _wait_of(headers: Mapping[str, str]) -> float:
-    """Read Retry-After, in seconds or as a date; nonsense counts as nothing."""
-    said = headers.get("Retry-After", "").strip()
+    """Return the seconds that a Retry-After header asks to wait, given as seconds or as a date;
+    0 if invalid.
+    """
+    value = headers.get("Retry-After", "").strip()
     try:
-        seconds = float(said) if said[:1].isdigit() else parsedate_to_datetime(said).timestamp() - time.time()
+        seconds = (
+            float(value) if value[:1].isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
+        )
     except (ValueError, TypeError, OverflowError):
         return 0.0
     return max(0.0, seconds)
 
 
-# ------------------------------------------------------------ a prompt that did not fit
+# ------------------------------------------------------------ context overflow
 
-_WORDS = re.compile(
+_OVERFLOW = re.compile(
     r"""
       context_length_exceeded | exceed_context_size_error | model_context_window_exceeded | request_too_large
     | prompt\ is\ too\ long | prompt\ too\ long | prompt\ \(.*\)\ is\ too\ long
@@ -283,27 +300,27 @@ _WORDS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-# A limit per minute also speaks of too many tokens; a shorter prompt is not what it asks for.
+# A rate limit also mentions too many tokens, but a shorter prompt does not help there.
 _RATE = re.compile(
     r"rate.?limit|tokens per (?:minute|day|second)|\b[TR]P[MD]\b|per[ -]minute|throttl", re.IGNORECASE
 )
 _LONGEST = 20_000
 
 
-def is_overflow(said: object) -> bool:
-    """Tell whether an error, its body or its words say that the prompt is larger than the window."""
+def is_overflow(error: object) -> bool:
+    """Whether an error, its body or its text says that the prompt is larger than the context window."""
     from vademecum.errors import ModelFailed, ModelOverflow
 
-    if isinstance(said, ModelOverflow):
+    if isinstance(error, ModelOverflow):
         return True
-    if isinstance(said, ModelFailed):
-        return False  # it has been read already
-    words = " ".join(_words_of(said))[:_LONGEST]
-    return bool(_WORDS.search(words)) and not _RATE.search(words)
+    if isinstance(error, ModelFailed):
+        return False  # it was interpreted already
+    words = " ".join(_texts_in(error))[:_LONGEST]
+    return bool(_OVERFLOW.search(words)) and not _RATE.search(words)
 
 
 _NUMBER = r"[\[(\s:]{0,3}(\d[\d,]{1,11})"
-# What the window is, by those who say it; a number of tokens that was asked for stands elsewhere.
+# Wordings of the window's size; the number of requested tokens has other wordings.
 _LIMITS = tuple(
     re.compile(each + _NUMBER, re.IGNORECASE)
     for each in (
@@ -324,31 +341,31 @@ _LIMITS = tuple(
 )
 
 
-def overflow_limit(said: object) -> int | None:
-    """How many tokens the window has, where an overflow says so; the smallest of several numbers."""
-    words = " ".join([str(said)] if isinstance(said, VadeError) else _words_of(said))[:_LONGEST]
+def overflow_limit(error: object) -> int | None:
+    """Return the window's size in tokens if an overflow error names it; of several numbers the smallest."""
+    words = " ".join([str(error)] if isinstance(error, VadeError) else _texts_in(error))[:_LONGEST]
     found = [int(match[1].replace(",", "")) for each in _LIMITS for match in each.finditer(words)]
     return min(found, default=None)
 
 
-def _words_of(said: object, depth: int = 0) -> list[str]:
-    """All words of an error and what it carries, or of a body as JSON gives it."""
-    if depth > 6 or said is None:
+def _texts_in(value: object, depth: int = 0) -> list[str]:
+    """Return all texts in an error and its body, or in a JSON body."""
+    if depth > 6 or value is None:
         return []
-    if isinstance(said, bytes):
-        return [said[:_LONGEST].decode("utf-8", "replace")]
-    if isinstance(said, dict):
-        return [word for value in list(said.values())[:50] for word in _words_of(value, depth + 1)]
-    if isinstance(said, list | tuple):
-        return [word for value in list(said)[:50] for word in _words_of(value, depth + 1)]
-    if isinstance(said, BaseException):
-        return [str(said), *_words_of(getattr(said, "body", None), depth + 1)]
-    return [said[:_LONGEST]] if isinstance(said, str) else []
+    if isinstance(value, bytes):
+        return [value[:_LONGEST].decode("utf-8", "replace")]
+    if isinstance(value, dict):
+        return [word for value in list(value.values())[:50] for word in _texts_in(value, depth + 1)]
+    if isinstance(value, list | tuple):
+        return [word for value in list(value)[:50] for word in _texts_in(value, depth + 1)]
+    if isinstance(value, BaseException):
+        return [str(value), *_texts_in(getattr(value, "body", None), depth + 1)]
+    return [value[:_LONGEST]] if isinstance(value, str) else []
 
 
-# ------------------------------------------------------------ everything else
+# ------------------------------------------------------------ errors of pydantic-ai
 
-# Codes of a quota that is used up; they come as 429 too, but waiting does not help.
+# Codes of a used-up quota; they also come as 429, but waiting does not help.
 _EMPTY = (
     "insufficient_quota",
     "billing",
@@ -359,74 +376,76 @@ _EMPTY = (
 )
 
 
-_FINAL = Trouble("")
+_FINAL = RequestProblem("")
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A failure as it is told, and whether it may pass."""
+    """The error to raise for a failed call, and whether the failure is temporary."""
 
     error: VadeError
-    trouble: Trouble = _FINAL
+    trouble: RequestProblem = _FINAL
 
 
 def read_failure(error: Exception, place: ModelEndpoint, key: str) -> CallFailure:
-    """Understand what the library raised."""
-    from pydantic_ai import exceptions as raised
+    """Return the failure behind an exception of the model library."""
+    from pydantic_ai import exceptions as pydantic_errors
 
     if isinstance(error, VadeError):
         return CallFailure(error)
-    if isinstance(error, raised.ModelAPIError):
-        return _refusal(error, place, key)
-    if isinstance(error, raised.ContentFilterError):
+    if isinstance(error, pydantic_errors.ModelAPIError):
+        return _read_api_error(error, place, key)
+    if isinstance(error, pydantic_errors.ContentFilterError):
         return CallFailure(_failed(place, "it declined to answer"))
-    if isinstance(error, raised.UnexpectedModelBehavior):
+    if isinstance(error, pydantic_errors.UnexpectedModelBehavior):
         return CallFailure(_unreadable(place))
-    if isinstance(error, raised.UserError):
-        # The library's own words are about the call, and hold no key; they are for whoever wrote the call.
-        return CallFailure(_failed(place, quote_words(error.message, key) or "the library refused the call"))
-    return _unreachable(error, place)
+    if isinstance(error, pydantic_errors.UserError):
+        # The library's text is about the call, holds no key, and helps the author of the call.
+        return CallFailure(_failed(place, quote_safely(error.message, key) or "the library refused the call"))
+    return _read_connection_error(error, place)
 
 
 def cut_off_failure(place: ModelEndpoint, text: str) -> CallFailure:
-    """The failure of an answer that broke off in the middle; without a word said it may pass."""
+    """Return the failure for an answer that broke off; it is temporary if no text had arrived."""
     failed = _failed(place, f"the answer was cut off after {len(text)} characters", hint="ask again")
-    return CallFailure(failed, Trouble("", passing=True))
+    return CallFailure(failed, RequestProblem("", temporary=True))
 
 
 def declined_error(place: ModelEndpoint) -> ModelFailed:
-    """The error for an answer that the provider keeps back."""
+    """Return the error for an answer that the provider withholds."""
     return _failed(place, "it declined to answer", hint="the provider's content filter blocked the answer")
 
 
 def timeout_error(place: ModelEndpoint, seconds: float) -> ModelTimeout:
-    """The error for a question that took too long."""
+    """Return the error for a question that took too long."""
     return ModelTimeout(f"{place.where} gave no complete answer within {seconds:g} s")
 
 
-def _refusal(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailure:
-    """Understand an error that the provider sent, before the answer or in the middle of it."""
-    from pydantic_ai import exceptions as raised
+def _read_api_error(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailure:
+    """Return the failure behind an error that the provider sent, before the answer or during it."""
+    from pydantic_ai import exceptions as pydantic_errors
 
     status, body = _status(error), error.body
-    # First: llama.cpp sends it as 500, Groq as 413, some as 429.
-    if isinstance(error, raised.ModelContextWindowExceededError) or is_overflow(error):
-        said = find_words(body, key)
-        told = f"{place.where} says the prompt is too long" + (f": {said}" if said else "")
-        return CallFailure(ModelOverflow(told))
-    if isinstance(error, raised.ModelAuthenticationError) or status in (401, 403):
+    # This check comes first: llama.cpp sends an overflow as 500, Groq as 413, others as 429.
+    if isinstance(error, pydantic_errors.ModelContextWindowExceededError) or is_overflow(error):
+        server_text = find_error_text(body, key)
+        message = f"{place.where} says the prompt is too long" + (f": {server_text}" if server_text else "")
+        return CallFailure(ModelOverflow(message))
+    if isinstance(error, pydantic_errors.ModelAuthenticationError) or status in (401, 403):
         reason = REASONS[status if status in (401, 403) else 401]
         return CallFailure(ModelUnauthorised(f"{place.where} failed: {status or 401}, {reason}"))
-    if isinstance(error, raised.ModelQuotaExceededError) or (status in (402, 429) and _is_empty(body)):
-        told = f"{place.where} failed: {status or 402}, the quota or the credit is used up"
-        return CallFailure(ModelBusy(told, hint="check the account's credit and limits"))
-    if isinstance(error, raised.ModelRateLimitError) or status == 429:
+    if isinstance(error, pydantic_errors.ModelQuotaExceededError) or (
+        status in (402, 429) and _is_empty(body)
+    ):
+        message = f"{place.where} failed: {status or 402}, the quota or the credit is used up"
+        return CallFailure(ModelBusy(message, hint="check the account's credit and limits"))
+    if isinstance(error, pydantic_errors.ModelRateLimitError) or status == 429:
         trouble = read_refusal(429, body, key, wait=error.retry_after or 0.0)
         return CallFailure(ModelBusy(f"{place.where} failed: {trouble.reason}"), trouble)
-    if isinstance(error, raised.ModelConnectionError | raised.ModelRequestTimeout):
-        return _unreachable(error, place)
+    if isinstance(error, pydantic_errors.ModelConnectionError | pydantic_errors.ModelRequestTimeout):
+        return _read_connection_error(error, place)
     if status < 300 and error.in_stream:
-        trouble = Trouble("it sent an error instead of an answer", passing=True)
+        trouble = RequestProblem("it sent an error instead of an answer", temporary=True)
     elif status < 300:
         return CallFailure(_unreadable(place))
     else:
@@ -434,11 +453,11 @@ def _refusal(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailur
     return CallFailure(_failed(place, trouble.reason), trouble)
 
 
-def _unreachable(error: BaseException, place: ModelEndpoint) -> CallFailure:
-    """Understand an error of the connection."""
-    trouble = read_trouble(error)
+def _read_connection_error(error: BaseException, place: ModelEndpoint) -> CallFailure:
+    """Return the failure behind a connection error."""
+    trouble = read_connection_problem(error)
     if trouble is None:
-        # What is left are the stumbles of a library over an answer it did not expect.
+        # What remains are errors of a library that did not expect the answer.
         return CallFailure(_unreadable(place))
     if trouble.timeout:
         return CallFailure(ModelTimeout(f"{place.where} did not answer in time"), trouble)
@@ -446,7 +465,7 @@ def _unreachable(error: BaseException, place: ModelEndpoint) -> CallFailure:
 
 
 def _status(error: ModelAPIError) -> int:
-    """The HTTP status; one that is no error to the library stands only further back."""
+    """Return the HTTP status of an error; for some errors the library keeps the status only in a cause."""
     for each in follow_causes(error):
         status = getattr(each, "status_code", None) or getattr(
             getattr(each, "response", None), "status_code", None

@@ -1,4 +1,4 @@
-"""A model that says what it is told to: for tests of whatever uses one, and for trying things without one."""
+"""A model with prepared replies, for tests of code that uses a model, and for trials without one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense
 from vademecum.llm.base import (
-    MENDS,
+    MAX_CORRECTIONS,
     AnswerKind,
     Budget,
     Call,
+    InvalidAnswer,
     Limits,
-    Misfit,
     ModelAnswer,
     ModelUsage,
     Stream,
     Typed,
     check_needed,
+    correction_request,
     estimate,
-    mend_request,
     shorten_problems,
 )
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Words; a JSON object, for a typed answer; calls of tools; an error to be raised; or a function of what was
-# asked that gives one of these.
+# A text; a JSON object, for a typed answer; tool calls; an error to raise; or a function of the question that
+# returns one of these.
 Reply: TypeAlias = (
     "str | dict[str, Any] | Call | tuple[Call, ...] | Exception | Callable[[ScriptedQuestion], Reply]"
 )
@@ -41,7 +41,7 @@ Reply: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ScriptedQuestion:
-    """One question as it came."""
+    """A question that the scripted model was asked."""
 
     prompt: Prompt
     system: str = ""
@@ -51,7 +51,7 @@ class ScriptedQuestion:
 
 
 class Scripted:
-    """Gives its replies one after another, and keeps what it was asked."""
+    """A model that returns its prepared replies one after another, and records the questions."""
 
     def __init__(self, *replies: Reply, name: str = "scripted:model", budget: Budget | None = None) -> None:
         self.name = name
@@ -62,47 +62,47 @@ class Scripted:
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
     ) -> ModelAnswer:
-        """Give the next reply."""
-        asked = ScriptedQuestion(prompt, system, tuple(tools), None, limits or Limits())
-        return self._answer(asked)
+        """Return the next reply."""
+        question = ScriptedQuestion(prompt, system, tuple(tools), None, limits or Limits())
+        return self._answer(question)
 
     def stream(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
     ) -> Stream:
-        """Give the next reply word by word."""
+        """Return the next reply word by word."""
         return Stream(self._pieces(ScriptedQuestion(prompt, system, tuple(tools), None, limits or Limits())))
 
     def typed(
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
-        """Give the next reply that fits the kind; the script must hold one for each time it is mended."""
+        """Return the next reply that has the right form; each correction takes another reply."""
         wanted = AnswerKind(kind)
         usage, problems, attempts = ModelUsage(), "", 0
-        for _ in range(1 + MENDS):
-            whole = prompt if not problems else _continued(prompt, mend_request(problems))
+        for _ in range(1 + MAX_CORRECTIONS):
+            whole = prompt if not problems else _add_question(prompt, correction_request(problems))
             answer = self._answer(
                 ScriptedQuestion(whole, system, (), kind, limits or Limits()), spent=usage.tokens
             )
             usage, attempts = usage + answer.usage, attempts + 1
             try:
-                said = answer.calls[0].arguments if answer.calls else answer.text
-                return Typed(wanted.read(said), usage, self.name, attempts)
-            except Misfit as misfit:
+                content = answer.calls[0].arguments if answer.calls else answer.text
+                return Typed(wanted.read(content), usage, self.name, attempts)
+            except InvalidAnswer as misfit:
                 problems = str(misfit)
         raise ModelNonsense(
             f"{self.name} gave no {wanted.name} in {attempts} answers: {shorten_problems(problems)}"
         )
 
-    def _pieces(self, asked: ScriptedQuestion) -> Generator[str, None, ModelAnswer]:
-        answer = self._answer(asked)
+    def _pieces(self, question: ScriptedQuestion) -> Generator[str, None, ModelAnswer]:
+        answer = self._answer(question)
         yield from re.findall(r"\S*\s*", answer.text)[:-1]
         return answer
 
-    def _answer(self, asked: ScriptedQuestion, *, spent: int = 0) -> ModelAnswer:
-        estimated = estimate(asked.prompt, system=asked.system, tools=asked.tools)
-        with self.budget.holding(check_needed(estimated + spent, asked.limits)):
-            self.asked.append(asked)
-            reply = self._next(asked)
+    def _answer(self, question: ScriptedQuestion, *, spent: int = 0) -> ModelAnswer:
+        estimated = estimate(question.prompt, system=question.system, tools=question.tools)
+        with self.budget.reserve(check_needed(estimated + spent, question.limits)):
+            self.asked.append(question)
+            reply = self._next(question)
             calls = (reply,) if isinstance(reply, Call) else reply if isinstance(reply, tuple) else ()
             text = reply if isinstance(reply, str) else json.dumps(reply) if isinstance(reply, dict) else ""
             if not text.strip() and not calls:
@@ -112,21 +112,21 @@ class Scripted:
             self.budget.add(self.name, usage)
             return ModelAnswer(text, usage, self.name, 1, calls, False, _message(text, calls, self.name))
 
-    def _next(self, asked: ScriptedQuestion) -> str | dict[str, Any] | Call | tuple[Call, ...]:
+    def _next(self, question: ScriptedQuestion) -> str | dict[str, Any] | Call | tuple[Call, ...]:
         if not self._replies:
             raise ModelFailed(f"{self.name} has no more replies", hint="give the script one more reply")
         reply = self._replies.pop(0)
         while callable(reply):
-            reply = reply(asked)
+            reply = reply(question)
         if isinstance(reply, Exception):
             raise reply
         return reply
 
 
-def _continued(prompt: Prompt, question: str) -> list[Json]:
-    """A conversation that goes on with one more question."""
-    before = [_question(prompt)] if isinstance(prompt, str) else list(prompt)
-    return [*before, _question(question)]
+def _add_question(prompt: Prompt, question: str) -> list[Json]:
+    """Return a conversation with one more question at its end."""
+    messages = [_question(prompt)] if isinstance(prompt, str) else list(prompt)
+    return [*messages, _question(question)]
 
 
 def _question(text: str) -> Json:

@@ -1,4 +1,4 @@
-"""Memory, the one object that every interface talks to: verbs, and nouns behind them."""
+"""Memory: the object through which every interface reads and writes, with its calls and attributes."""
 
 from vademecum.memory.core import Listing, Memory
 from vademecum.memory.opening import connect

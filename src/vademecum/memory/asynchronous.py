@@ -1,8 +1,8 @@
-"""Memory for a program with an event loop: the same verbs and nouns, each awaited.
+"""Memory for a program with an event loop: the same calls and attributes, but each call is awaited.
 
-Every call is made from the signature of the one it stands for, so that it is written once and typed all the
-same. All calls of one object are made in one thread of its own, one after another: a call that is cancelled
-before its turn does nothing, and one that is being made is finished there, whoever still waits for it.
+Each call has the signature of the call in `Memory`, so it is written once and typed in both. All calls of an
+object run in a thread of its own, one after the other: a call that is cancelled before its turn does nothing,
+and a running call is finished, even if nobody awaits it any more.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from vademecum.memory.browse import Browse
 from vademecum.memory.core import Memory
 from vademecum.memory.requests import Requests
 from vademecum.memory.review import Review
-from vademecum.store.audit import AuditLog
-from vademecum.store.projects import Projects
-from vademecum.store.sources import Sources
+from vademecum.store import AuditLog, Projects, Sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -41,7 +39,7 @@ _END = object()
 
 
 class _Threaded(Protocol):
-    """What makes its calls in a thread, on the thing that it stands for."""
+    """An object whose calls run in a thread of its own."""
 
     async def run(self, call: Callable[..., R], /, *given: Any, **named: Any) -> R: ...
 
@@ -51,7 +49,7 @@ class _Threaded(Protocol):
 def _awaited(
     call: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[_Threaded, P], Coroutine[Any, Any, R]]:
-    """The same call, awaited."""
+    """Return a method that runs a call of `Memory` in its thread and can be awaited."""
 
     @functools.wraps(call)
     async def made(self: _Threaded, /, *given: P.args, **named: P.kwargs) -> R:
@@ -63,7 +61,7 @@ def _awaited(
 def _iterated(
     call: Callable[Concatenate[Any, P], Iterator[R]],
 ) -> Callable[Concatenate[_Threaded, P], AsyncIterator[R]]:
-    """The same call, to be gone through with `async for`: each step is made in the thread."""
+    """Return a method for `async for` that takes each step of an iterator in the thread."""
 
     @functools.wraps(call)
     async def made(self: _Threaded, /, *given: P.args, **named: P.kwargs) -> AsyncIterator[R]:
@@ -75,7 +73,7 @@ def _iterated(
 
 
 def _opened(call: Callable[P, Memory]) -> Callable[P, Coroutine[Any, Any, AsyncMemory]]:
-    """The same way of opening, awaited."""
+    """Return an awaitable form of a function that opens a `Memory`; it gives an `AsyncMemory`."""
 
     @functools.wraps(call)
     async def made(*given: P.args, **named: P.kwargs) -> AsyncMemory:
@@ -85,7 +83,7 @@ def _opened(call: Callable[P, Memory]) -> Callable[P, Coroutine[Any, Any, AsyncM
 
 
 class _Noun:
-    """A noun of memory, whose calls are made in the thread of the memory it belongs to."""
+    """The awaited form of an attribute of `Memory`, whose calls run in the thread of its memory."""
 
     def __init__(self, memory: AsyncMemory, name: str) -> None:
         self.run = memory.run
@@ -93,7 +91,7 @@ class _Noun:
 
 
 class AsyncArchive(_Noun):
-    """`Memory.archive`, awaited."""
+    """The calls of `Memory.archive`, each awaited."""
 
     clear = _awaited(Archive.clear)
     forgotten = _awaited(Archive.forgotten)
@@ -112,7 +110,7 @@ class AsyncArchive(_Noun):
 
 
 class AsyncAudit(_Noun):
-    """`Memory.audit`, awaited."""
+    """The calls of `Memory.audit`, each awaited."""
 
     day = _awaited(AuditLog.day)
     days = _awaited(AuditLog.days)
@@ -121,7 +119,7 @@ class AsyncAudit(_Noun):
 
 
 class AsyncBrowse(_Noun):
-    """`Memory.browse`, awaited."""
+    """The calls of `Memory.browse`, each awaited."""
 
     as_of = _awaited(Browse.as_of)
     entries = _awaited(Browse.entries)
@@ -129,7 +127,7 @@ class AsyncBrowse(_Noun):
 
 
 class AsyncCare(_Noun):
-    """`Memory.care`, awaited; but for `watch`, which would keep the thread to itself."""
+    """The calls of `Memory.care`, each awaited, without `watch`, which would block the thread."""
 
     accept_rewording = _awaited(Care.accept_rewording)
     compact = _awaited(Care.compact)
@@ -159,7 +157,7 @@ class AsyncCare(_Noun):
 
 
 class AsyncGraph(_Noun):
-    """`Memory.graph`, awaited."""
+    """The calls of `Memory.graph`, each awaited."""
 
     export = _awaited(Relations.export)
     propose = _awaited(Relations.propose)
@@ -169,7 +167,7 @@ class AsyncGraph(_Noun):
 
 
 class AsyncInjection(_Noun):
-    """`Memory.injection`, awaited."""
+    """The calls of `Memory.injection`, each awaited."""
 
     block = _awaited(Injection.block)
     deliver = _awaited(Injection.deliver)
@@ -180,7 +178,7 @@ class AsyncInjection(_Noun):
 
 
 class AsyncKnowledge(_Noun):
-    """`Memory.knowledge`, awaited."""
+    """The calls of `Memory.knowledge`, each awaited."""
 
     applied = _awaited(Learning.applied)
     draft_profile = _awaited(Learning.draft_profile)
@@ -194,7 +192,7 @@ class AsyncKnowledge(_Noun):
 
 
 class AsyncProjects(_Noun):
-    """`Memory.projects`, awaited."""
+    """The calls of `Memory.projects`, each awaited."""
 
     alias = _awaited(Projects.alias)
     elsewhere = _awaited(Projects.elsewhere)
@@ -205,7 +203,7 @@ class AsyncProjects(_Noun):
 
 
 class AsyncRequests(_Noun):
-    """`Memory.requests`, awaited."""
+    """The calls of `Memory.requests`, each awaited."""
 
     answered = _awaited(Requests.answered)
     once = _awaited(Requests.once)
@@ -214,7 +212,7 @@ class AsyncRequests(_Noun):
 
 
 class AsyncReview(_Noun):
-    """`Memory.review`, awaited."""
+    """The calls of `Memory.review`, each awaited."""
 
     approvals = _awaited(Review.approvals)
     approve = _awaited(Review.approve)
@@ -231,7 +229,7 @@ class AsyncReview(_Noun):
 
 
 class AsyncSessions(_Noun):
-    """`Memory.sessions`, awaited."""
+    """The calls of `Memory.sessions`, each awaited."""
 
     card = _awaited(Conversations.card)
     context = _awaited(Conversations.context)
@@ -258,7 +256,7 @@ class AsyncSessions(_Noun):
 
 
 class AsyncSources(_Noun):
-    """`Memory.sources`, awaited."""
+    """The calls of `Memory.sources`, each awaited."""
 
     add = _awaited(Sources.add)
     list = _awaited(Sources.list)
@@ -266,7 +264,7 @@ class AsyncSources(_Noun):
 
 
 class AsyncTransfer(_Noun):
-    """`Memory.transfer`, awaited."""
+    """The calls of `Memory.transfer`, each awaited."""
 
     backup = _awaited(Transfer.backup)
     export = _awaited(Transfer.export)
@@ -281,7 +279,7 @@ class AsyncTransfer(_Noun):
 
 
 class AsyncMemory:
-    """`Memory`, whose calls are awaited."""
+    """`Memory` with calls that are awaited."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -304,12 +302,12 @@ class AsyncMemory:
 
     @property
     def home(self) -> Home:
-        """The folder that all of it lies in."""
+        """The home's folder."""
         return self.memory.home
 
     @property
     def caller(self) -> Caller:
-        """Who is asking, as the door knows it."""
+        """The caller, as the interface knows it."""
         return self.memory.caller
 
     @property
@@ -330,14 +328,16 @@ class AsyncMemory:
     store = _awaited(Memory.store)
 
     async def run(self, call: Callable[..., R], /, *given: Any, **named: Any) -> R:
-        """Make any call in the thread of this memory: for what came out of it, such as a log or an engine."""
+        """Run any function in the thread of this memory, such as a method of an object that a call
+        returned.
+        """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="vademecum")
         inside = functools.partial(contextvars.copy_context().run, call, *given, **named)
         return await asyncio.get_running_loop().run_in_executor(self._thread, inside)
 
     async def close(self) -> None:
-        """Let go of the index, the counters and the thread, behind what is still being made."""
+        """Close the index, the counters and the thread, after the calls that are still running."""
         try:
             await self.run(self.memory.close)
         finally:

@@ -1,6 +1,6 @@
-"""Memory to look through: a table of every record with its facets, and who said each line of one.
+"""Browsing: a table of all records with facets, and the origin of each entry.
 
-A row is known from the catalogue, so that a table of many thousands reads only the records it shows.
+Rows come from the catalogue, so a table of many thousands reads only the records that it shows.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum import fields
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UsageError
 from vademecum.knowledge import trust as trusting
 from vademecum.search.base import as_of as moment_of
-from vademecum.store import Fact, archive, decisions, hub_rules
+from vademecum.store import Fact, archive, decisions, hub_rules, request_view
 from vademecum.text import clock, outgoing
 from vademecum.types import Finding, Origin, Record
 
@@ -27,23 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from vademecum.knowledge.citations import CheckedClaim, ProjectTree
-    from vademecum.knowledge.trust import Trust
+    from vademecum.knowledge import CheckedClaim, Trust
+    from vademecum.knowledge.citations import ProjectTree
     from vademecum.memory.core import Memory
-    from vademecum.store import Home, Records, Shelf
+    from vademecum.store import Home, Records, ScopeFolder
     from vademecum.types import Entry
 
 FACETS = ("scope", "type", "tag", "origin", "trust", "age", "agent")
-SORTS = ("updated", "created", "key", "number")
 AGES = {"today": 1, "week": 7, "month": 31, "year": 366}  # days; then "older", and "undated"
 MOST = 500  # rows of one page
-_CODE = 12  # lines of code that are shown for a claim
-_SECONDS = 0.5  # for a look at the code that a record cites
+_CODE = 12  # lines of code shown for a claim
+_SECONDS = 0.5  # seconds for checking the code that a record cites
 _PERSON = "human:"
 
 
 class TableRow(NamedTuple):
-    """One record of a table, with what the facets know of it."""
+    """A record of the table, with the values of its facets."""
 
     record: Record
     origin: str
@@ -52,18 +52,18 @@ class TableRow(NamedTuple):
 
 
 class TablePage(NamedTuple):
-    """Some records in an order, how many there are by each facet, and where the next page begins."""
+    """A page of sorted records, the counts of each facet, and the cursor of the next page."""
 
     rows: tuple[TableRow, ...]
     matching: int
     total: int
-    facets: Mapping[str, Mapping[str, int]]  # each counted as if only the other facets were chosen
+    facets: Mapping[str, Mapping[str, int]]  # counts as if only the other facets were chosen
     next: str = ""
     findings: tuple[Finding, ...] = ()
 
 
 class PastRow(NamedTuple):
-    """A record as it was on a day: what it said then, and whether it still says so."""
+    """A record as it was on a past day: its text then, and whether that text is still current."""
 
     record: Record
     entry: Entry
@@ -71,41 +71,41 @@ class PastRow(NamedTuple):
 
 
 class PastPage(NamedTuple):
-    """Some records as they were on a day, how many there were, and what became of them."""
+    """A page of records as they were on a past day, and how many were added or changed since."""
 
     rows: tuple[PastRow, ...]
     moment: str
     total: int
     now: int
     since: Mapping[str, int]  # added, replaced and archived after that day
-    days: Mapping[str, int]  # how many entries each day brought
+    days: Mapping[str, int]  # entries of each day
 
 
 class CitedCode(NamedTuple):
-    """Something of the project that an entry cites: how it stands, and the lines that it means."""
+    """A citation of the project's code in an entry: whether it still holds, and the cited lines."""
 
     cited: str
     standing: str  # verified, moved, changed or gone
     why: str = ""
     path: str = ""
-    line: int = 0  # of the first line of code
+    line: int = 0  # the number of the first line of code
     code: str = ""
 
 
 class EntryOrigin(NamedTuple):
-    """Whose an entry is: who wrote it, through which program, in which sessions, and what became of it."""
+    """The origin of an entry: its author, program and sessions, and the entry that superseded it."""
 
     entry: Entry
     trust: Trust
     by: str
     client: str
     sessions: tuple[str, ...]
-    replaced_by: int | None  # the place of the entry that stands now in its stead
+    replaced_by: int | None  # the position of the entry that replaced it
     claims: tuple[CitedCode, ...]
 
 
 class Browse:
-    """Memory to look through, as `Memory` offers it."""
+    """`Memory.browse`: a table of all records, and the origin of each entry."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self._work = memory, memory.workspace
@@ -118,64 +118,68 @@ class Browse:
         after: str = "",
         limit: int = 50,
     ) -> TablePage:
-        """A page of the records in sight: with any of the values chosen of each facet, after a cursor.
+        """Return the page of records after a cursor, of those that have the chosen values.
 
-        The facets are scope, type, tag, origin, trust, age and agent; of tags, a record must have all. The
-        orders are updated and created, the newest first, key and number.
+        A record fits if it has any of the chosen values of each facet. The facets are scope, type, tag,
+        origin, trust, age and agent; of tags, a record must have all that are chosen. The orders are those of
+        `fields.ORDERS`, such as updated and created, the newest first, key and number.
         """
         wanted = {facet: frozenset(values) for facet, values in (chosen or {}).items() if values}
         if unknown := {*wanted} - {*FACETS}:
             raise UsageError(f"there is no facet {min(unknown)}", hint=f"one of {', '.join(FACETS)}")
-        if sort not in SORTS:
-            raise UsageError("records are not sorted by that", hint=f"one of {', '.join(SORTS)}")
+        order = fields.parse_order(sort)
         if self._work.settings.incognito:
             return TablePage((), 0, 0, {})
-        with self._work.reported("list the records"), self._work.one_look():
-            return self._table(wanted, sort, parse_cursor(after), max(1, min(limit, MOST)))
+        with self._work.reported("list the records"), request_view():
+            return self._table(wanted, order, parse_cursor(after), max(1, min(limit, MOST)))
 
     def _table(
-        self, wanted: Mapping[str, frozenset[str]], sort: str, after: tuple[Any, str] | None, limit: int
+        self,
+        wanted: Mapping[str, frozenset[str]],
+        order: tuple[int, bool],
+        after: tuple[Any, str] | None,
+        limit: int,
     ) -> TablePage:
         places = self._work.places(None)
         findings = self._work.hidden(places)
-        shown: list[tuple[Any, str, Shelf, str, tuple[str, ...]]] = []
+        shown: list[tuple[Any, str, ScopeFolder, str, tuple[str, ...]]] = []
         counted: dict[str, list[tuple[Any, ...]]] = {facet: [] for facet in ("", *wanted)}
         labels_of = _Labels(self._work.now(), self._memory.home)
-        total, newest = 0, sort in ("updated", "created")
+        total, (position, newest) = 0, order
         for each in self._work.records.known(places, ROWS):
             if isinstance(each, Finding):
                 findings.append(each)
                 continue
-            shelf, known = each
-            findings += self._work.records.unreadable(shelf, known)
+            scope_folder, known = each
+            findings += self._work.records.unreadable(scope_folder, known)
             total += len(known.facts)
             for name, fact in known.facts.items():
-                labels = labels_of(shelf, fact)
-                failing = [facet for facet in wanted if not _fits(facet, labels, wanted[facet])]
+                labels = labels_of(scope_folder, fact)
+                failing = [facet for facet in wanted if not _matches_facets(facet, labels, wanted[facet])]
                 if len(failing) < 2:
                     counted[failing[0] if failing else ""].append(labels)
                 if failing:
                     continue
-                at = _place(sort, fact, name), f"{shelf.label}/{name}"
+                at = fact[_SORTED][position], f"{scope_folder.label}/{name}"
                 if after is None or (at < after if newest else at > after):
-                    shown.append((*at, shelf, name, labels[3:5] + labels[6:7]))
+                    shown.append((*at, scope_folder, name, labels[3:5] + labels[6:7]))
         counts, matching = _counts(counted), len(counted[""])
         page = (heapq.nlargest if newest else heapq.nsmallest)(limit + 1, shown, key=itemgetter(0, 1))
         rows = tuple(self._rows(page[:limit]))
         cursor = render_cursor(page[limit - 1][:2]) if len(page) > limit else ""
         return TablePage(rows, matching, total, counts, cursor, tuple(findings))
 
-    def _rows(self, page: Iterable[tuple[Any, str, Shelf, str, tuple[str, ...]]]) -> Iterable[TableRow]:
-        for _, _, shelf, name, (origin, level, agent) in page:
-            with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled just now
-                record = self._work.records.load(shelf, name).record
+    def _rows(self, page: Iterable[tuple[Any, str, ScopeFolder, str, tuple[str, ...]]]) -> Iterable[TableRow]:
+        for _, _, scope_folder, name, (origin, level, agent) in page:
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # deleted or damaged meanwhile
+                record = self._work.records.load(scope_folder, name).record
                 yield TableRow(outgoing.clean_record(record), origin, level, agent)
 
     def as_of(self, day: str, *, offset: int = 0, limit: int = 50) -> PastPage:
-        """Memory as it stood at the end of a day: the records of then, those told last before it first.
+        """Return records as they were at the end of a day, those changed last before that moment first.
 
-        It goes by the times of entries, as a search with `as_of` does; a record that was archived since is
-        there until the day it was.
+        The times of entries decide, as in a search with `as_of`; a record that was archived since is
+        included.
         """
         moment = moment_of(day)
         if self._work.settings.incognito:
@@ -184,23 +188,23 @@ class Browse:
             return self._past(moment, range(max(0, offset), max(0, offset) + max(1, min(limit, MOST))))
 
     def _past(self, moment: str, wanted: range) -> PastPage:
-        held: list[tuple[str, str, int, Shelf | Record]] = []
+        held: list[tuple[str, str, int, ScopeFolder | Record]] = []
         since, days = Counter(added=0, replaced=0, archived=0), Counter[str]()
         now = 0
         for each in self._work.records.known(self._work.places(None), SPANS):
             if isinstance(each, Finding):
                 continue
-            shelf, known = each
+            scope_folder, known = each
             now += len(known.facts)
             for name, spans in known.facts.items():
                 days.update(began[:10] for began, _ in spans if began)
-                then = _held(spans, moment)
-                since["added" if then is None else "replaced"] += then != _held(spans, "")
+                then = _valid_entry(spans, moment)
+                since["added" if then is None else "replaced"] += then != _valid_entry(spans, "")
                 if then is not None:
-                    held.append((spans[then][0], name, then, shelf))
-        for record in self._gone_since(moment):
+                    held.append((spans[then][0], name, then, scope_folder))
+        for record in self._archived_since(moment):
             spans = _spans(record)
-            then = _held(spans, moment)
+            then = _valid_entry(spans, moment)
             if then is not None:
                 since["archived"] += 1
                 held.append((spans[then][0], record.key, then, record))
@@ -208,8 +212,11 @@ class Browse:
         rows = tuple(self._past_rows(held[wanted.start : wanted.stop]))
         return PastPage(rows, moment, len(held), now, since, days)
 
-    def _gone_since(self, moment: str) -> Iterator[Record]:
-        """The records that were archived after a moment; when one was deleted by hand, nobody knows."""
+    def _archived_since(self, moment: str) -> Iterator[Record]:
+        """Yield the records archived after a moment.
+
+        Records whose file somebody deleted are left out, as the time is not known.
+        """
         for version in self._memory.archive.forgotten():
             image = version.image
             if image.why == archive.KEPT or _moment(f"{image.at[:15]}Z") <= moment:
@@ -217,21 +224,21 @@ class Browse:
             content = self._memory.home.read(*image.parts)
             if content is not None:
                 with contextlib.suppress(Malformed):
-                    yield self._work.records.parse(version.shelf, version.name, content)
+                    yield self._work.records.parse(version.scope_folder, version.name, content)
 
-    def _past_rows(self, held: Iterable[tuple[str, str, int, Shelf | Record]]) -> Iterator[PastRow]:
+    def _past_rows(self, held: Iterable[tuple[str, str, int, ScopeFolder | Record]]) -> Iterator[PastRow]:
         for _, name, index, where in held:
-            with contextlib.suppress(NotFound, Malformed, OutsideMemory, IndexError):  # changed just now
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory, IndexError):  # changed meanwhile
                 if isinstance(where, Record):
                     gone = outgoing.clean_record(where)
                     yield PastRow(gone, gone.entries[index], "archived")
                     continue
                 record = outgoing.clean_record(self._work.records.load(where, name).record)
-                same = index == _held(_spans(record), "")
+                same = index == _valid_entry(_spans(record), "")
                 yield PastRow(record, record.entries[index], "same" if same else "replaced")
 
     def entries(self, record: Record) -> Sequence[EntryOrigin]:
-        """Whose every entry of a record is, in their order."""
+        """Return the origin of every entry of a record, in their order."""
         writers = {} if self._work.settings.incognito else self._work.records.writers(record)
         heard = self._memory.sessions.said_in(record)
         claims = self._claims(record)
@@ -253,7 +260,9 @@ class Browse:
         return found
 
     def _claims(self, record: Record) -> Callable[[Entry], tuple[CitedCode, ...]]:
-        """How what an entry says of the project's code stands; nothing where no project is at hand."""
+        """Return a function that checks the citations of code in an entry; it finds none without a
+        project.
+        """
         root, project = self._work.root, self._work.caller.project
         if root is None or project is None or record.place.id != project.id:
             return lambda entry: ()
@@ -266,7 +275,7 @@ class Browse:
 
 
 def _cited(checked: CheckedClaim, tree: ProjectTree) -> CitedCode:
-    """A claim with the code that it means, as it is now."""
+    """Return a checked citation together with the lines of code that it means, as they are now."""
     claim, told = checked.claim, CitedCode(checked.claim.cited, str(checked.standing), checked.why)
     path = claim.path or (checked.why if tree.holds(checked.why) else "")
     content = tree.read(path) if path else None
@@ -286,20 +295,22 @@ def _cited(checked: CheckedClaim, tree: ProjectTree) -> CitedCode:
 
 # ---------------------------------------------------------------- what a row is known by
 
-_NUM, _TYPE, _TAGS, _CREATED, _UPDATED, _ORIGIN, _AGENT, _DISPUTED, _MARK, _SAID = range(10)
+_SORTED, _TYPE, _TAGS, _UPDATED, _ORIGIN, _AGENT, _DISPUTED, _MARK, _SAID = range(9)
 
 
-def _row_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
-    """What a table goes by: number, type, tags, times; and of what the record says now, whose word it is."""
-    record = records.parse(shelf, name, content)
-    entry = trusting.spoken_entry(record)
+def _row_of(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> tuple[Any, ...]:
+    """Return the values of a record by which the table sorts and filters.
+
+    Origin and trust are those of the record's current entry.
+    """
+    record = records.parse(scope_folder, name, content)
+    entry = trusting.current_entry(record)
     origin = entry.origin or Origin.USER
     said = len(trusting.find_sessions(entry, record, records)) if origin is Origin.AGENT else 0
     return (
-        record.num or 0,
+        fields.sort_values(record),
         record.type,
         record.tags,
-        record.created or "",
         record.updated or record.created or "",
         str(origin),
         agent_of(record),
@@ -309,11 +320,11 @@ def _row_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[
     )
 
 
-ROWS = Fact("rows", 3, _row_of)
+ROWS = Fact("rows", f"4 {' '.join(fields.ORDERS)}", _row_of)
 
 
 def _spans(record: Record) -> tuple[tuple[str, str], ...]:
-    """From when to when each entry holds; empty where that is open."""
+    """Return for each entry the times from which and until which it was valid; '' for an open end."""
     return tuple((_moment(each.time or record.created), _moment(each.superseded)) for each in record.entries)
 
 
@@ -322,15 +333,17 @@ def _moment(text: str | None) -> str:
     return "" if at is None else clock.stamp(at)
 
 
-def _spans_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[tuple[str, str], ...]:
-    return _spans(records.parse(shelf, name, content))
+def _spans_of(
+    records: Records, scope_folder: ScopeFolder, name: str, content: bytes
+) -> tuple[tuple[str, str], ...]:
+    return _spans(records.parse(scope_folder, name, content))
 
 
 SPANS = Fact("spans", 1, _spans_of)
 
 
-def _held(spans: Sequence[tuple[str, str]], moment: str) -> int | None:
-    """The newest entry that held at a moment, or holds now."""
+def _valid_entry(spans: Sequence[tuple[str, str]], moment: str) -> int | None:
+    """Return the index of the newest entry valid at a moment ('' for now); None without such an entry."""
     holding = [
         index
         for index, (began, ended) in enumerate(spans)
@@ -340,7 +353,7 @@ def _held(spans: Sequence[tuple[str, str]], moment: str) -> int | None:
 
 
 def agent_of(record: Record) -> str:
-    """Which agent saved a record last, or `you`: the program without its version, or its own name."""
+    """Return the agent that saved a record last, by its program's name or its own; `you` for a person."""
     made = record.fields.get("generated")
     told = made if isinstance(made, dict) else {}
     by, client = str(told.get("by") or ""), str(told.get("client") or "")
@@ -350,52 +363,60 @@ def agent_of(record: Record) -> str:
 
 
 class _Labels:
-    """What each facet says of a row, in their order; the tags stand together."""
+    """The values of each row for the facets of the table, in the order of the facets."""
 
     def __init__(self, now: datetime, home: Home) -> None:
-        days = sorted(AGES.items(), key=itemgetter(1), reverse=True)  # the longest ago first, as times sort
+        days = sorted(AGES.items(), key=itemgetter(1), reverse=True)  # the oldest first, as times sort
         self._since = [clock.stamp(now - timedelta(days=each)) for _, each in days]
         self._ages = ("older", *(name for name, _ in days))
         self._home, self._verified = home, decisions.verdicts(home)
-        self._levels: dict[tuple[str, int, bool], str] = {}  # of what nobody verified
+        self._levels: dict[tuple[str, int, bool], str] = {}  # levels of unverified texts
 
-    def __call__(self, shelf: Shelf, fact: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(self, scope_folder: ScopeFolder, fact: tuple[Any, ...]) -> tuple[Any, ...]:
         updated = fact[_UPDATED]
         age = self._ages[bisect.bisect_right(self._since, updated)] if updated else "undated"
-        level = self._level(shelf, fact)
-        return (shelf.place.scope.value, fact[_TYPE], fact[_TAGS], fact[_ORIGIN], level, age, fact[_AGENT])
+        level = self._level(scope_folder, fact)
+        return (
+            scope_folder.place.scope.value,
+            fact[_TYPE],
+            fact[_TAGS],
+            fact[_ORIGIN],
+            level,
+            age,
+            fact[_AGENT],
+        )
 
-    def _level(self, shelf: Shelf, fact: tuple[Any, ...]) -> str:
-        """How far what a record says is trusted, as `trust` judges it; most are judged once for many."""
+    def _level(self, scope_folder: ScopeFolder, fact: tuple[Any, ...]) -> str:
+        """Return the trust level of a record as `trust` judges it; equal cases are judged only once."""
         origin, said = fact[_ORIGIN], min(fact[_SAID], trusting.ENOUGH)
         verified = origin != Origin.USER and self._verified(fact[_MARK])
         if fact[_DISPUTED] and (fact[_DISPUTED] > 1 or not self._verified(fact[_MARK])):
             return str(trusting.Level.WAITING)
-        if verified or not shelf.trusted or hub_rules.workspace_of(shelf.label):
-            return str(self._judged(fact, shelf))
+        if verified or not scope_folder.trusted or hub_rules.workspace_of(scope_folder.label):
+            return str(self._judged(fact, scope_folder))
         if (origin, said, True) not in self._levels:
-            self._levels[origin, said, True] = str(self._judged(fact, shelf))
+            self._levels[origin, said, True] = str(self._judged(fact, scope_folder))
         return self._levels[origin, said, True]
 
-    def _judged(self, fact: tuple[Any, ...], shelf: Shelf) -> trusting.Level:
+    def _judged(self, fact: tuple[Any, ...], scope_folder: ScopeFolder) -> trusting.Level:
         return trusting.judge(
             Origin(fact[_ORIGIN]),
-            folder=shelf.trusted,
+            folder=scope_folder.trusted,
             verified=lambda: self._verified(fact[_MARK]),
-            vouched=lambda: hub_rules.vouched_by(self._home, f"{shelf.label}/", fact[_MARK]),
+            vouched=lambda: hub_rules.vouched_by(self._home, f"{scope_folder.label}/", fact[_MARK]),
             sessions=lambda: int(fact[_SAID]),
         ).level
 
 
-def _fits(facet: str, labels: tuple[Any, ...], wanted: frozenset[str]) -> bool:
+def _matches_facets(facet: str, labels: tuple[Any, ...], wanted: frozenset[str]) -> bool:
     value = labels[FACETS.index(facet)]
     return wanted <= {*value} if facet == "tag" else value in wanted
 
 
 def _counts(counted: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Counter[str]]:
-    """How often each value of a facet is there: in the rows that fit, and in those that only it leaves out.
+    """Return how many rows have each value of a facet, if the choice in this facet is left aside.
 
-    Of tags a record must have all, so those that are chosen narrow the tags as well.
+    A record must have all chosen tags, so these narrow the tags as well.
     """
     found = {}
     for at, facet in enumerate(FACETS):
@@ -405,34 +426,26 @@ def _counts(counted: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Counter[s
     return found
 
 
-def _place(sort: str, fact: tuple[Any, ...], name: str) -> str | int:
-    """What a row is sorted by."""
-    if sort == "key":
-        return name
-    place: str | int = fact[{"number": _NUM, "updated": _UPDATED, "created": _CREATED}[sort]]
-    return place
-
-
 def render_cursor(at: tuple[Any, str]) -> str:
-    """A place in a list as a word for an address."""
+    """Return a position in the list as a word that can stand in a URL."""
     return base64.urlsafe_b64encode(json.dumps(at).encode()).decode().rstrip("=")
 
 
 def parse_cursor(text: str) -> tuple[Any, str] | None:
-    """The place that a cursor means; None for the beginning."""
+    """Return the position in the list that a cursor means; None for the beginning."""
     if not text:
         return None
     try:
         place, path = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, TypeError):
         raise UsageError("this is no place in the list", hint="begin again without `after`") from None
-    if not isinstance(place, str | int) or not isinstance(path, str):
+    if not isinstance(place, str | int | float) or not isinstance(path, str):
         raise UsageError("this is no place in the list", hint="begin again without `after`")
     return place, path
 
 
 def _successor(entries: Sequence[Entry], index: int) -> int | None:
-    """The entry that took the place of another: of those of that moment or later, the first."""
+    """Return the index of the entry that superseded another one: the first of that moment or later."""
     since = entries[index].superseded
     if since is None:
         return None

@@ -1,6 +1,6 @@
-"""Memory: the verbs that everybody uses, and the nouns behind them: it wires the parts.
+"""Memory: the calls that everybody uses, and attributes that lead to all other calls.
 
-Each noun is a plain class in the package whose work it is, and is imported when it is first asked for.
+The class of each attribute is in the package that does its work, and is imported at its first use.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
-from vademecum.memory.old_names import old_name
-from vademecum.store import Draft, Workspace, archive, document, scopes, teams
-from vademecum.store.merge import is_guarded
-from vademecum.store.records import key_of
-from vademecum.store.workspace import listing_order
-from vademecum.text import clock, may_cite, names, outgoing
+from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName
+from vademecum.fields import check_values, parse_order, sort_values
+from vademecum.store import Draft, Workspace, is_guarded, listing_order, request_view, scopes, teams
+from vademecum.text import clock, document, filenames, may_cite, names, outgoing
+from vademecum.text.filenames import key_of
 from vademecum.text.names import parse_type
 from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stored
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from vademecum.config import Loaded, Settings
     from vademecum.context.conversations import Conversations
     from vademecum.inject.injection import Injection
-    from vademecum.knowledge.finder import Finder
     from vademecum.lifecycle.care import Care
     from vademecum.lifecycle.learning import Learning
     from vademecum.lifecycle.relations import Relations
@@ -41,12 +38,8 @@ if TYPE_CHECKING:
     from vademecum.memory.requests import Requests
     from vademecum.memory.review import Review
     from vademecum.memory.status import Status
-    from vademecum.search.base import Answer
-    from vademecum.store import Home, Shelf
-    from vademecum.store.audit import AuditLog
-    from vademecum.store.projects import Projects
-    from vademecum.store.reading import Text
-    from vademecum.store.sources import Sources
+    from vademecum.search import Answer, Finder
+    from vademecum.store import AuditLog, FileLines, Home, Projects, ScopeFolder, Sources
     from vademecum.types import (
         Audience,
         Place,
@@ -63,13 +56,13 @@ _SCOPES = (*Scope,)
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Records, and the files that could not be read as one: a sequence of the records."""
+    """A sequence of records, and the files that could not be read as records."""
 
     records: tuple[Record, ...]
     findings: tuple[Finding, ...]
-    limit: int  # how many notes a scope may hold before the cap acts
-    counted: Mapping[Place, int]  # how many there are in each scope, whether listed or not
-    total: int | None = None  # how many records there are, when these are a page of them
+    limit: int  # records that a scope may hold before a sweep archives the oldest
+    counted: Mapping[Place, int]  # the number in each scope, whether listed or not
+    total: int | None = None  # the number of all records, if these are a page
 
     def __len__(self) -> int:
         return len(self.records)
@@ -82,7 +75,7 @@ class Listing:
 
 
 class Memory:
-    """Long-term memory as one caller sees it."""
+    """Long-term memory as a certain caller sees it."""
 
     def __init__(
         self,
@@ -110,9 +103,9 @@ class Memory:
     ) -> Memory:
         """Open the memory of an agent.
 
-        `project` is a folder of the project, or False for none; without it, it is that of the working
-        directory, or of `cwd`. With `person`, what is written is the user's own word. That is refused inside
-        an agent, and where there is neither a terminal nor a script that the user allowed by name
+        `project` is a folder of the project, or False for no project; by default, it is the project of `cwd`
+        or of the working directory. With `person`, texts are written as the user's own words. That is refused
+        inside an agent, and where there is neither a terminal nor a script that the user allowed by name
         (`approval.scripts`).
         """
         from vademecum.memory.opening import actor, connect, has_terminal
@@ -127,12 +120,12 @@ class Memory:
 
     @property
     def home(self) -> Home:
-        """The folder that all of it lies in."""
+        """The folder that holds the whole memory."""
         return self.workspace.home
 
     @property
     def caller(self) -> scopes.Caller:
-        """Who is asking, as the door knows it."""
+        """The caller, as the interface identified them."""
         return self.workspace.caller
 
     @property
@@ -155,53 +148,58 @@ class Memory:
         protected: bool | None = None,
         slug: bool = False,
         team: str | None = None,
+        fields: Mapping[str, object] | None = None,
     ) -> Stored:
-        """Keep a text; when this returns, it is on disk.
+        """Save a text; when this returns, it is on disk.
 
-        With `slug`, a key that is not one is made into one; without, it is refused. With `team`, it is kept
-        in the memory that this team shares.
+        `fields` sets further fields of the record by the name of their key, as `vade add` does by options.
+        With `slug`, an invalid key is converted; without, it is refused. With `team`, the text is saved in
+        the memory that this team shares.
         """
         work = self.workspace
         work.may_write()
         scope = scopes.parse_scope(scope)
         if key is not None:
-            names.without_secret(key, "the key")  # before a slug hides it, and after one brought it out
+            names.without_secret(
+                key, "the key"
+            )  # before and after the conversion, which can hide or reveal one
             key = names.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
         if protected and (work.caller.origin is Origin.USER or work.caller.command_line):
-            # A program may keep its own text from age and number; from other hands only a person keeps it.
-            work.may_decide("protect a memory", "vade store --protected")
+            # A program may protect its own text from sweeps; for others a person must protect it.
+            work.may_decide("protect a memory", "vade add --protected")
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
-        if confidence is not None and not 0 <= confidence <= 1:
-            raise UsageError(f"confidence must be between 0 and 1, not {confidence:g}")
+        values = check_values({"confidence": confidence, **(fields or {})})
         kept, secret = work.gate(
             document.accept_text(text, largest=work.settings.limits.content_bytes), scope
         )
         cleaned = document.clean_tags(tags, work.settings.secrets.in_scope(scope))
-        draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, confidence, protected)
+        draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, values, protected)
         if team is not None:
             draft = draft._replace(team=teams.find_shared(work.home, team, scope).workspace)
         if scope is Scope.PROJECT:
-            draft = draft._replace(cites=self._cited(kept))
+            draft = draft._replace(cites=self._find_cited(kept))
         trouble = len(work.index_trouble)
         with work.reported("save this"):
             stored = work.records.store(draft, scope=scope, key=key, dedup=work.settings.dedup)
-            stored = self._proposed(stored, draft)
+            stored = self._ask_for_replacement(stored, draft)
             swept = self._sweep_after(stored)
         indexed = bool(work.listeners) and len(work.index_trouble) == trouble
         return stored._replace(secrets=secret, indexed=indexed, swept=swept)
 
-    def _cited(self, text: str) -> str:
-        """What is known of the project's code that a text cites; nothing for most texts."""
+    def _find_cited(self, text: str) -> str:
+        """Return the state of the code that a text cites, as text; '' for most texts, which cite no code."""
         root = self.workspace.root
-        if root is None or not may_cite(text):  # then nothing has to be loaded either
+        if root is None or not may_cite(text):  # most texts cite nothing, and then nothing is loaded
             return ""
         from vademecum.knowledge import citations
 
         return citations.render_marks(citations.mark_claims(text, citations.ProjectTree(root, seconds=0.5)))
 
-    def _proposed(self, stored: Stored, draft: Draft) -> Stored:
-        """Ask a person whether a text that stands beside theirs may take its place."""
+    def _ask_for_replacement(self, stored: Stored, draft: Draft) -> Stored:
+        """Ask the user to approve that a text replaces their own entry, if the text contradicts such an
+        entry.
+        """
         if stored.beside is None:
             return stored
         labels = {"type": str(draft.type) if draft.type else None, "tags": [*draft.tags] or None}
@@ -215,13 +213,13 @@ class Memory:
         return stored._replace(approval=waiting.id)
 
     def _sweep_after(self, stored: Stored) -> Swept | None:
-        """Tidy up when a scope has grown beyond its cap; below it this costs one look at a folder."""
+        """Archive old records if a scope has too many now; in most cases this only lists a folder."""
         if stored.outcome is not Outcome.CREATED or stored.team or not stored.path.startswith("memory/"):
             return None
         try:
             there = len(self.home.names(*stored.path.split("/")[:-1], ordered=False))
             return self.care.moved_if_due() if there > self.settings.decay.max_count else None
-        except OSError:  # the text is kept, whatever becomes of this
+        except OSError:  # the text is saved, whatever happens here
             return None
 
     def note(self, text: str | bytes, *, scope: ScopeName = Scope.PROJECT) -> Noted:
@@ -238,7 +236,7 @@ class Memory:
         return noted._replace(secrets=secret)
 
     def forget(self, name: str | int, *, scope: ScopeName | None = None) -> Record:
-        """Move a record to the archive; `restore` brings it back."""
+        """Move a record to the archive, from which `restore` brings it back."""
         work = self.workspace
         work.may_write()
         found = work.find(name, scope, only=True)
@@ -258,14 +256,15 @@ class Memory:
         return found.record
 
     def restore(self, name: str | int, *, scope: ScopeName | None = None) -> Record:
-        """Bring back a forgotten record, an archived version by its id, or entries that an edit took out.
+        """Restore a forgotten record, an archived version by its id, or entries that an edit has removed.
 
-        The name of a pinned document brings back its newest other version.
+        The name of a pinned document restores the newest version of it that differs from the current one.
         """
         return self.archive.restore(name, scope=scope)
 
     # ---------------------------------------------------------------- reading
 
+    @request_view()
     def list(
         self,
         *,
@@ -276,21 +275,24 @@ class Memory:
         reveal: bool = False,
         limit: int | None = None,
         offset: int = 0,
+        sort: str | None = None,
     ) -> Listing:
-        """The records in sight, the nearest scope first; with `all`, those of every project and agent.
+        """Return the visible records, those of the nearest scope first; `all` adds every project and agent.
 
-        What looks like a secret in them is replaced, unless `reveal` asks for the files as they stand. With a
-        `limit` it is a page: so many, after as many as `offset` says; the others are counted and not read.
+        `sort` is one of the orders of `fields.ORDERS`, such as "updated", instead of by scope and number.
+        Secrets in them are replaced, unless `reveal` asks for the files as they are. With a `limit` the
+        result is a page that begins at `offset`; other records are counted and not read.
         """
         from vademecum.lifecycle import passes
 
         kind = None if type is None else str(parse_type(type))
+        order = None if sort is None else parse_order(sort)
         if all:
             self.workspace.only_a_person("look into every project", "vade list --all")
         if limit is not None and not self.settings.incognito:
             with self.workspace.reported("list the records"):
                 places = self.workspace.places(scope, all=all)
-                page = self._page(places, kind, tag, range(offset, offset + limit))
+                page = self._page(places, kind, tag, range(offset, offset + limit), order)
             shown = page.records if reveal else (outgoing.clean_record(each) for each in page.records)
             return replace(page, records=tuple(shown))
         found: list[Record] = []
@@ -305,58 +307,84 @@ class Memory:
             if (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
                 found.append(each.record if reveal else outgoing.clean_record(each.record))
         found.sort(key=listing_order)
+        if order is not None:
+            position, newest_first = order
+            found.sort(key=lambda record: sort_values(record)[position], reverse=newest_first)
         return Listing(tuple(found), tuple(findings), self.settings.decay.max_count, dict(counted))
 
-    def _page(self, places: Sequence[Place], kind: str | None, tag: str | None, wanted: range) -> Listing:
-        """Some of the records in their order, as they stand; only those are read."""
+    def _page(
+        self,
+        places: Sequence[Place],
+        kind: str | None,
+        tag: str | None,
+        wanted: range,
+        order: tuple[int, bool] | None,
+    ) -> Listing:
+        """Return the records at the positions `wanted` of the whole list, with their secrets; read only
+        these.
+        """
         from vademecum.lifecycle import passes
 
         records, most = self.workspace.records, self.settings.decay.max_count
         findings: list[Finding] = self.workspace.hidden(places)
         counted: Counter[Place] = Counter()
-        order: list[tuple[int, str, int, str, int, str]] = []
-        shelves: list[Shelf] = []
+        rows: list[tuple[int, str, int, str, int, str, tuple[Any, ...]]] = []
+        scope_folders: list[ScopeFolder] = []
         for each in records.known(places, passes.LISTED):
             if isinstance(each, Finding):
                 findings.append(each)
                 continue
-            shelf, known = each
+            scope_folder, known = each
             handmade = {name: key_of(name) for name in names.not_keys(known.facts)}
-            at, place, number = _SCOPES.index(shelf.place.scope), shelf.place, len(shelves)
-            findings += records.unreadable(shelf, known)
+            at, place, number = (
+                _SCOPES.index(scope_folder.place.scope),
+                scope_folder.place,
+                len(scope_folders),
+            )
+            findings += records.unreadable(scope_folder, known)
             if known.facts:
                 counted[place] += sum(fact[3] for fact in known.facts.values())
-            order += [
-                (at, place.id, num, handmade.get(name) or name[:-3], number, name)
-                for name, (num, own, tags, _) in known.facts.items()
+            rows += [
+                (at, place.id, num, handmade.get(name) or name[:-3], number, name, values)
+                for name, (num, own, tags, _, values) in known.facts.items()
                 if (kind is None or own == kind) and (tag is None or tag in tags)
             ]
-            shelves.append(shelf)
+            scope_folders.append(scope_folder)
         found: list[Record] = []
-        for *_, number, name in heapq.nsmallest(wanted.stop, order)[wanted.start :]:
-            with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled just now
-                found.append(records.load(shelves[number], name).record)
-        return Listing(tuple(found), tuple(findings), most, dict(counted), len(order))
+        if order is None:
+            chosen = heapq.nsmallest(wanted.stop, rows)
+        else:
+            position, newest_first = order
+            chosen = sorted(sorted(rows), key=lambda row: row[-1][position], reverse=newest_first)
+        for *_, number, name, _ in chosen[wanted.start : wanted.stop]:
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # deleted or damaged meanwhile
+                found.append(records.load(scope_folders[number], name).record)
+        return Listing(tuple(found), tuple(findings), most, dict(counted), len(rows))
 
+    @request_view()
     def show(self, name: str | int, *, scope: ScopeName | None = None, reveal: bool = False) -> Record:
-        """One record with all its entries, by key, number or id.
+        """Return a record with all its entries, by its key, number or id.
 
-        What looks like a secret in it is replaced, unless `reveal` asks for the file as it stands: for a
-        person's eyes, never for a model.
+        Secrets in the record are replaced, unless `reveal` asks for the file as it is: for a person's eyes,
+        never for a model.
         """
         record = self.workspace.find(name, scope).record
         return record if reveal else outgoing.clean_record(record)
 
-    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> Text:
-        """Lines of a file by its path as shown, or of a record by its key or number; without secrets."""
+    @request_view()
+    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> FileLines:
+        """Return lines of a file by its shown path, or of a record by key or number, with secrets
+        replaced.
+        """
         return self._finder.get(target, start=start, lines=lines)
 
-    def notes_of_today(self, *, scope: ScopeName = Scope.PROJECT) -> Text:
-        """Today's journal, by the local date."""
+    def notes_of_today(self, *, scope: ScopeName = Scope.PROJECT) -> FileLines:
+        """Return today's journal, by the local date."""
         place = scopes.journal_place(self.caller, scopes.parse_scope(scope))
-        shelf = self.workspace.journal.shelves(place)[0]
-        return self.get(shelf.name_of(archive.JOURNAL, f"{self.workspace.now():%Y-%m-%d}.md"))
+        scope_folder = self.workspace.journal.scope_folders(place)[0]
+        return self.get(scope_folder.name_of(filenames.JOURNAL, f"{self.workspace.now():%Y-%m-%d}.md"))
 
+    @request_view()
     def search(
         self,
         query: str,
@@ -374,14 +402,15 @@ class Memory:
         now: str | datetime | None = None,
         hub: str | None = None,
     ) -> Answer:
-        """The passages that answer a question, from everything in sight, with what was covered.
+        """Return the passages that answer a question, from everything visible, with the coverage.
 
-        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`; all of a
-        question that was read. "Last Tuesday" is seen from `now`, the clock's unless given: passages of that
-        time gain, and `notes` says which time was understood.
+        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`; all of
+        them if a model read the question. "Last Tuesday" is seen from `now`, by default the clock's time:
+        passages of that time gain, and `notes` names the understood time.
 
         With `hub`, the workspace of that name answers instead, whether or not a copy of it is here; an empty
-        name is the only one that was joined. While its hub is away this home answers, and `degraded` says so.
+        name means the only joined one. While its hub is unreachable this home answers, and `degraded` says
+        so.
         """
         if self.settings.incognito:
             return self._finder.nothing()
@@ -398,6 +427,7 @@ class Memory:
         )
         return self._finder.answer(asked, options, max_weak=max_weak)
 
+    @request_view()
     def recall(
         self,
         query: str = "",
@@ -411,10 +441,10 @@ class Memory:
         as_of: str | None = None,
         now: str | datetime | None = None,
     ) -> Answer:
-        """Records alone: those that answer a question, or without one the newest.
+        """Return records alone: those that answer a question, or without one the newest.
 
-        With `include_related`, behind them what they are joined to by one edge: at most three for each and
-        five in all, beyond the limit, each with what it is `related` to.
+        With `include_related` they are followed by the records that one edge relates to them: at most three
+        for each and five in all, beyond the limit, each with its `related` record.
         """
         if self.settings.incognito:
             return self._finder.nothing()
@@ -425,14 +455,15 @@ class Memory:
         found = self._finder.answer(asked, options)
         return self._finder.with_related(found, asked) if include_related and found.results else found
 
+    @request_view()
     def status(self) -> Status:
-        """What is here, and what needs attention."""
+        """Return the numbers, settings and problems of this memory."""
         from vademecum.memory.status import status_of
 
         return status_of(self)
 
     def close(self) -> None:
-        """Let go of the index and the counters; the next call opens them again."""
+        """Close the index and the counters; the next call opens them again."""
         if "_finder" in self.__dict__:
             self._finder.close()
         if "state" in self.workspace.__dict__:
@@ -448,91 +479,91 @@ class Memory:
 
     @functools.cached_property
     def _finder(self) -> Finder:
-        from vademecum.knowledge.finder import Finder
+        from vademecum.search import Finder
 
         return Finder(self.workspace)
 
     @functools.cached_property
     def archive(self) -> Archive:
-        """What was forgotten, cleared or replaced; what is to go for good."""
+        """The archive: forgotten, cleared and replaced records, and permanent deletion."""
         from vademecum.memory.archive import Archive
 
         return Archive(self.workspace, self.close)
 
     @functools.cached_property
     def audit(self) -> AuditLog:
-        """The audit, and whether anyone tampered with it."""
-        from vademecum.store.audit import AuditLog
+        """The audit log, and whether anybody changed it."""
+        from vademecum.store import AuditLog
 
         return AuditLog(self.workspace)
 
     @functools.cached_property
     def browse(self) -> Browse:
-        """Memory to look through: a table of the records with its facets, and whose each entry is."""
+        """Browsing: a table of the records with facets, and the origin of each entry."""
         from vademecum.memory.browse import Browse
 
         return Browse(self)
 
     @functools.cached_property
     def care(self) -> Care:
-        """Sweep, lint, heal, promote, compact, undo, the index: what keeps memory in order."""
+        """Care: sweep, lint, heal, promote, compact, undo, the index."""
         from vademecum.lifecycle.care import Care
 
         return Care(self.workspace, lambda: self._finder)
 
     @functools.cached_property
     def graph(self) -> Relations:
-        """How records hang together."""
+        """The relations between records."""
         from vademecum.lifecycle.relations import Relations
 
         return Relations(self.workspace, self._finder)
 
     @functools.cached_property
     def injection(self) -> Injection:
-        """What an agent is told before it begins, and with a prompt."""
+        """What agents are told at the start of a session and with a prompt."""
         from vademecum.inject.injection import Injection
 
         return Injection(self.workspace, self._finder)
 
     @functools.cached_property
     def knowledge(self) -> Learning:
-        """What was learned, and the profile of the user."""
+        """Learned records, and the profile of the user."""
         from vademecum.lifecycle.learning import Learning
 
         return Learning(self.workspace, self._finder, self._sweep_after)
 
     @functools.cached_property
     def projects(self) -> Projects:
-        """The projects with memory, and whether this one's folder is trusted."""
-        from vademecum.store.projects import Projects
+        """The projects with memory, and whether this project's folder is trusted."""
+        from vademecum.store import Projects
 
         return Projects(self.workspace)
 
     @functools.cached_property
     def requests(self) -> Requests:
-        """Writes by their name: made, made once for a key, or left pending."""
+        """Writes by the name of their operation: made, made once for a key, or pending."""
         from vademecum.memory.requests import Requests
 
         return Requests(self)
 
     @functools.cached_property
     def review(self) -> Review:
-        """What waits for a person, and what they decide: approve, verify, protect."""
+        """Pending items, and a person's decisions: approve, verify, protect."""
         from vademecum.memory.review import Review
 
         return Review(self)
 
     @functools.cached_property
     def sessions(self) -> Conversations:
-        """Transcripts of sessions, and the context window of the one that goes on."""
+        """Transcripts of sessions, and the context window of the current one."""
         from vademecum.context.conversations import Conversations
 
         return Conversations(self.workspace, self._finder, self._as_agent)
 
     @functools.cached_property
     def sources(self) -> Sources:
-        """Folders of Markdown that are attached and read in place."""
-        from vademecum.store.sources import Sources
+        """Attached folders of Markdown, which are read in place."""
+        from vademecum.store import Sources
 
         return Sources(self.workspace)
 
@@ -544,13 +575,8 @@ class Memory:
         return Transfer(self.workspace, lambda: self._finder)
 
     def _as_agent(self) -> Memory:
-        """The same memory, as an agent has it; whoever keeps a shadow of the files is told of its writes."""
+        """Return the same memory as an agent has it; listeners hear of that agent's writes too."""
         work = self.workspace
         other = Memory(work.home, work.caller.as_agent(), work.loaded, now=work.now, readonly=work.readonly)
         other.workspace.listeners, other.workspace.index_trouble = work.listeners, work.index_trouble
         return other
-
-    if not TYPE_CHECKING:  # to a type checker an old name is a mistake
-
-        def __getattr__(self, name: str) -> Any:
-            return old_name(self, name)

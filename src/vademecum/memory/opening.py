@@ -1,4 +1,4 @@
-"""Opening memory: which home, which project, which settings, and who is speaking."""
+"""Open memory: find out the home, the project, the settings and the caller."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum import config
+from vademecum.agents.environment import read_variables
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.memory.core import Memory
-from vademecum.store import Home, files, hook_log, people, scopes
-from vademecum.store.workspace import parse_audience
+from vademecum.store import Home, hook_log, parse_audience, people, reported, scopes
 from vademecum.text import clock, names
 from vademecum.types import Audience, Origin
 
@@ -39,17 +39,17 @@ def connect(
     now: Callable[[], datetime] = clock.now,
     environ: Mapping[str, str] = os.environ,
 ) -> Memory:
-    """Open memory for one door; the door, never the caller, says what origin its texts have.
+    """Open memory for an interface; the interface, never the caller, sets the origin of texts.
 
-    A command line says whether it has a `terminal`. It is a person's only outside of agents, and decides only
-    at a terminal or as a script that the user's own settings allow. A project is looked for in `project`,
-    else in `cwd`, else in the working directory; with `project=False` there is none. `client` says
-    which program it came through, `conversation` in which of the agent's sessions; neither decides anything.
+    A command line says whether it has a `terminal`. Its caller counts as a person only outside of agents, and
+    can decide only at a terminal or in a script that the user's own settings allow. The project is that of
+    the folder `project`, else of `cwd`, else of the working directory; with `project=False` there is none.
+    `client` names the program and `conversation` the agent's session; both are only recorded.
     """
     place = config.home_from(environ, home)
     here = _project_folder(project, cwd)
     flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
-    with files.reported("look at this folder"):
+    with reported("look at this folder"):
         root = scopes.find_root(here, home=place) if here is not None else None
         loaded = config.load(
             home=place,
@@ -63,7 +63,8 @@ def connect(
         found = scopes.find_project(here, home=place, override=override) if here is not None else None
     speaker = people.Speaker(origin)
     if terminal is not None and origin is Origin.USER:
-        speaker = people.speaker(environ, terminal=terminal, scripts=settings.approval.scripts)
+        scripts, variables = settings.approval.scripts, read_variables()
+        speaker = people.speaker(environ, terminal=terminal, scripts=scripts, variables=variables)
         actor = actor if speaker.origin is Origin.USER else None
     caller = scopes.Caller(
         agent=settings.agent,
@@ -83,18 +84,18 @@ def connect(
     memory.home.check()
     asked = origin in (Origin.USER, Origin.AGENT) and caller.audience is Audience.PRIVATE
     if found is not None and asked and not settings.incognito and not readonly:
-        with contextlib.suppress(VadeError, OSError):  # a convenience, which a read-only home does without
+        with contextlib.suppress(VadeError, OSError):  # only a convenience, which a read-only home lacks
             scopes.join_by_path(memory.home, found, at=clock.stamp(now()))
     return memory
 
 
 def client_label(installed: str, name: str, version: str) -> str:
-    """The program that a door is opened for, as provenance names it."""
+    """Return the name of the calling program in the form that the origin of a text records."""
     return names.client_label(installed, name, version)
 
 
 def find_conversation(home: str | os.PathLike[str] | None, agent: str) -> str:
-    """The session of the agent that started this process, where one of its hooks has told it."""
+    """Return the session of the agent that started this process, if its hooks have recorded the session."""
     try:
         folder = os.getcwd()
     except OSError:
@@ -103,17 +104,17 @@ def find_conversation(home: str | os.PathLike[str] | None, agent: str) -> str:
 
 
 def actor() -> str:
-    """Who is at the keyboard, as the audit names them."""
+    """Return the name of the person at the keyboard, for the audit log."""
     return f"human:{people.login()}"
 
 
 def has_terminal() -> bool:
-    """Whether a person can be asked."""
+    """Return whether there is a terminal at which a person can be asked."""
     return people.has_terminal()
 
 
 def _trusted(home: Home, root: Path) -> bool:
-    """Whether the settings of a folder count; where that cannot be asked, whoever acts on it is told."""
+    """Return whether the user trusts a folder's settings; False if unknown, as later steps report that."""
     try:
         return scopes.is_trusted(home, root)
     except OutsideMemory:
@@ -130,5 +131,5 @@ def _project_folder(
         return Path(given)
     try:
         return Path.cwd()
-    except OSError:  # the folder was deleted under us: there is no project then
+    except OSError:  # the working directory was deleted, so there is no project
         return None

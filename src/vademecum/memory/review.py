@@ -1,4 +1,4 @@
-"""One inbox for everything pending, and what a person decides about it."""
+"""The inbox of everything that a person has to decide, and the decisions about its items."""
 
 from __future__ import annotations
 
@@ -10,25 +10,14 @@ import os
 import shlex
 from collections import Counter
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Ambiguous, Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
-from vademecum.stand_ins import renamed
-from vademecum.store import (
-    Found,
-    Listed,
-    archive,
-    decisions,
-    files,
-    hub_rules,
-    pinned,
-    reading,
-    scopes,
-)
-from vademecum.store import requests as approving
+from vademecum.store import Edit, Found, Listed, decisions, files, hub_rules, scopes
+from vademecum.store import pending_writes as approving
 from vademecum.store import runs as running
-from vademecum.text import names
+from vademecum.text import filenames, names
 from vademecum.types import Audience, Finding, Origin, Outcome, Scope, find_versions, parse_origin
 
 if TYPE_CHECKING:
@@ -36,10 +25,10 @@ if TYPE_CHECKING:
 
     from vademecum.memory.core import Memory
     from vademecum.store import Pinned
-    from vademecum.sync.orders import HeldText
+    from vademecum.sync.purge_orders import HeldText
     from vademecum.types import Entry, Place, Record
 
-KINDS = {  # in the order in which they are shown, and what a yes does
+KINDS = {  # in the order of display, with the meaning of a yes
     "write": "Writes that agents asked for: yes makes the write",
     "folder": "A .vade folder that is not trusted: yes trusts it",
     "text": "Unverified texts: yes verifies them, so agents see them",
@@ -51,58 +40,62 @@ KINDS = {  # in the order in which they are shown, and what a yes does
     "promotion": "Statements that journals repeat: yes saves them as memories",
     "signal": "Things you said that are worth saving: yes saves them as memories",
 }
-_SESSIONS = 10  # whose messages are read for signals
-_MESSAGES = 400  # of these at most
-_BRINGS = ("store", "note", "learn")  # whose text stays that of who asked for it
-_KNOWN = 90.0  # out of 100: what is as like as this to something in memory is in it already
+_SESSIONS = 10  # sessions whose messages are read for signals
+_MESSAGES = 400  # messages that are read at most
+_KEEPS_ORIGIN = ("store", "note", "learn")  # operations whose text keeps the origin of its requester
+_KNOWN = 90.0  # out of 100: a text this similar to one in memory is known already
 _WHERE = {"preference": (Scope.GLOBAL, "user"), "correction": (Scope.PROJECT, "feedback")}
 
 
-class Item(NamedTuple):
-    """One thing that waits: what it is, what exactly is decided about, and where it stands."""
+class PendingItem(NamedTuple):
+    """An item that waits for a decision: its kind, the exact content to decide about, and its place."""
 
     kind: str
-    id: str  # of exactly these bytes; a text that changes is another item
-    name: str  # what a person calls it by
+    id: str  # the id of this exact content; a changed text is another item
+    name: str  # the name that a person uses
     path: str
     text: str
     why: str
     scope: str = ""
-    about: Any = None  # what deciding needs
+    about: Any = None  # what a decision needs
 
 
 class Inbox(NamedTuple):
-    """All that waits, in the order of the kinds, and what could not be looked at."""
+    """All pending items in the order of their kinds, and the files that could not be read."""
 
-    items: tuple[Item, ...]
+    items: tuple[PendingItem, ...]
     notes: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()  # files with changes that a hub did not take, and why
+    refused: tuple[str, ...] = ()  # files with changes that a hub refused, and why
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many of each kind; kinds without any are left out."""
+        """The number of items of each kind, without kinds that have none."""
         found = {kind: sum(each.kind == kind for each in self.items) for kind in KINDS}
         return {kind: count for kind, count in found.items() if count}
 
 
-class Decided(NamedTuple):
-    """What became of a decision: done, and how it is taken back, or why it was not done."""
+class Decision(NamedTuple):
+    """The result of a decision: whether it was made, how to undo it, or why it failed."""
 
-    item: Item
+    item: PendingItem
     done: bool
     why: str = ""
-    back: str = ""  # the command that takes it back
+    back: str = ""  # the command that undoes it
+
+
+# A decision, and the line of its sitting by which `undo` takes it back.
+_Step: TypeAlias = "tuple[Decision, dict[str, Any] | None]"
 
 
 class Review:
-    """What waits for a person, and what they decide, as `Memory` offers it."""
+    """`Memory.review`: the pending items, and a person's decisions about them."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._work = memory.workspace
 
     def damaged(self) -> list[str]:
-        """Decisions that cannot be read, and so decide nothing: their paths in the home."""
+        """Return the paths of unreadable files of decisions, which have no effect."""
         return list(decisions.damaged(self._work.home))
 
     def inbox(
@@ -112,7 +105,7 @@ class Review:
         scope: str | Scope | None = None,
         declined: bool = False,
     ) -> Inbox:
-        """All that waits for a person, or only these kinds; with `declined`, what they said no to instead."""
+        """Return all pending items, or those of some kinds; with `declined`, the declined items instead."""
         self._work.only_a_person("see what is pending", "vade review")
         for kind in kinds:
             if kind not in KINDS:
@@ -123,42 +116,36 @@ class Review:
             return Inbox((), ("this session is incognito: nothing is read",))
         refused = decisions.declined(self._work.home)
         notes: list[str] = []
-        found: list[Item] = []
+        found: list[PendingItem] = []
         with self._work.reported("read the memory"):
             for kind in KINDS:
                 if not kinds or kind in kinds:
-                    each: Callable[[str | Scope | None, list[str]], Iterable[Item]] = getattr(
-                        self, f"_waiting_{kind}s"
-                    )
-                    found += each(scope, notes)
+                    found += _KINDS[kind].items(self, scope, notes)
         shown = tuple(item for item in found if (item.id in refused) is declined)
         return Inbox(shown, tuple(notes), self._refused_by_hubs(kinds, declined=declined))
 
     def _refused_by_hubs(self, kinds: Collection[str], *, declined: bool) -> tuple[str, ...]:
-        """What was done here and is sent to nobody until the file, or the member's role, is another one."""
+        """Return messages about changes that no hub accepts until the file or the member's role changes."""
         if kinds or declined or not self._work.home.names("hub"):
             return ()
-        from vademecum.sync.hub import list_refused
+        from vademecum.sync.hub_sync import list_refused
 
         return tuple(list_refused(self._work.home))
 
-    if not TYPE_CHECKING:
-        __call__ = renamed("review()", "review.inbox()", inbox)
-
     def decide(
         self,
-        items: Sequence[Item],
+        items: Sequence[PendingItem],
         *,
         yes: bool,
         keep: str | None = None,
         sitting: str | None = None,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> tuple[str, Sequence[Decided]]:
-        """Decide about things that wait, exactly as they were shown; what changed since then is left alone.
+    ) -> tuple[str, Sequence[Decision]]:
+        """Approve or decline pending items exactly as they were shown; items changed since then are left.
 
-        Returns the name of the sitting, which `undo` takes back as a whole, and what became of each. The name
-        of an earlier call goes on with its sitting. Of an entry with two versions a yes keeps the second and
-        a no the first, unless `keep` names one or `both`.
+        Return the id of the sitting, which `undo` reverts as a whole, and the result for each item. The id of
+        an earlier call continues its sitting. For an entry with two versions, a yes keeps the second and a no
+        the first, unless `keep` names a version or `both`.
         """
         self._work.may_write()
         self._work.may_decide("decide about pending changes", "vade review")
@@ -168,11 +155,11 @@ class Review:
             kept = earlier or decisions.Sitting(
                 decisions.new_sitting_id(moment, at), at, self._work.caller.actor
             )
-            decided: list[Decided] = []
+            decided: list[Decision] = []
             lines: list[dict[str, Any]] = []
             for kind in KINDS:
                 chosen = [each for each in items if each.kind == kind]
-                for done, (result, line) in enumerate(self._decided(kind, chosen, yes=yes, keep=keep), 1):
+                for done, (result, line) in enumerate(self._decide_kind(kind, chosen, yes=yes, keep=keep), 1):
                     decided.append(result)
                     if line is not None:
                         lines.append(line)
@@ -190,10 +177,10 @@ class Review:
         source: str | None = None,
         everything: bool = False,
         scope: str | Scope | None = None,
-    ) -> Sequence[Item]:
-        """The unverified texts that are named, match a glob, came with a run or from a source.
+    ) -> Sequence[PendingItem]:
+        """Return the unverified texts that are named or match a glob, or that a run or a source brought.
 
-        One look at the store, whatever the number; a name that nothing answers to is an error.
+        The store is read only once; a name that matches nothing is an error.
         """
         items = self.inbox(["text"], scope=scope).items
         chosen = list(items) if everything else []
@@ -203,14 +190,16 @@ class Review:
             touched = running.paths(self._work.home, run)
             chosen += [each for each in items if each.path in touched]
         if source is not None:
-            beside = {*self._beside_from(source, scope)}
+            other_pages = {*self._pages_from(source, scope)}
             known = [
-                each for each in items if _is_from(each.about, source) or (each.path, each.text) in beside
+                each
+                for each in items
+                if _is_from(each.about, source) or (each.path, each.text) in other_pages
             ]
             if not known:
                 raise NotFound(
                     f"nothing pending came from {names.shown(source)}",
-                    hint="`vade verify --list` shows it",
+                    hint="`vade review verify --list` shows it",
                 )
             chosen += known
         for name in wanted:
@@ -218,15 +207,16 @@ class Review:
             if not known:
                 raise NotFound(
                     f"nothing pending is called {names.shown(str(name))}",
-                    hint="`vade verify --list` shows it",
+                    hint="`vade review verify --list` shows it",
                 )
             chosen += known
         return [*{each.id: each for each in chosen}.values()]
 
-    def _beside_from(self, source: str, scope: str | Scope | None) -> Iterator[tuple[str, str]]:
-        """The texts of pinned documents and journals that came from a system, with the paths of their files.
+    def _pages_from(self, source: str, scope: str | Scope | None) -> Iterator[tuple[str, str]]:
+        """Yield path and text of all texts in pinned documents and journals that came from another system.
 
-        A journal does not say where its notes came from; the runs do, unless two systems wrote to that day.
+        A journal does not record where its notes came from. The runs of imports do, unless two systems wrote
+        to the journal of that day.
         """
         from vademecum.knowledge import intake
 
@@ -244,7 +234,9 @@ class Review:
                 yield from ((day.path, each.text) for each in day.entries if each.origin is Origin.IMPORT)
 
     def _imported_paths(self, system: str) -> tuple[frozenset[str], frozenset[str]]:
-        """The files that imports from a system changed, and those that any other import did."""
+        """Return the files that imports from this system changed, and the files that other imports
+        changed.
+        """
         own: frozenset[str] = frozenset()
         others: frozenset[str] = frozenset()
         for each in self._memory.care.runs():
@@ -254,11 +246,11 @@ class Review:
                 own, others = (own | found, others) if name == system else (own, others | found)
         return own, others
 
-    def _waiting_writes(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_writes(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         for each in approving.every(self._work.home):
             asked = each.request
             if asked is None:
-                yield Item("write", each.id, each.short, "", "", each.trouble, about=each)
+                yield PendingItem("write", each.id, each.short, "", "", each.trouble, about=each)
                 continue
             told = {
                 name: value for name, value in asked.arguments.items() if value not in (None, "", [], False)
@@ -266,57 +258,59 @@ class Review:
             words = [
                 f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
                 for name, value in told.items()
-                if name not in ("scope", "slug", "texts")  # whose every word stands in the diff
+                if name not in ("scope", "slug", "texts")  # their words are in the diff
             ]
             why = f"{asked.agent} asked to {asked.operation.replace('_', ' ')} through {asked.door}"
             short = each.short
-            yield Item("write", each.id, short, "", "\n".join(words), why, asked.scope, each)
+            yield PendingItem("write", each.id, short, "", "\n".join(words), why, asked.scope, each)
 
-    def _waiting_folders(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        shelf = scopes.own_shelf(self._work.home, self._work.caller.project)
-        if shelf is None or shelf.trusted or scope not in (None, Scope.PROJECT):
+    def _list_folders(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
+        scope_folder = scopes.own_folder(self._work.home, self._work.caller.project)
+        if scope_folder is None or scope_folder.trusted or scope not in (None, Scope.PROJECT):
             return
-        records = [each for each in self._work.records.on(shelf) if isinstance(each, Found)]
+        records = [each for each in self._work.records.on(scope_folder) if isinstance(each, Found)]
         listed = "\n".join(f"{each.record.key}: {_first(each.record.text)}" for each in records)
-        root = str(shelf.top)
+        root = str(scope_folder.top)
         why = f"it came with the repository; {len(records)} records, hidden from agents"
-        yield Item(
+        yield PendingItem(
             "folder", decisions.mark_of("folder", root, listed), ".vade", root, listed, why, about=root
         )
 
-    def _waiting_texts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_texts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         for each, found in self._unverified(scope):
             place = "" if found is None else str(found.record.place.scope)
             mark = decisions.mark_of("text", each.path, each.text)
-            yield Item("text", mark, each.name, each.path, each.text, each.why, place, found)
+            yield PendingItem("text", mark, each.name, each.path, each.text, each.why, place, found)
 
-    def _waiting_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         from vademecum.lifecycle import contradictions as clashing
         from vademecum.lifecycle import passes
 
         places = self._work.places(scope)
         seen, _ = passes.read_places(self._work.records, places)
-        beside = passes.read_beside(self._work.records, places)
-        for clash in clashing.find_clashes(seen, beside)[: clashing.MOST_CLASHES]:
-            if clash.older.seen.shelf.trusted:
-                newer = f"in {clash.newer.where}" if clash.newer.beside else "newer"
-                older = "in the record" if clash.newer.beside else "older"
+        other_pages = passes.read_pages(self._work.records, places)
+        for clash in clashing.find_clashes(seen, other_pages)[: clashing.MOST_CLASHES]:
+            if clash.older.seen.scope_folder.trusted:
+                newer = f"in {clash.newer.where}" if clash.newer.page_kind else "newer"
+                older = "in the record" if clash.newer.page_kind else "older"
                 text = f"{older}: {clash.older.text}\n{newer}: {clash.newer.text}"
                 mark = decisions.mark_of("contradiction", clash.older.where, clash.newer.where, text)
                 key, path = clash.older.seen.record.key, clash.older.seen.record.path
                 place = str(clash.older.seen.record.place.scope)
-                yield Item("contradiction", mark, key, path, text, clash.rule, place, clash)
+                yield PendingItem("contradiction", mark, key, path, text, clash.rule, place, clash)
 
-    def _waiting_versions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_versions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         from vademecum.lifecycle import versions
 
         for each in versions.find_two_versions(self._work.records, self._work.places(scope)):
             mark = decisions.mark_of("version", each.path, each.shown)
-            name = each.name.removesuffix(".md") if each.kind == archive.RECORDS else each.path
+            name = each.name.removesuffix(".md") if each.kind == filenames.RECORDS else each.path
             why = "changed on two machines before they had met; neither is injected"
-            yield Item("version", mark, name, each.path, each.shown, why, str(each.shelf.place.scope), each)
+            yield PendingItem(
+                "version", mark, name, each.path, each.shown, why, str(each.scope_folder.place.scope), each
+            )
 
-    def _waiting_notices(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_notices(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         places = self._work.places(scope)
         for notice in decisions.sync_notices(self._work.home):
             where = [each for each in places if str(each) == notice.place]
@@ -324,15 +318,17 @@ class Review:
             if where:
                 mark = decisions.mark_of("notice", notice.what, path, notice.at)
                 name = notice.path.rpartition("/")[2].removesuffix(".md")
-                yield Item("notice", mark, name, path, notice.text, notice.why, str(where[0].scope), notice)
+                yield PendingItem(
+                    "notice", mark, name, path, notice.text, notice.why, str(where[0].scope), notice
+                )
 
-    def _waiting_helds(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_held(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         if not self._work.home.names("hub"):
             return
-        from vademecum.sync import blocks, orders
+        from vademecum.sync import blocks, purge_orders
 
         places, others = {str(each): each for each in self._work.places(scope)}, Counter[str]()
-        for held in orders.list_held(self._work.home):
+        for held in purge_orders.list_held(self._work.home):
             if held.place not in places:
                 others[held.place] += 1
                 continue
@@ -340,11 +336,11 @@ class Review:
             name = held.path.rpartition("/")[2].removesuffix(".md")
             why = "edited here while another machine purged what it was made from; it is in no file"
             text = blocks.text_of(held.text)
-            yield Item("held", mark, name, held.path, text, why, str(places[held.place].scope), held)
+            yield PendingItem("held", mark, name, held.path, text, why, str(places[held.place].scope), held)
         if scope is None:
-            notes += [_tell_held(place, texts) for place, texts in sorted(others.items())]
+            notes += [_describe_held(place, texts) for place, texts in sorted(others.items())]
 
-    def _waiting_conflicts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_conflicts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         from vademecum.lifecycle import copies
 
         mergings, left = copies.find_mergings(self._work.records, self._work.copies(self._work.places(scope)))
@@ -354,25 +350,27 @@ class Review:
             marks = [files.digest(edit.before or b"") for edit in each.edits]
             mark = decisions.mark_of("conflict", first.path, *marks)
             shown = "\n\n".join(each.new) or "They contain nothing new."
-            name, place = first.original.removesuffix(".md"), str(first.shelf.place.scope)
+            name, place = first.original.removesuffix(".md"), str(first.scope_folder.place.scope)
             why = f"{each.proposal.why}; this is only in the copies"
-            yield Item("conflict", mark, name, first.path, shown, why, place, each.edits)
+            yield PendingItem("conflict", mark, name, first.path, shown, why, place, each.edits)
 
-    def _waiting_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         if scope is not None and scope not in scopes.WITH_JOURNAL:
             return
         for each in self._memory.care.promote(scope=scope).promotions:
             mark = decisions.mark_of("promotion", each.path, each.text)
             why = f"{each.why}; from {', '.join(each.sources[:3])}"
-            yield Item("promotion", mark, each.path, each.path, each.text, why, str(each.place.scope), each)
+            yield PendingItem(
+                "promotion", mark, each.path, each.path, each.text, why, str(each.place.scope), each
+            )
 
-    def _waiting_signals(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+    def _list_signals(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         from vademecum.knowledge import signals as signalling
         from vademecum.lifecycle import promote as promoting
 
         known: list[str] | None = None
         seen: set[str] = set()
-        for path, text in self._said_lately():
+        for path, text in self._recent_user_texts():
             for each in signalling.read_signals(text).signals:
                 place, _ = _WHERE.get(str(each.kind), (Scope.PROJECT, "project"))
                 if each.text in seen or (scope is not None and place != scope):
@@ -383,18 +381,17 @@ class Review:
                     continue
                 mark = decisions.mark_of("signal", each.text)
                 why = f"{each.kind} ({each.confidence:.2f}), said in {path}"
-                yield Item("signal", mark, str(each.kind), path, each.text, why, str(place), each)
+                yield PendingItem("signal", mark, str(each.kind), path, each.text, why, str(place), each)
 
-    def _said_lately(self) -> Iterator[tuple[str, str]]:
-        """What the user said in the newest sessions, with where it stands."""
-        from vademecum.transcripts import Role, is_aside
-        from vademecum.transcripts.events import Said
+    def _recent_user_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the user's messages in the newest sessions, with the paths of their logs."""
+        from vademecum.transcripts import MessageEvent, Role, is_aside
 
         left = _MESSAGES
         for log in self._memory.sessions.newest_logs(_SESSIONS):
             for event in log.events():
                 if (
-                    isinstance(event, Said)
+                    isinstance(event, MessageEvent)
                     and event.message.role is Role.USER
                     and not is_aside(event.message)
                 ):
@@ -413,60 +410,47 @@ class Review:
 
     # ---------------------------------------------------------------- deciding
 
-    def _decided(
-        self, kind: str, items: Sequence[Item], *, yes: bool, keep: str | None
-    ) -> Iterator[tuple[Decided, dict[str, Any] | None]]:
-        """Decide about items of one kind; each comes with the line that takes it back."""
+    def _decide_kind(
+        self, kind: str, items: Sequence[PendingItem], *, yes: bool, keep: str | None
+    ) -> Iterator[_Step]:
+        """Decide about items of one kind; yield each result with the line that reverts the decision."""
         if not items:
             return
-        if kind == "write":
+        row = _KINDS[kind]
+        fresh = items
+        if row.listed_again:
+            standing = {each.id: each for each in self._list_again(kind, items)}
+            fresh = [standing[each.id] for each in items if each.id in standing]
             for item in items:
-                yield self._decided_write(item, yes=yes)
+                if item.id not in standing:
+                    yield Decision(item, False, "changed since it was shown"), None
+        if yes:
+            yield from row.approve(self, fresh, keep)
             return
-        standing = {each.id: each for each in self._again(kind, items)}
-        fresh = [standing[each.id] for each in items if each.id in standing]
-        for item in items:
-            if item.id not in standing:
-                yield Decided(item, False, "changed since it was shown"), None
-        if kind == "held":
-            for item in fresh:
-                yield self._decided_held(item, yes=yes)
-        elif kind in ("version", "notice"):
-            kept = keep or ("second" if yes else "first")
-            for item in fresh:
-                two = kind == "version"
-                yield self._applied(item, (item.about.settle(kept),)) if two else self._noticed(item, yes=yes)
-        elif yes:
-            yield from self._approved(kind, fresh)
-        else:
-            for item in fresh:
-                decisions.decline(
-                    self._work.home, item.id, kind=kind, at=self._work.stamp(), by=self._work.caller.actor
-                )
-                self._work.audit(f"decline {kind}")
-                yield Decided(item, True), {"what": "declined", "id": item.id, "path": item.path}
-
-    def _approved(self, kind: str, fresh: Sequence[Item]) -> Iterator[tuple[Decided, dict[str, Any] | None]]:
-        """Do what a yes to items of one kind means."""
         for item in fresh:
-            decisions.undecline(self._work.home, item.id)
-        if kind == "text":
-            yield from self._verified(fresh)
-        elif kind == "promotion":
-            yield from self._promoted(fresh)
-        else:
-            for item in fresh:
-                yield self._one(kind, item)
+            yield row.decline(self, item, keep)
 
-    def _again(self, kind: str, items: Sequence[Item]) -> Iterable[Item]:
-        """The same items as they stand now: one look, whatever their number."""
+    def _list_again(self, kind: str, items: Sequence[PendingItem]) -> Iterable[PendingItem]:
+        """Return the items of a kind as they are now, in one pass for all of them."""
         if kind == "text" and len(items) == 1 and isinstance(items[0].about, Found):
-            return self._text_again(items[0])
-        each: Callable[[str | Scope | None, list[str]], Iterable[Item]] = getattr(self, f"_waiting_{kind}s")
-        return each(None, [])
+            return self._find_text_again(items[0])
+        return _KINDS[kind].items(self, None, [])
 
-    def _text_again(self, item: Item) -> list[Item]:
-        """One text of a record, if it still says it; no other file is read for that."""
+    def _undecline(self, items: Sequence[PendingItem]) -> None:
+        """Delete the stored refusals of these items."""
+        for item in items:
+            decisions.undecline(self._work.home, item.id)
+
+    def _decline(self, item: PendingItem, keep: str | None) -> _Step:
+        """Store the refusal of an item, so that the item is not shown again."""
+        decisions.decline(
+            self._work.home, item.id, kind=item.kind, at=self._work.stamp(), by=self._work.caller.actor
+        )
+        self._work.audit(f"decline {item.kind}")
+        return Decision(item, True), {"what": "declined", "id": item.id, "path": item.path}
+
+    def _find_text_again(self, item: PendingItem) -> list[PendingItem]:
+        """Return the text of an item if its record still has the text; no other file is read."""
         try:
             found = self._work.find(item.about.record.id or item.name, item.about.record.place.scope)
         except VadeError:
@@ -474,45 +458,65 @@ class Review:
         same = found.record.path == item.path and any(each.text == item.text for each in found.record.live)
         return [item._replace(about=found)] if same else []
 
-    def _verified(self, items: Sequence[Item]) -> Iterator[tuple[Decided, dict[str, Any]]]:
+    def _approve_texts(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Verify the texts of these items."""
+        self._undecline(items)
         marked: set[str] = set()
         for item in items:
             decisions.verify(self._work.home, item.text, at=self._work.stamp(), by=self._work.caller.actor)
             found = item.about if isinstance(item.about, Found) else None
-            if found is not None and found.shelf.trusted and item.path not in marked:
+            if found is not None and found.scope_folder.trusted and item.path not in marked:
                 marked.add(item.path)
                 shown = {"by": self._work.caller.actor, "at": self._work.stamp()}
                 self._work.records.change_fields(found, {"verified": shown}, operation="verify")
             else:
                 self._work.audit("verify", scope=None if found is None else found.record.place.scope)
             line = {"what": "verified", "path": item.path, "text": decisions.exactly(item.text)}
-            yield Decided(item, True), line
+            yield Decision(item, True), line
 
-    def _promoted(self, items: Sequence[Item]) -> Iterator[tuple[Decided, dict[str, Any] | None]]:
+    def _approve_promotions(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Save the statements of these items as memories, in one run."""
+        self._undecline(items)
         done = self._memory.care.promote(apply=True, only={each.text for each in items})
-        left = {each.path: each.why for each in done.outcome.told if not each.done}
+        left = {each.path: each.why for each in done.outcome.results if not each.done}
         for number, item in enumerate(items):
             wrong = left.get(item.path, "")
             first = number == 0 and bool(done.outcome.run)
             line = {"what": "run", "run": done.outcome.run, "path": item.path} if first else None
-            yield Decided(item, not wrong, wrong), line
+            yield Decision(item, not wrong, wrong), line
 
-    def _one(self, kind: str, item: Item) -> tuple[Decided, dict[str, Any] | None]:
+    def _approve_folders(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Trust the project's folder."""
+        self._undecline(items)
+        for item in items:
+            self._memory.projects.trust()
+            yield Decision(item, True), {"what": "trusted", "path": item.path}
+
+    def _approve_contradictions(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Replace the first statement of each contradiction by the second."""
         from vademecum.lifecycle import contradictions as clashing
 
-        if kind == "folder":
-            self._memory.projects.trust()
-            return Decided(item, True), {"what": "trusted", "path": item.path}
-        if kind == "signal":
-            return self._saved_signal(item)
-        if kind == "contradiction":
-            edits: tuple[running.Edit, ...] = (clashing.settle_clash(item.about, at=self._work.stamp()),)
-        else:
-            edits = item.about
-        return self._applied(item, edits)
+        self._undecline(items)
+        for item in items:
+            yield self._apply_edits(item, (clashing.settle_clash(item.about, at=self._work.stamp()),))
 
-    def _applied(self, item: Item, edits: tuple[running.Edit, ...]) -> tuple[Decided, dict[str, Any] | None]:
-        """Make the edits that a decision means, as a run that can be undone."""
+    def _approve_conflicts(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Merge each conflict copy with the file that it is a copy of."""
+        self._undecline(items)
+        for item in items:
+            yield self._apply_edits(item, item.about)
+
+    def _approve_versions(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Keep the second version of each entry, or the version that `keep` names."""
+        for item in items:
+            yield self._apply_edits(item, (item.about.settle(keep or "second"),))
+
+    def _decline_version(self, item: PendingItem, keep: str | None) -> _Step:
+        """Keep the first version of an entry, or the version that `keep` names."""
+        return self._apply_edits(item, (item.about.settle(keep or "first"),))
+
+    def _apply_edits(self, item: PendingItem, edits: tuple[Edit, ...]) -> _Step:
+        """Make the edits that follow from a decision, as a run that can be undone."""
         from vademecum.lifecycle import passes
 
         kind = item.kind
@@ -525,47 +529,67 @@ class Review:
         )
         wrong = next((each.why for each in told if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None
-        return Decided(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
+        return Decision(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
 
-    def _noticed(self, item: Item, *, yes: bool) -> tuple[Decided, dict[str, Any] | None]:
-        """Take note of what a sync did; a no archives a record that it brought back."""
+    def _approve_notices(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Keep the records that a sync restored or merged."""
+        for item in items:
+            yield self._drop_notice(item)
+
+    def _decline_notice(self, item: PendingItem, keep: str | None) -> _Step:
+        """Archive a record that a sync restored; a record that a sync merged stays."""
         notice: decisions.SyncNotice = item.about
-        if yes or notice.what != decisions.REVIVED:
-            decisions.drop_sync_notice(self._work.home, notice)
-            return Decided(item, True), {"what": "noticed", "path": item.path, "notice": notice._asdict()}
+        if notice.what != decisions.REVIVED:
+            return self._drop_notice(item)
         found = self._work.find(item.name, item.scope or None, only=True)
-        content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
-        decided = self._applied(
-            item, (running.Edit(found.shelf, archive.RECORDS, found.name, content, None),)
+        content = found.scope_folder.read(filenames.RECORDS, found.name)
+        decided = self._apply_edits(
+            item, (Edit(found.scope_folder, filenames.RECORDS, found.name, content, None),)
         )
         if decided[0].done:
             decisions.drop_sync_notice(self._work.home, notice)
         return decided
 
-    def _decided_held(self, item: Item, *, yes: bool) -> tuple[Decided, dict[str, Any] | None]:
-        """Save a text that a sync holds as a new record of its place, or discard it; it waits no longer."""
-        held: HeldText = item.about
-        line: dict[str, Any] = {"what": "held", "path": item.path, "workspace": held.workspace, "id": held.id}
-        if yes:
+    def _drop_notice(self, item: PendingItem) -> _Step:
+        """Remove a notice from the inbox."""
+        notice: decisions.SyncNotice = item.about
+        decisions.drop_sync_notice(self._work.home, notice)
+        return Decision(item, True), {"what": "noticed", "path": item.path, "notice": notice._asdict()}
+
+    def _approve_held(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Save each text that a sync held back as a new record in its place."""
+        for item in items:
+            held: HeldText = item.about
             shared = held.workspace in self._work.team_ids()
             try:
                 key, team = self._free_key(item.name, item.scope), held.workspace if shared else None
                 stored = self._memory.store(item.text, key=key, scope=item.scope, team=team)
             except VadeError as error:
-                return Decided(item, False, str(error)), None
-            line |= {"path": stored.path, "saved": stored.outcome is Outcome.CREATED}
+                yield Decision(item, False, str(error)), None
+                continue
+            decided, line = self._settle_held(item, "approve held")
+            yield decided, line | {"path": stored.path, "saved": stored.outcome is Outcome.CREATED}
+
+    def _decline_held(self, item: PendingItem, keep: str | None) -> _Step:
+        """Delete a text that a sync held back."""
+        return self._settle_held(item, "decline held")
+
+    def _settle_held(self, item: PendingItem, operation: str) -> tuple[Decision, dict[str, Any]]:
+        """Remove a text that a sync held back from the inbox; return the result and what reverts it."""
+        held: HeldText = item.about
         decisions.settle_held(self._work.home, held.workspace, held.id)
-        self._work.audit("approve held" if yes else "decline held")
-        return Decided(item, True), line
+        self._work.audit(operation)
+        line = {"what": "held", "path": item.path, "workspace": held.workspace, "id": held.id}
+        return Decision(item, True), line
 
     def _free_key(self, name: str, scope: str) -> str:
-        """A key for a new record that no other has: what was purged is not continued."""
+        """Return an unused key for a new record, so that a purged record is not continued under its key."""
         wanted = names.slug(name)
         tried = chain((wanted,), (names.numbered(wanted, number) for number in count(2)))
         return next(key for key in tried if not self._is_taken(key, scope))
 
     def _is_taken(self, key: str, scope: str) -> bool:
-        """Whether a record answers to a key, be it one that cannot be read, or more than one."""
+        """Return whether any record has this key, even an unreadable record or several."""
         try:
             self._work.find(key, scope, only=True)
         except NotFound:
@@ -574,36 +598,47 @@ class Review:
             return True
         return True
 
-    def _saved_signal(self, item: Item) -> tuple[Decided, dict[str, Any]]:
-        place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
-        stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
-        back = f"vade forget {stored.key} --scope {place}"
-        self._work.audit("approve signal", scope=place)
-        return Decided(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
+    def _approve_signals(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Save as a memory each thing that the user said and that should be remembered."""
+        self._undecline(items)
+        for item in items:
+            place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
+            stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
+            back = f"vade forget {stored.key} --scope {place}"
+            self._work.audit("approve signal", scope=place)
+            yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
 
-    def _decided_write(self, item: Item, *, yes: bool) -> tuple[Decided, dict[str, Any] | None]:
+    def _approve_writes(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Make the writes that agents asked for."""
+        for item in items:
+            try:
+                request, result = self.approve(item.id)
+            except VadeError as error:
+                yield Decision(item, False, str(error)), None
+                continue
+            key = getattr(result, "key", "")
+            commands = {"store": f"vade forget {key}", "learn": f"vade forget {key}"}
+            commands |= {"forget": f"vade restore {key}", "reword": f"vade undo {getattr(result, 'run', '')}"}
+            back = commands.get(request.operation, "vade audit")
+            yield Decision(item, True, back=back), {"what": "written", "path": item.name, "back": back}
+
+    def _decline_write(self, item: PendingItem, keep: str | None) -> _Step:
+        """Decline a write that an agent asked for."""
         try:
-            if not yes:
-                request = self.reject(item.id).request
-                if request is None:
-                    return Decided(item, True), None
-                line = {"what": "rejected", "path": item.name, "request": approving.render(request).decode()}
-                return Decided(item, True), line
-            request, result = self.approve(item.id)
+            request = self.reject(item.id).request
         except VadeError as error:
-            return Decided(item, False, str(error)), None
-        key = getattr(result, "key", "")
-        back = {"store": f"vade forget {key}", "learn": f"vade forget {key}", "forget": f"vade restore {key}"}
-        back["reword"] = f"vade undo {getattr(result, 'run', '')}"
-        told = back.get(request.operation, "vade audit")
-        return Decided(item, True, back=told), {"what": "written", "path": item.name, "back": told}
+            return Decision(item, False, str(error)), None
+        if request is None:
+            return Decision(item, True), None
+        line = {"what": "rejected", "path": item.name, "request": approving.render(request).decode()}
+        return Decision(item, True), line
 
     def to_review(self) -> Iterator[Finding]:
-        """That texts wait for a person, for `status`."""
+        """Yield the finding for `status` that texts wait for a decision."""
         count = 0
         if self._work.caller.audience is Audience.PRIVATE:
             refused = decisions.declined(self._work.home)
-            count = sum(mark not in refused for mark in self._waiting_marks())
+            count = sum(mark not in refused for mark in self._unverified_marks())
         if count:
             said = "1 text is" if count == 1 else f"{count} texts are"
             yield Finding(
@@ -612,40 +647,40 @@ class Review:
 
     # ---------------------------------------------------------------- writes that wait
 
-    def approvals(self) -> Sequence[approving.Waiting]:
-        """The writes that wait for a person, oldest first."""
-        self._work.only_a_person("see what is pending", "vade approve")
+    def approvals(self) -> Sequence[approving.PendingRequest]:
+        """Return the pending writes, oldest first."""
+        self._work.only_a_person("see what is pending", "vade review approve")
         return [] if self._work.settings.incognito else approving.every(self._work.home)
 
     def approve(self, which: str) -> tuple[approving.Request, Any]:
-        """Do what waits, by its id; it is used up by this.
+        """Make the pending write with this id, and remove it from the inbox.
 
-        The act is the person's, whatever it takes away. A text that it brings keeps the origin it came with.
+        The write counts as the person's, whatever it replaces. A text in the write keeps its origin.
         """
         self._work.may_write()
-        self._work.may_decide("approve a write", "vade approve")
+        self._work.may_decide("approve a write", "vade review approve")
         with self._work.reported(f"approve {which}"), approving.held(self._work.home, which) as waiting:
             request = approving.unchanged(waiting)
-            with self._as_asked(request) as asked:
+            with self._as_requester(request) as asked:
                 seen = asked.requests.seen(request.operation, request.arguments, Scope(request.scope))
                 if request.seen not in (None, seen):
-                    raise _changed(str(request.arguments.get("name") or request.arguments.get("key")))
-                # A text never takes the place of what the person was not shown.
-                result = _make(_backed(asked) if request.seen == seen else asked, request)
+                    raise _changed_error(str(request.arguments.get("name") or request.arguments.get("key")))
+                # A text never replaces a text that the person has not seen.
+                result = _perform_request(_approved_memory(asked) if request.seen == seen else asked, request)
             self._work.audit("approve", scope=Scope(request.scope))
         return request, result
 
-    def reject(self, which: str) -> approving.Waiting:
-        """Say no to a write that waits; it is never made."""
+    def reject(self, which: str) -> approving.PendingRequest:
+        """Decline the pending write with this id; it is never made."""
         self._work.may_write()
-        self._work.may_decide("reject a write", "vade approve")
+        self._work.may_decide("reject a write", "vade review approve")
         with self._work.reported(f"reject {which}"), approving.held(self._work.home, which) as waiting:
             self._work.audit("reject", scope=Scope(waiting.request.scope) if waiting.request else None)
         return waiting
 
-    def _as_asked(self, request: approving.Request) -> Memory:
-        """Memory as the one who asked for a write has it; refuses when that project is no longer here."""
-        from vademecum.memory.opening import connect  # which makes what this is a part of
+    def _as_requester(self, request: approving.Request) -> Memory:
+        """Return memory as the agent that asked for a write has it; raise an error if its project is gone."""
+        from vademecum.memory.opening import connect  # `opening` imports `core`, which imports this module
 
         environ = {
             name: value for name, value in os.environ.items() if name not in ("VADE_SESSION", "VADE_AUDIENCE")
@@ -655,11 +690,11 @@ class Review:
             cwd=request.root or self._work.home.path,
             agent=request.agent,
             session=request.session,
-            client=request.client if request.operation in _BRINGS else None,
+            client=request.client if request.operation in _KEEPS_ORIGIN else None,
             conversation=request.conversation or "",
             audience=request.audience,
-            origin=parse_origin(request.origin) if request.operation in _BRINGS else Origin.USER,
-            actor=request.actor if request.operation in _BRINGS else self._work.caller.actor,
+            origin=parse_origin(request.origin) if request.operation in _KEEPS_ORIGIN else Origin.USER,
+            actor=request.actor if request.operation in _KEEPS_ORIGIN else self._work.caller.actor,
             now=self._work.now,
             environ=environ,
         )
@@ -681,19 +716,21 @@ class Review:
         document: Pinned | None = None,
         trusted: bool = True,
     ) -> trusting.Trust:
-        """How far a record, an entry of a `record`, a note or a section of a pinned `document` is trusted."""
+        """Return how far a text is trusted: a record, an entry, a note or a section of a pinned
+        `document`.
+        """
         given: dict[str, Any] = {"trusted": trusted}
         if document is not None:
-            given = {**_beside(document), "path": document.path}
+            given = {**_with_position(document), "path": document.path}
         with self._work.reported("read the decisions"):
             return trusting.judge_text(thing, self._work.records, record=record, **given)
 
     def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Unverified]:
-        """The texts that agents are not told until a person has verified them."""
+        """Return the texts that agents do not see until a person verifies them."""
         return [each for each, _ in self._unverified(scope)]
 
     def _unverified(self, scope: str | Scope | None) -> list[tuple[trusting.Unverified, Found | None]]:
-        """The texts that wait for a person, each with its record if it is one's."""
+        """Return the unverified texts, each with the record that it belongs to, or None."""
         self._work.not_in_group("see what is pending")
         if self._work.settings.incognito:
             return []
@@ -702,27 +739,29 @@ class Review:
             found: list[tuple[trusting.Unverified, Found | None]] = []
             for each in self._doubtful(places):
                 record = each.record
-                texts = self._waiting(record.key, record.path, record.entries, record=record)
+                texts = self._unverified_records(record.key, record.path, record.entries, record=record)
                 found += [(text, each) for text in texts]
-            return [*found, *((text, None) for text in self._waiting_beside(places))]
+            return [*found, *((text, None) for text in self._unverified_pages(places))]
 
     def _doubtful(self, places: Iterable[Place]) -> Iterator[Found]:
-        """The records of which something waits for a person, unless one has verified it."""
+        """Yield the records that have an unverified text."""
         for each in self._work.records.listed(places, trusting.DOUBTS):
             if isinstance(each, Listed):
-                with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled since
-                    yield self._work.records.load(each.shelf, each.name)
+                with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # deleted or damaged since
+                    yield self._work.records.load(each.scope_folder, each.name)
 
-    def _waiting_beside(self, places: Sequence[Place]) -> Iterator[trusting.Unverified]:
-        """The texts of pinned documents and journals that wait for a person."""
+    def _unverified_pages(self, places: Sequence[Place]) -> Iterator[trusting.Unverified]:
+        """Yield the unverified texts of pinned documents and journals."""
         for each in self._work.documents.all(places):
             if not isinstance(each, Finding):
-                yield from self._waiting(each.path, each.path, each.sections, **_beside(each))
+                yield from self._unverified_records(
+                    each.path, each.path, each.sections, **_with_position(each)
+                )
         for day in self._work.journal.days(places):
             if not isinstance(day, Finding):
-                yield from self._waiting(day.path, day.path, day.entries, among=day.entries)
+                yield from self._unverified_records(day.path, day.path, day.entries, among=day.entries)
 
-    def _waiting(
+    def _unverified_records(
         self, name: str, path: str, entries: Iterable[Entry], **about: Any
     ) -> Iterator[trusting.Unverified]:
         record, listed = about.get("record"), tuple(entries)
@@ -732,28 +771,28 @@ class Review:
             if entry.live and entry.text.strip() and not told.injectable and entry not in versions:
                 yield trusting.Unverified(name, path, entry.text, told.why)
 
-    def _waiting_marks(self) -> Iterator[str]:
-        """Of every text in sight that waits for a person, the mark of their no."""
+    def _unverified_marks(self) -> Iterator[str]:
+        """Yield a hash of every visible unverified text, under which its refusal would be stored."""
         places = self._work.places(None)
         verified = decisions.verdicts(self._work.home)
         for each in self._work.records.listed(places, trusting.DOUBTS):
             if isinstance(each, Listed):
-                path = each.shelf.name_of(archive.RECORDS, each.name)
+                path = each.scope_folder.name_of(filenames.RECORDS, each.name)
                 for decision, mark in each.fact:
                     if not verified(decision) and not hub_rules.vouched_by(self._work.home, path, decision):
                         yield mark
-        for text in self._waiting_beside(places):
+        for text in self._unverified_pages(places):
             yield decisions.mark_of("text", text.path, text.text)
 
     def verify(
         self, name: str | int, *, scope: str | Scope | None = None, on: bool = True
     ) -> Sequence[Entry]:
-        """A person's word that what a record, a pinned document or a journal file says is true, as it stands.
+        """Mark the present content of a record, pinned document or journal file as verified by a person.
 
-        Returns what it was given for. A text that is edited afterwards is another text.
+        Return the verified texts. A text that is edited afterwards is another, unverified text.
         """
         self._work.may_write()
-        self._work.may_decide("verify a memory", "vade verify")
+        self._work.may_decide("verify a memory", "vade review verify")
         with self._work.reported(f"verify {name}"):
             found, entries = self._verifiable(str(name), scope)
             for entry in entries:
@@ -763,7 +802,7 @@ class Review:
                     )
                 else:
                     decisions.unverify(self._work.home, entry.text)
-            if found is not None and found.shelf.trusted:
+            if found is not None and found.scope_folder.trusted:
                 shown = {"by": self._work.caller.actor, "at": self._work.stamp()} if on else None
                 self._work.records.change_fields(found, {"verified": shown}, operation="verify")
             self._work.audit(
@@ -774,13 +813,13 @@ class Review:
         return entries
 
     def verifiable(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
-        """What `verify` would be given for, by the name of a record, a pinned document or a journal file."""
+        """Return the texts that `verify` would verify for this name of a record, document or journal file."""
         with self._work.reported(f"read {name}"):
             return self._verifiable(str(name), scope)[1]
 
     def _verifiable(self, name: str, scope: str | Scope | None) -> tuple[Found | None, Sequence[Entry]]:
-        """The entries of what a name stands for, and its record if it is one."""
-        document = pinned.is_name(name)
+        """Return the entries under a name of a record, document or journal file, and the record or None."""
+        document = filenames.is_document(name)
         if document or "/" in name:
             places = self._work.places(scope)
             documents, _ = self._work.pinned(places)
@@ -796,20 +835,43 @@ class Review:
         return found, found.record.live
 
     def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
-        """Keep a record from ever being removed by age or number, or take that back."""
+        """Protect a record from being archived automatically, or with `on=False` end its protection."""
         self._work.may_write()
         self._work.may_decide("protect a memory" if on else "remove protection", "vade protect")
         found = self._work.find(name, scope, only=True)
         with self._work.reported(f"protect {found.record.key}"):
-            found = self._work.records.standing_alone(found)
+            found = self._work.records.as_own_record(found)
             fields: dict[str, Any] = {"protected": True if on else None, "protected_by": None}
             if not found.record.fields.get("type"):
                 fields["type"] = found.record.type
             return self._work.records.change_fields(found, fields, operation="protect" if on else "unprotect")
 
 
-def _make(memory: Memory, request: approving.Request) -> Any:
-    """What a request asks for, once a person has approved it."""
+class _Kind(NamedTuple):
+    """The functions that list, approve and decline the items of one kind."""
+
+    items: Callable[[Review, str | Scope | None, list[str]], Iterator[PendingItem]]
+    approve: Callable[[Review, Sequence[PendingItem], str | None], Iterator[_Step]]
+    decline: Callable[[Review, PendingItem, str | None], _Step] = Review._decline
+    listed_again: bool = True  # items are compared with the current ones; a write is checked by `approve`
+
+
+_KINDS = {
+    "write": _Kind(Review._list_writes, Review._approve_writes, Review._decline_write, listed_again=False),
+    "folder": _Kind(Review._list_folders, Review._approve_folders),
+    "text": _Kind(Review._list_texts, Review._approve_texts),
+    "contradiction": _Kind(Review._list_contradictions, Review._approve_contradictions),
+    "version": _Kind(Review._list_versions, Review._approve_versions, Review._decline_version),
+    "notice": _Kind(Review._list_notices, Review._approve_notices, Review._decline_notice),
+    "held": _Kind(Review._list_held, Review._approve_held, Review._decline_held),
+    "conflict": _Kind(Review._list_conflicts, Review._approve_conflicts),
+    "promotion": _Kind(Review._list_promotions, Review._approve_promotions),
+    "signal": _Kind(Review._list_signals, Review._approve_signals),
+}
+
+
+def _perform_request(memory: Memory, request: approving.Request) -> Any:
+    """Make the write that an approved request asks for, and return its result."""
     given, scope = request.arguments, Scope(request.scope)
     if request.operation == "replace":
         found = memory.workspace.find(str(given["name"]), scope, only=True)
@@ -819,52 +881,52 @@ def _make(memory: Memory, request: approving.Request) -> Any:
                 found, old=given["instead_of"], new=given["text"], labels=labels
             )
     if request.operation == "reword":
-        return _reworded(memory, given, scope)
+        return _write_rewording(memory, given, scope)
     if request.operation == "archive":
         chosen = [memory.workspace.find(str(each["name"]), scope, only=True) for each in given["records"]]
         for found, each in zip(chosen, given["records"], strict=True):
             if memory.workspace.content_hash(found) != each["seen"]:
-                raise _changed(found.record.key)
+                raise _changed_error(found.record.key)
         with memory.workspace.reported("archive these"):
-            return _backed(memory).archive.put_away(chosen)
+            return _approved_memory(memory).archive.put_away(chosen)
     return memory.requests.perform(request.operation, given)
 
 
-def _reworded(memory: Memory, given: Mapping[str, Any], scope: Scope) -> Any:
-    """Write a rewording as it was shown, every statement of it."""
+def _write_rewording(memory: Memory, given: Mapping[str, Any], scope: Scope) -> Any:
+    """Save a rewording of a record exactly as it was shown, with every statement."""
     from vademecum.lifecycle import passes, reword
 
     work = memory.workspace
     found = work.find(str(given["name"]), scope, only=True)
-    content = reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b""
-    seen = passes.SeenRecord(found.record, found.shelf, found.name, content)
+    content = found.scope_folder.read(filenames.RECORDS, found.name) or b""
+    seen = passes.RecordFile(found.record, found.scope_folder, found.name, content)
     texts = {parse_origin(origin): text for origin, text in given["texts"].items()}
     made = reword.pair_texts(seen, texts, model=str(given["model"]))
     if made.refused is not None or reword.show_rows(made.rows) != given["diff"]:
-        raise _changed(found.record.key)
+        raise _changed_error(found.record.key)
     proposal = reword.accept_rows(made, made.open, now=work.now())
     run, told = passes.apply_proposals(work.records, [proposal], what=reword.NAME)
     if not run:
-        raise _changed(found.record.key)
-    return passes.RunOutcome((proposal,), run=run, told=told)
+        raise _changed_error(found.record.key)
+    return passes.RunOutcome((proposal,), run=run, results=told)
 
 
-def _backed(memory: Memory) -> Memory:
-    """The same memory, in which a person stands behind what is done."""
+def _approved_memory(memory: Memory) -> Memory:
+    """Return the same memory, whose writes count as approved by a person."""
     from vademecum.memory.core import Memory
 
     work = memory.workspace
     return Memory(work.home, work.caller._replace(approved=True), work.loaded, now=work.now)
 
 
-def _changed(name: str) -> Conflict:
+def _changed_error(name: str) -> Conflict:
     return Conflict(
         f"{name} was changed after it was asked for", hint="nothing was done; reject it, and ask again"
     )
 
 
-def _beside(found: Pinned) -> dict[str, Any]:
-    """What is known of a section of a pinned document by where it stands."""
+def _with_position(found: Pinned) -> dict[str, Any]:
+    """Return facts about a section of a pinned document: whether it is trusted, and its siblings."""
     return {"trusted": found.trusted, "among": found.sections}
 
 
@@ -872,15 +934,15 @@ def _first(text: str) -> str:
     return next(iter(text.strip().split("\n")), "")[:100]
 
 
-def _matches(item: Item, wanted: str) -> bool:
-    """Whether a name or a glob means an item: by key, number, path or the file's name."""
+def _matches(item: PendingItem, wanted: str) -> bool:
+    """Return whether a name or glob fits an item: its key, number, path or file name."""
     number = item.about.record.num if isinstance(item.about, Found) else None
     called = (item.name, item.path, item.path.rpartition("/")[2], "" if number is None else str(number))
     return any(each == wanted or fnmatch.fnmatchcase(each, wanted) for each in called if each)
 
 
 def _is_from(found: object, source: str) -> bool:
-    """Whether a record came from another system, or from a file of it."""
+    """Return whether a record came from this other system, or from this file of the system."""
     if not isinstance(found, Found):
         return False
     listed = found.record.fields.get("sources")
@@ -896,7 +958,7 @@ def _is_from(found: object, source: str) -> bool:
 
 
 def _names_resource(source: str, resource: str) -> bool:
-    """Whether a source means a file of a system: by the system, the file's whole name, or a glob."""
+    """Return whether `source` means a file of another system: by the system, its full name, or a glob."""
     return (
         resource in (source, source.removeprefix("import:"))
         or resource.startswith((f"{source}:", f"{source.removeprefix('import:')}:"))
@@ -904,8 +966,8 @@ def _names_resource(source: str, resource: str) -> bool:
     )
 
 
-def _tell_held(place: str, texts: int) -> str:
-    """A sentence for texts that a purge left open where this folder and agent do not look."""
+def _describe_held(place: str, texts: int) -> str:
+    """Return a sentence about texts that a sync held back in a place that this caller does not see."""
     scope, _, name = place.partition("/")
     command = "vade review --kind held"
     if scope == Scope.PROJECT:

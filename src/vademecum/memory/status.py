@@ -1,4 +1,4 @@
-"""What is here, and what needs attention."""
+"""The status of a memory: its numbers, and the problems that need attention."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import (
     Listed,
+    Version,
     archive,
     audit,
-    files,
     hook_log,
-    reading,
-    requests,
+    lookup,
+    pending_writes,
+    request_view,
     scopes,
     sources,
 )
 from vademecum.store.home import FORMAT_FILE
-from vademecum.store.records import LOST, key_of
+from vademecum.store.records import LOST
+from vademecum.text import filenames
+from vademecum.text.filenames import key_of
 from vademecum.types import Audience, Finding, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from vademecum.index.sync import Survey
+    from vademecum.index import Survey
     from vademecum.memory.core import Memory
     from vademecum.store import Directory, Pinned, Workspace
 
 
 class Status(NamedTuple):
-    """What is here, and what is wrong with it."""
+    """The numbers, settings and problems of a memory."""
 
     home: Path
     project: scopes.Project | None
@@ -52,7 +55,7 @@ class Status(NamedTuple):
 
 
 def status_of(memory: Memory) -> Status:
-    """What is here, and what needs attention."""
+    """Return the status of a memory."""
     work = memory.workspace
     project, incognito = work.caller.project, work.settings.incognito
     head: dict[str, Any] = {
@@ -68,9 +71,9 @@ def status_of(memory: Memory) -> Status:
     places = scopes.visible(work.caller)
     counts: Counter[str] = Counter()
     findings: list[Finding] = []
-    with work.reported("read the memory"), work.records.catalogue.one_look():
+    with work.reported("read the memory"), request_view():
         for each in work.records.listed(places, LOST):
-            findings.append(each if isinstance(each, Finding) else _lost(each))
+            findings.append(each if isinstance(each, Finding) else _lost_finding(each))
         for known in work.records.known(places, LOST):
             if not isinstance(known, Finding):
                 counts[str(known[0].place.scope)] += len(known[1].facts)
@@ -85,26 +88,26 @@ def status_of(memory: Memory) -> Status:
         findings += work.hidden(places)
         findings += _leftovers(work, places)
         findings += [
-            _deleted(version)
-            for version in reading.gone_records(work.records, places)
+            _deleted_finding(version)
+            for version in lookup.gone_records(work.records, places)
             if version.image.why == archive.KEPT
         ]
-        findings += _formatted(work)
+        findings += _check_format(work)
         findings += _shared_settings(work)
         lost = audit.missing(work.home) if work.caller.audience is Audience.PRIVATE else None
         findings += [lost] if lost else []
         findings += memory.projects.earlier()
         findings += memory.care.swept()
         findings += memory.care.held()
-        findings += _undecided(work)
+        findings += _check_requests(work)
         findings += memory.archive.purge_findings()
         findings += memory.review.to_review()
         findings += _hooks(work)
         attached = sources.visible(work.home, work.caller)
-        shelf = scopes.own_shelf(work.home, work.caller.project)
+        scope_folder = scopes.own_folder(work.home, work.caller.project)
         return Status(
             **head,
-            trusted=None if shelf is None else shelf.trusted,
+            trusted=None if scope_folder is None else scope_folder.trusted,
             records=dict(+counts),
             notes=notes,
             pinned=tuple(documents),
@@ -115,8 +118,8 @@ def status_of(memory: Memory) -> Status:
         )
 
 
-def _formatted(work: Workspace) -> Iterator[Finding]:
-    """That this home cannot be written to, because a newer version keeps it or nobody knows which."""
+def _check_format(work: Workspace) -> Iterator[Finding]:
+    """Yield a finding if this home cannot be written because its format is newer or unknown."""
     try:
         work.home.check_format()
     except (NewerFormat, Malformed, StorageFailed) as error:
@@ -124,7 +127,7 @@ def _formatted(work: Workspace) -> Iterator[Finding]:
 
 
 def _shared_settings(work: Workspace) -> Iterator[Finding]:
-    """What is wrong in a trusted repository's settings; of one that is not, what it would set."""
+    """Yield findings on the settings of the repository: problems, or that the settings are not trusted."""
     shared = work.loaded.shared
     if shared is None:
         return
@@ -135,11 +138,11 @@ def _shared_settings(work: Workspace) -> Iterator[Finding]:
     would = f"would set {count} setting{'' if count == 1 else 's'}" if count else "sets nothing"
     wrong = f", and {len(shared.problems)} of its lines are invalid" if shared.problems else ""
     why = f"it {would}{wrong}; it has no effect until this folder is trusted"
-    yield Finding("settings", str(shared.path), why, "read it, then run `vade trust`", "info")
+    yield Finding("settings", str(shared.path), why, "read it, then run `vade review trust`", "info")
 
 
 def _hooks(work: Workspace) -> Iterator[Finding]:
-    """The last hook that could not do its work."""
+    """Yield a finding about the last failure of a hook, if there was a failure."""
     failure = hook_log.last(work.home.path) if work.caller.audience is Audience.PRIVATE else None
     if failure is not None:
         when = "at" if failure.why.startswith("answered") else "failed at"
@@ -149,7 +152,7 @@ def _hooks(work: Workspace) -> Iterator[Finding]:
 
 
 def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
-    """What killed writers and unfinished edits left beside the files."""
+    """Yield findings about files that were left by killed processes or unfinished edits."""
     conflict = "a text that could not be merged into its file was saved here"
     for folder, path in _folders(work, places):
         with folder:
@@ -158,46 +161,46 @@ def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
                     "leftover", path(name), "a writer was killed here", "the next write cleans it up"
                 )
             listed = folder.names(ordered=False)
-            # Beside its file it is a second copy, which is told and merged as such.
-            alone = (name for name in listed if ".conflict-" in name and files.is_conflict(name))
+            # Beside its file it is a second copy, which other findings report.
+            alone = (name for name in listed if ".conflict-" in name and filenames.is_conflict(name))
             for name in sorted(alone):
                 if f"{name.partition('.conflict-')[0]}.md" not in listed:
                     yield Finding("conflict", path(name), conflict, "keep what you want, delete the copy")
 
 
 def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Directory, Callable[[str], str]]]:
-    """Every folder in sight that holds files of memory, and how a file in it is shown."""
+    """Yield every visible folder of memory, with a function that gives the shown path of a file in it."""
     for place in places:
-        for shelf in scopes.shelves(work.home, work.caller, place):
-            for below in ((archive.RECORDS,), (archive.JOURNAL,), ()):
-                if work.caller.audience is Audience.GROUP and below == (archive.JOURNAL,):
+        for scope_folder in scopes.scope_folders(work.home, work.caller, place):
+            for below in ((filenames.RECORDS,), (filenames.JOURNAL,), ()):
+                if work.caller.audience is Audience.GROUP and below == (filenames.JOURNAL,):
                     continue
                 try:
-                    folder = shelf.open(*below)
+                    folder = scope_folder.open(*below)
                 except (OutsideMemory, NotADirectoryError):
-                    continue  # told by the records themselves
+                    continue  # the records report it themselves
                 if folder is not None:
-                    yield folder, functools.partial(shelf.name_of, *below)
+                    yield folder, functools.partial(scope_folder.name_of, *below)
 
 
-def _undecided(work: Workspace) -> Iterator[Finding]:
-    """That writes are pending."""
-    count = requests.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
+def _check_requests(work: Workspace) -> Iterator[Finding]:
+    """Yield a finding if writes wait for a person's approval."""
+    count = pending_writes.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
     if count:
         said = "1 write is" if count == 1 else f"{count} writes are"
-        yield Finding("approval", "decisions/approvals", f"{said} pending", "vade approve", "info")
+        yield Finding("approval", "decisions/approvals", f"{said} pending", "vade review approve", "info")
 
 
-def _deleted(version: reading.Version) -> Finding:
-    """What to say of a record whose file somebody deleted."""
-    path = version.shelf.name_of(archive.RECORDS, version.name)
-    mend = f"vade restore {key_of(version.name)} --scope {version.shelf.place.scope}"
+def _deleted_finding(version: Version) -> Finding:
+    """Return the finding that somebody deleted the file of a record."""
+    path = version.scope_folder.name_of(filenames.RECORDS, version.name)
+    mend = f"vade restore {key_of(version.name)} --scope {version.scope_folder.place.scope}"
     return Finding("deleted", path, "the file is missing; its text is in the archive", mend, "info")
 
 
-def _lost(listed: Listed) -> Finding:
-    """What to say of a record that an edit has taken entries out of."""
+def _lost_finding(listed: Listed) -> Finding:
+    """Return the finding that an edit removed entries from a record."""
     entries = "an entry" if listed.fact == 1 else f"{listed.fact} entries"
-    mend = f"vade restore {key_of(listed.name)} --scope {listed.shelf.place.scope}"
-    path = listed.shelf.name_of(archive.RECORDS, listed.name)
+    mend = f"vade restore {key_of(listed.name)} --scope {listed.scope_folder.place.scope}"
+    path = listed.scope_folder.name_of(filenames.RECORDS, listed.name)
     return Finding("edited", path, f"{entries} saved here changed or removed by hand", mend, "info")

@@ -1,4 +1,4 @@
-"""Memory on several machines: the folder or the hub where they meet, as a caller of memory may use it."""
+"""Memory on several machines: through a shared folder or a hub."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from vademecum.errors import Malformed, NotFound, Refused, UsageError, VadeError
 from vademecum.index import freshness
 from vademecum.lifecycle.transfer import write_folder
 from vademecum.store import arrange, hook_log
-from vademecum.sync import blocks, edits, membership, project, trust
-from vademecum.sync import folder as shared
-from vademecum.sync import hub as hubs
-from vademecum.sync.folder import FolderSync, PlaceSynced, place_of
-from vademecum.sync.hub import WrittenFile, read_standing
+from vademecum.sync import folder_sync as shared
+from vademecum.sync import hub_sync as hubs
+from vademecum.sync import membership
+from vademecum.sync.folder_sync import FolderSync, PlaceSynced
+from vademecum.sync.hub_client import HubRefused, HubUnreachable
+from vademecum.sync.hub_sync import WrittenFile, read_standing
 from vademecum.sync.membership import SHARED, Membership, find_membership, list_memberships, spell_key
-from vademecum.sync.remote import HubRefused, HubUnreachable
-from vademecum.sync.team import SHARED_DOCUMENTS, FactStamp, TeamSigning
-from vademecum.sync.trust import take_leases
+from vademecum.sync.team_trust import take_leases
 from vademecum.text import clock, outgoing
 from vademecum.types import Origin, Place, Scope
 
@@ -32,38 +31,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.memory.core import Memory
-    from vademecum.search.base import Answer, Passage
-    from vademecum.store import Home
-    from vademecum.store.arrange import Arranged
-    from vademecum.store.hook_log import BackgroundSync
-    from vademecum.store.purge import Purged
-    from vademecum.sync.remote import HubEvents
+    from vademecum.search import Answer, Passage
+    from vademecum.store import Arranged, BackgroundSync, Home, Purged
+    from vademecum.sync.hub_client import HubEvents
 
-# With what the hub shows of the facts it holds.
-_ROUNDS = 3  # of a purge, while others write the same text
+_ROUNDS = 3  # rounds of a purge, while others write the same text
 __all__ = [
-    "SHARED_DOCUMENTS",
-    "FactStamp",
     "FolderSync",
     "HubRefused",
     "Membership",
     "PlaceSynced",
-    "TeamSigning",
     "WrittenFile",
-    "blocks",
-    "edits",
     "find_membership",
     "membership",
-    "place_of",
-    "project",
     "read_standing",
-    "trust",
     "write_folder",
 ]
 
 
 def join(memory: Memory, path: Path | None, key: str | None) -> tuple[FolderSync, str]:
-    """The folder that is named, or the one that was; beside it the key, when it was made now."""
+    """Start to sync through a folder, the named one or the last; return the folder, and a new key or ''."""
     memory.workspace.may_write()
     if path is None:
         return shared.find_folder(memory.home), ""
@@ -72,12 +59,14 @@ def join(memory: Memory, path: Path | None, key: str | None) -> tuple[FolderSync
 
 
 def needs_key(memory: Memory, path: Path) -> bool:
-    """Whether the key of that folder must be typed here."""
+    """Return whether a person must enter the key of this shared folder on this machine."""
     return shared.needs_key(memory.home, path)
 
 
 def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[list[PlaceSynced], list[str]]:
-    """Sync every place; beside what was done, the names in the folder that were ignored."""
+    """Sync every place through the folder; return the results, and the names in the folder that were
+    ignored.
+    """
     memory.workspace.may_write()
     _finish_purges(memory)
     with memory.workspace.reported("sync"):
@@ -91,20 +80,20 @@ def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[lis
 
 
 def _finish_purges(memory: Memory) -> None:
-    """Carry out what was ordered here and cut short, before anything is sent."""
-    from vademecum.sync import orders
+    """Finish purges that were interrupted here, before anything is sent."""
+    from vademecum.sync import purge_orders
 
     with memory.workspace.reported("sync"):
-        orders.finish(memory.home, memory.caller.actor, memory.workspace.now)
+        purge_orders.finish(memory.home, memory.caller.actor, memory.workspace.now)
 
 
 def spread_purge(
     memory: Memory, text: str | None = None, *, found: Iterable[Purged] | None = None
 ) -> list[str]:
-    """Sync so that a purge reaches the other machines at once, where that can be; what is to be told of it.
+    """Sync so that a purge reaches the other machines at once, if possible; return messages about that.
 
-    A hub looks through all it has for a text, which may hold more than was known here: that is purged too.
-    With what the purge `found`, only places that it reached are told of.
+    A hub searches all its content for a text; if it knows more places than this machine, those are purged
+    too. With what the purge `found`, only the affected places are reported.
     """
     reached = None if found is None else _find_logs(found)
     counts: dict[str, Iterable[tuple[int, int]]] = {}
@@ -126,7 +115,7 @@ def spread_purge(
             counts[joined.name] = ()
     several = len(counts) > 1
     told += [
-        f"{name}: {_reached(*min(each))}" if several else _reached(*min(each))
+        f"{name}: {_count_reached(*min(each))}" if several else _count_reached(*min(each))
         for name, each in counts.items()
         if each
     ]
@@ -134,7 +123,7 @@ def spread_purge(
 
 
 def _find_logs(found: Iterable[Purged]) -> set[str]:
-    """The workspaces, or the folder, from whose logs a purge took something."""
+    """Return the workspaces, or the shared folder, from whose logs a purge deleted something."""
     parts = [each.where.split("/") for each in found]
     return {each[1] for each in parts if each[0] == membership.FOLDER and len(each) > 1}
 
@@ -142,8 +131,10 @@ def _find_logs(found: Iterable[Purged]) -> set[str]:
 def _spread_at(
     memory: Memory, joined: Membership, text: str | None, *, meant: bool
 ) -> Iterable[tuple[int, int]]:
-    """Sync a purge with one workspace; of each place with purges, how many machines carried them out."""
-    owned = joined.kind != hubs.TEAM or joined.role == "owner"  # nobody else has the hub look for a text
+    """Sync a purge with one workspace; return for each place on how many machines it has been done."""
+    owned = (
+        joined.kind != hubs.TEAM or joined.role == "owner"
+    )  # only owners may let the hub search for a text
     for _ in range(_ROUNDS):
         run_hub(memory, joined.workspace, None)
         if text is None or not owned or not hubs.holds_text(memory.home, joined, text):
@@ -153,34 +144,34 @@ def _spread_at(
     return hubs.count_purged(memory.home, joined).values() if meant else ()
 
 
-def _reached(done: int, machines: int) -> str:
+def _count_reached(done: int, machines: int) -> str:
     rest = "" if done >= machines else "; the others follow when they sync"
     return f"purged on {done} of {machines} machine{'' if machines == 1 else 's'}{rest}"
 
 
 def status(memory: Memory) -> tuple[FolderSync, int]:
-    """The folder, and how many changes are not in it yet."""
+    """Return the shared folder, and how many changes have not been sent to it yet."""
     joined = shared.find_folder(memory.home)
     return joined, shared.count_unsent(memory.home, joined)
 
 
 def purged_in_folder(memory: Memory) -> dict[str, tuple[int, int]]:
-    """Of each place with purges on how many machines of how many they were carried out."""
+    """Return for each place with purges in the folder on how many of its machines they are done."""
     return shared.count_purged(memory.home, shared.find_folder(memory.home))
 
 
 def purged_at_hub(home: Home, joined: Membership) -> dict[str, tuple[int, int]]:
-    """The same of a workspace, as its hub says."""
+    """Return for each place with purges in a workspace on how many of its machines they are done."""
     return hubs.count_purged(home, joined)
 
 
 def tell_purged(counts: Mapping[str, tuple[int, int]]) -> list[str]:
-    """The same in words."""
-    return [f"{place}: {_reached(*each)}" for place, each in sorted(counts.items())]
+    """Return sentences on how many machines have carried out the purges of each place."""
+    return [f"{place}: {_count_reached(*each)}" for place, each in sorted(counts.items())]
 
 
 class UndoneAuthor(NamedTuple):
-    """What a member wrote to a team since a moment, and what became of taking it back."""
+    """A member's contributions to a team since some time, and the result of removing them."""
 
     joined: Membership
     since: datetime
@@ -195,12 +186,12 @@ def leave(memory: Memory) -> FolderSync:
 
 
 def has_hub(memory: Memory) -> bool:
-    """Whether this home has joined a workspace of a hub."""
+    """Return whether this home has joined a workspace of a hub."""
     return hubs.has_hub(memory.home)
 
 
 class FolderSynced(NamedTuple):
-    """What a sync through the folder did, or why it could not."""
+    """The result of a sync through the folder, or the reason why it failed."""
 
     joined: FolderSync
     places: Sequence[PlaceSynced] = ()
@@ -209,7 +200,7 @@ class FolderSynced(NamedTuple):
 
 
 def run_shared(memory: Memory, deletions: bool | None) -> FolderSynced | None:
-    """Sync through the folder, where one is used beside hubs; what fails stops no hub."""
+    """Sync through the folder, if one is used beside hubs; a failure stops no hub."""
     try:
         joined = shared.find_folder(memory.home)
     except NotFound:
@@ -221,7 +212,7 @@ def run_shared(memory: Memory, deletions: bool | None) -> FolderSynced | None:
 
 
 class HubSynced(NamedTuple):
-    """What a sync with one workspace did, or why it could not."""
+    """The result of a sync with one workspace, or the reason why it failed."""
 
     joined: Membership
     places: Sequence[PlaceSynced]
@@ -229,7 +220,7 @@ class HubSynced(NamedTuple):
 
 
 def run_hub(memory: Memory, workspace: str, deletions: bool | None) -> tuple[Membership, list[PlaceSynced]]:
-    """Sync every place with one workspace: the named one, or the first that was joined."""
+    """Sync every place with a workspace: the named one, or else the first that was joined."""
     memory.workspace.may_write()
     joined = hubs.find_hubs(memory.home, workspace)[0]
     _finish_purges(memory)
@@ -237,12 +228,12 @@ def run_hub(memory: Memory, workspace: str, deletions: bool | None) -> tuple[Mem
         key = hubs.find_key(memory.home, joined)
         now, actor = memory.workspace.now, memory.caller.actor
         found = hubs.HubSync(memory.home, joined, key, actor, now, deletions).run()
-    _care(memory, joined)
+    _archive_old(memory, joined)
     return joined, found
 
 
-def _care(memory: Memory, joined: Membership) -> None:
-    """Archive what is old if that is due and the hub lends the care of these places to this machine."""
+def _archive_old(memory: Memory, joined: Membership) -> None:
+    """Archive old records if that is due and the hub leaves it to this machine."""
     due = memory.care.due_for_sweep() if joined.may_care else []
     if due and take_leases(memory.home, joined, due, now=memory.workspace.now()):
         memory.care.sweep_if_due()
@@ -251,7 +242,7 @@ def _care(memory: Memory, joined: Membership) -> None:
 def run_hubs(
     memory: Memory, workspace: str = "", deletions: bool | None = None, *, without: Collection[str] = ()
 ) -> list[HubSynced]:
-    """Sync with every workspace that was joined, or with the named one; one that fails stops no other."""
+    """Sync with every joined workspace, or with the named one; a failure in one does not stop the others."""
     done: list[HubSynced] = []
     for joined in hubs.find_hubs(memory.home, workspace):
         if joined.workspace in without:
@@ -264,7 +255,7 @@ def run_hubs(
 
 
 def share(memory: Memory, names: Sequence[str], team: str, scope: str | None = None) -> Arranged:
-    """Move records of one's own to a team's memory; a person decides, and `undo` takes it back."""
+    """Move records to the memory of a team; only a person may do this, and `undo` reverts it."""
     memory.workspace.may_write()
     memory.workspace.may_decide("share with a team", "vade hub share")
     with memory.workspace.reported("share with a team"):
@@ -273,7 +264,7 @@ def share(memory: Memory, names: Sequence[str], team: str, scope: str | None = N
 
 
 def unshare(memory: Memory, names: Sequence[str], scope: str | None = None) -> Arranged:
-    """Move records from a team's memory back to one's own."""
+    """Move records from the memory of a team back to one's own memory."""
     memory.workspace.may_write()
     memory.workspace.may_decide("take a record from a team", "vade hub unshare")
     with memory.workspace.reported("take a record from a team"):
@@ -282,15 +273,16 @@ def unshare(memory: Memory, names: Sequence[str], scope: str | None = None) -> A
 
 
 def undo_author(memory: Memory, by: str, since: str, workspace: str = "", *, dry: bool) -> UndoneAuthor:
-    """Take back what a member wrote to a team since a time, as edits of this owner; `undo` reverts the run.
+    """Remove what a member wrote to a team since some time, by edits of the team's owner.
 
-    With `dry` it is only listed. What others wrote over it later stays as they left it.
+    With `dry`, these contributions are only listed. Later edits of other members stay. `undo` reverts the
+    run.
     """
     memory.workspace.may_write()
     memory.workspace.may_decide("undo what a member wrote", "vade hub undo")
     moment = _moment(memory, since)
     joined = find_membership(memory.home, workspace, kind=hubs.TEAM)
-    joined, _ = run_hub(memory, joined.workspace, None)  # what they wrote has to be here
+    joined, _ = run_hub(memory, joined.workspace, None)  # the member's contributions must be here
     joined = find_membership(memory.home, joined.workspace)
     if joined.role != "owner":
         raise Refused(
@@ -306,7 +298,7 @@ def undo_author(memory: Memory, by: str, since: str, workspace: str = "", *, dry
 
 
 def _moment(memory: Memory, since: str) -> datetime:
-    """A time that a person named: how long ago, or when."""
+    """Return the moment that a person named by a duration or a date."""
     from vademecum.memory import tokens
 
     try:
@@ -321,7 +313,7 @@ def _moment(memory: Memory, since: str) -> datetime:
 
 
 def leave_hub(memory: Memory, name: str, *, archive: bool = False) -> tuple[Membership, list[str]]:
-    """Stop syncing with a workspace; with `archive`, the team's files go to the archive, as a run."""
+    """Stop syncing with a workspace; with `archive`, move the team's files to the archive in one run."""
     memory.workspace.may_write()
     memory.workspace.may_decide("leave a hub", "vade hub leave")
     joined = find_membership(memory.home, name)
@@ -334,7 +326,7 @@ def leave_hub(memory: Memory, name: str, *, archive: bool = False) -> tuple[Memb
 
 
 def sync_joined(memory: Memory) -> None:
-    """Sync with everything that was joined, and write down what came of each."""
+    """Sync with the folder and all workspaces that were joined, and record the result of each."""
     for each in list_memberships(memory.home):
         _record(memory, each.workspace, partial(run_hub, memory, each.workspace, None))
     try:
@@ -354,18 +346,18 @@ def _record(memory: Memory, where: str, sync: Callable[[], object]) -> None:
 
 
 def last_background(home: Home, where: str = SHARED) -> BackgroundSync | None:
-    """The last sync with a workspace, or with the folder, that ran by itself."""
+    """Return the last background sync with a workspace or with the folder, and its result."""
     return hook_log.last_sync(home.path, where)
 
 
 # ------------------------------------------------------------------------------- `vade sync --watch`
 
-_WHILE_HEARD = 900.0  # seconds between two syncs of a hub that tells of changes: events are hints
+_WHILE_HEARD = 900.0  # seconds between two syncs with a hub that sends events, which are hints
 
 
 def watch_folder(memory: Memory, joined: FolderSync, every: float, stop: threading.Event) -> Iterator[str]:
-    """Say that it is time to sync: at once, when a file changed here or in the folder, and every so often."""
-    yield from freshness.wakings(
+    """Yield whenever a sync is due: at once after a change here or in the folder, and periodically."""
+    yield from freshness.watch_changes(
         [_top(memory), os.path.join(joined.path, shared.TOP)],
         ignore=lambda _: False,
         stop=stop,
@@ -376,10 +368,11 @@ def watch_folder(memory: Memory, joined: FolderSync, every: float, stop: threadi
 def watch_hubs(
     memory: Memory, workspace: str, deletions: bool | None, *, every: float, stop: threading.Event
 ) -> Iterator[list[HubSynced]]:
-    """Sync when a file changed here or a hub tells of a change; one that tells nothing is asked at times.
+    """Sync with hubs whenever a sync is due, and yield the results.
 
-    A workspace whose token no longer counts is left out from then on; the last one's refusal is raised. A
-    folder that is used beside hubs is watched, too: whoever asked syncs through it each time.
+    A sync is due after a change here, after an event from a hub, and periodically with a hub that sends no
+    events. A workspace with an invalid token is left out; if none remains, the last refusal is raised. A
+    folder that is used beside hubs is watched too: the caller syncs through it each time.
     """
     rung = threading.Event()
     tops = [_top(memory)]
@@ -399,7 +392,7 @@ def watch_hubs(
         return max(every, _WHILE_HEARD) if announced else every
 
     try:
-        for _ in freshness.wakings(tops, ignore=lambda _: False, stop=stop, every=pause, called=called):
+        for _ in freshness.watch_changes(tops, ignore=lambda _: False, stop=stop, every=pause, called=called):
             done = run_hubs(memory, workspace, deletions, without=ended)
             lost = [one for one in done if _is_over(one.error)]
             ended.update(one.joined.workspace for one in lost)
@@ -415,16 +408,16 @@ def watch_hubs(
 def _listen(
     memory: Memory, joined: Sequence[Membership], heard: dict[str, HubEvents], ring: Callable[[], None]
 ) -> None:
-    """Listen to these workspaces and to no other."""
+    """Listen for events of these workspaces, and stop listening to all others."""
     now = {each.workspace: each for each in joined}
     for gone in heard.keys() - now.keys():
         heard.pop(gone).close()
     for new in now.keys() - heard.keys():
-        heard[new] = hubs.hear(memory.home, now[new], ring)
+        heard[new] = hubs.listen(memory.home, now[new], ring)
 
 
 def _is_over(error: VadeError | None) -> bool:
-    """Whether the hub will not take this home's token again."""
+    """Return whether the hub will never accept this home's token again."""
     return isinstance(error, HubRefused) and (error.status, error.code) == (401, "token")
 
 
@@ -440,9 +433,9 @@ def _top(memory: Memory) -> str:
 def search_hub(
     memory: Memory, query: str, workspace: str = "", *, sources: Iterable[str] = (), **given: Any
 ) -> Answer:
-    """What a workspace of a hub holds that answers, whether or not this home has a copy of it.
+    """Return the passages of a workspace that answer, whether or not this home has a copy of them.
 
-    Who is no person is told of what is in sight alone, as in this home. While the hub is away, or says no,
+    A caller who is no person sees only places that are visible here. While the hub is unreachable or refuses,
     this home answers, and the answer says so.
     """
     work = memory.workspace
@@ -451,10 +444,10 @@ def search_hub(
         raise UsageError("a hub has no sources", hint="leave out `sources` or `hub`")
     joined = membership.find_membership(memory.home, workspace)
     places = None if memory.caller.origin is Origin.USER else work.streams_in_sight(given.get("scope"))
-    # No secret leaves this machine in a question; and a day is that of who asks.
+    # No secret leaves this machine in a question; a day is a day of the caller.
     asked = {name: value for name, value in given.items() if value is not None}
     if asked.get("max_weak", 0) < 0:
-        asked["max_weak"] = 100  # all that a hub gives
+        asked["max_weak"] = 100  # all that a hub returns
     asked |= {"query": outgoing.clean_text(query), "now": str(asked.get("now") or work.now().isoformat())}
     client = membership.client_of(memory.home, joined, patience=hubs.PATIENCE, seconds=hubs.PATIENCE)
     try:
@@ -472,7 +465,7 @@ def search_hub(
 
 
 def find_stream(path: str, scope: str) -> tuple[str, str]:
-    """The place of a file of a workspace, and its path there; the workspace's name may stand above them."""
+    """Return the place of a file in a workspace and the file's path there; `path` may name the workspace."""
     parts = path.split("/")
     inner = 2 if len(parts) > 1 and parts[-2] in ("records", "journal") else 1
     owner = parts[-inner - 1 : -inner] if Scope(scope).rule.owner else []
@@ -480,8 +473,8 @@ def find_stream(path: str, scope: str) -> tuple[str, str]:
 
 
 def _read_answer(told: Mapping[str, Any], joined: Membership, places: Collection[str] | None) -> Answer:
-    """An answer that a hub gave, as one that local search gives; nothing of other places is taken."""
-    from vademecum.search import base
+    """Return a hub's answer in the form of a local search, without passages from other places."""
+    from vademecum.search import Answer, Coverage
 
     try:
         covered, team = told["coverage"], joined.name if joined.kind == hubs.TEAM else ""
@@ -490,10 +483,10 @@ def _read_answer(told: Mapping[str, Any], joined: Membership, places: Collection
             for each in told["results"]
             if places is None or find_stream(str(each["path"]), str(each["scope"]))[0] in places
         ]
-        return base.Answer(
+        return Answer(
             tuple(_read_passage(each, team) for each in listed),
             str(told["mode"]),
-            base.Coverage(*(int(covered[name]) for name in ("files", "indexed", "pending", "failed"))),
+            Coverage(*(int(covered[name]) for name in ("files", "indexed", "pending", "failed"))),
             tuple(map(str, told["degraded"])),
             str(told["provider"]),
             str(told["model"]),
@@ -506,7 +499,7 @@ def _read_answer(told: Mapping[str, Any], joined: Membership, places: Collection
 
 
 def _read_passage(told: Mapping[str, Any], team: str) -> Passage:
-    from vademecum.search.base import Passage
+    from vademecum.search import Passage
 
     optional: Any = {name: None if told.get(name) is None else str(told[name]) for name in _OPTIONAL}
     arithmetic = told.get("arithmetic")

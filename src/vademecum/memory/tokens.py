@@ -1,4 +1,7 @@
-"""Tokens that programs show to `vade serve`: made by a person, shown once, saved as a hash, soon expired."""
+"""Access tokens for `vade serve`: a person makes them, and each expires soon.
+
+The secret of a token is shown only once; its hash is stored.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from vademecum.store import Home
 
 SCOPES = ("read", "write", "review")
-LONGEST = 3660  # days; a token that never ends is forgotten and still opens
+LONGEST = 3660  # days; a token without an end is forgotten while it still works
 _KIND = "tokens"
 _BEGIN = "vade_"
 _SPAN = re.compile(r"(\d{1,5})([hdw]?)")
@@ -28,7 +31,7 @@ _HOURS = {"h": 1, "d": 24, "": 24, "w": 24 * 7}
 
 
 class AccessToken(NamedTuple):
-    """A token as it is kept: everything but itself."""
+    """An access token as it is stored, without its secret."""
 
     name: str
     scopes: tuple[str, ...]
@@ -38,13 +41,13 @@ class AccessToken(NamedTuple):
     digest: str = ""
 
     def is_over(self, now: datetime) -> bool:
-        """Whether its time is up; one whose end cannot be read has ended."""
+        """Whether the token has expired; a token whose expiry cannot be read counts as expired."""
         ends = clock.parse(self.expires)
         return ends is None or ends <= now
 
 
 def add(memory: Memory, name: str, *, scopes: Iterable[str], expires: str) -> tuple[AccessToken, str]:
-    """Make a token of that name; what is returned beside it is shown once and kept nowhere."""
+    """Make a token with this name; return it with its secret, which is stored nowhere."""
     work = memory.workspace
     work.may_write()
     work.may_decide("make a token", "vade token add")
@@ -67,12 +70,12 @@ def add(memory: Memory, name: str, *, scopes: Iterable[str], expires: str) -> tu
 
 
 def every(home: Home) -> Sequence[AccessToken]:
-    """All tokens by name, those that have ended included."""
+    """Return all tokens in the order of their names, expired ones too."""
     return sorted(_read(digest, found) for digest, found in decisions.every(home, _KIND))
 
 
 def revoke(memory: Memory, name: str) -> AccessToken:
-    """Take a token away; whoever still shows it is refused from the next request on."""
+    """Delete a token, so that the server refuses it from the next request on."""
     work = memory.workspace
     work.may_write()
     work.may_decide("revoke a token", "vade token revoke")
@@ -86,17 +89,17 @@ def revoke(memory: Memory, name: str) -> AccessToken:
 
 
 def find(home: Home, shown: str) -> AccessToken | None:
-    """The token that somebody shows, unless it was revoked or has ended."""
+    """Return the token that has this secret; None if it was revoked or has expired."""
     if not shown.startswith(_BEGIN) or len(shown) > 200:
         return None
-    digest = _digest(shown)  # a look-up by hash tells nothing of how much of it was right
+    digest = _digest(shown)  # looking up a hash reveals nothing about a nearly correct secret
     found = decisions.get(home, _KIND, digest)
     token = None if found is None else _read(digest, found)
     return None if token is None or token.is_over(clock.now()) else token
 
 
 def parse_span(text: str) -> timedelta:
-    """How long from now: `12h`, `90d`, `6w`; a number alone is days."""
+    """Return the duration that a text such as `12h`, `90d` or `6w` names; a number alone means days."""
     match = _SPAN.fullmatch(text.strip())
     hours = int(match[1]) * _HOURS[match[2]] if match else 0
     if not 0 < hours <= LONGEST * 24:

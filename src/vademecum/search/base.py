@@ -1,7 +1,7 @@
-"""The contract of a search: what is asked, as it is typed, and what is returned.
+"""The contract of a search: the query that somebody types, and the answer.
 
-Filters are taken out of a question and the rest is left as words; any string is legal. An answer has passages
-with their lines, and says how much of what is there they were chosen from.
+Filters are taken out of a question, and its other words are searched for; any text is legal. An answer has
+passages with their lines, and says how much of the memory was searched.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import UsageError
-from vademecum.index import words
-from vademecum.index.corpus import moment
+from vademecum.index import moment, words
 from vademecum.search import relevance
-from vademecum.search.when import NO_TIMES
+from vademecum.search.question_times import NO_TIMES
 from vademecum.text import names
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vademecum.index.base import Filter
+    from vademecum.index import Filter
     from vademecum.search.engine import Options
-    from vademecum.search.when import TimesAsked
+    from vademecum.search.question_times import TimesAsked
     from vademecum.types import Place
 
-TRANSCRIPT = "transcript"  # the source of what was said in a session
+TRANSCRIPT = "transcript"  # the source of passages from sessions
 
 
 class Cited(NamedTuple):
-    """Something of the project that a passage cites, and how it stands now."""
+    """A place in the project's code that a passage cites, and whether the citation still holds."""
 
     cited: str
     standing: str  # verified, moved, changed or gone
@@ -38,7 +37,7 @@ class Cited(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """The unit of an answer: lines of a file, why they were found, and what they belong to."""
+    """Lines of a file that answer a question, with the reasons why they were found and where they belong."""
 
     path: str
     start: int
@@ -59,34 +58,36 @@ class Passage(NamedTuple):
     superseded: str | None = None
     arithmetic: Mapping[str, float] | None = None
     claims: tuple[Cited, ...] = ()
-    stale: str | None = None  # how its entry is marked
-    related: Mapping[str, str] | None = None  # to which hit, how and by whose word, when it is none itself
+    stale: str | None = None  # the mark of its entry, if the entry is outdated
+    related: Mapping[str, str] | None = (
+        None  # for a related record: the hit it relates to, the relation and its origin
+    )
     team: str = ""  # the team that shares it
-    vouched: tuple[str, ...] = ()  # members whose word counts for it, as a hub says
+    vouched: tuple[str, ...] = ()  # members that a hub counts as verifiers
 
     @property
     def match(self) -> str:
-        """How likely it answers: `strong`, `likely` or `weak`."""
+        """How likely the passage answers: `strong`, `likely` or `weak`."""
         return relevance.match(self.relevance)
 
 
 class Coverage(NamedTuple):
-    """How much of what is there an answer could draw upon."""
+    """The part of the memory that a search covered, in numbers."""
 
     files: int = 0
     indexed: int = 0
     pending: int = 0
     failed: int = 0
     vectors_pending: int = 0
-    sessions: int = 0  # that were searched as well; none when notes had filled every place
-    sessions_read: int = 0  # passages of them that a model has read, once that was asked for,
-    sessions_unread: int = 0  # and those that it has not
-    read: int = 0  # passages that a model has read, of what is curated
-    unread: int = 0  # and those that it has not: `vade index` has them read
+    sessions: int = 0  # searched sessions; none when notes filled every place
+    sessions_read: int = 0  # passages of sessions that a model has read, if any,
+    sessions_unread: int = 0  # and unread ones
+    read: int = 0  # curated passages that a model has read
+    unread: int = 0  # and unread ones: `vade index` has them read
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """The share of files that are indexed, from 0 to 1."""
         return 1.0 if not self.files else self.indexed / self.files
 
 
@@ -95,7 +96,7 @@ _UNSEARCHED = Coverage()
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A sequence of passages, and what the search covered: an empty answer is never a hidden error."""
+    """The passages that answer a question, with the coverage and the problems of the search."""
 
     results: tuple[Passage, ...]
     mode: str
@@ -103,10 +104,10 @@ class Answer:
     degraded: tuple[str, ...] = ()
     provider: str = "none"
     model: str = ""
-    notes: tuple[str, ...] = ()  # how the question was read, where that is not what was typed
-    hidden: int = 0  # how many the caller's own `min_score` left out
-    read: bool = False  # whether the question was read
-    hub: str = ""  # the workspace of a hub that answered, instead of this home
+    notes: tuple[str, ...] = ()  # how the question was understood, where that differs from its words
+    hidden: int = 0  # results that the caller's `min_score` left out
+    read: bool = False  # whether a model read the question
+    hub: str = ""  # the workspace of a hub that answered instead of this home
 
     def __len__(self) -> int:
         return len(self.results)
@@ -124,9 +125,9 @@ class Answer:
         return "none" if best is None else relevance.match(best)
 
     def by_match(self) -> list[Passage]:
-        """The results as people read them: strong, likely, then weak ones, each in their order.
+        """Return the results as people read them: strong, then likely, then weak, each group in its order.
 
-        What only lists, or was put in an order of the caller's, stays as it is.
+        A listing keeps its order, and so does an answer in an order of the caller's choice.
         """
         if self.mode == "metadata":
             return list(self.results)
@@ -136,7 +137,7 @@ class Answer:
 
 
 def without_weak(found: Answer, most: int) -> Answer:
-    """An answer in which only so many are left when all are weak, and which then says so."""
+    """Return an answer of which at most `most` results are left, with a note, if all results are weak."""
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
     note = "only weak matches were found; they may not answer the question"
@@ -144,7 +145,7 @@ def without_weak(found: Answer, most: int) -> Answer:
 
 
 def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, ...]:
-    """Notes and then what was said in sessions; of the notes, weak ones at the end make room."""
+    """Return passages of notes followed by those of sessions, for which weak notes at the end make room."""
     notes = list(found.results)
     while len(notes) + len(said) > most and notes and notes[-1].match == relevance.WEAK:
         notes.pop()
@@ -152,12 +153,12 @@ def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, 
 
 
 def places_left(query: Query, options: Options, taken: int) -> int:
-    """How many places what was said in sessions may take: those that notes left free, and few of all.
+    """Return how many passages of sessions an answer may have: few, and only places that notes left free.
 
-    Notes come first, whatever was said; only who asks for nothing else gets nothing else.
+    A query that asks for sessions alone may fill all places with them.
     """
     if query.type is not None or query.tags or query.scope not in (None, Scope.PROJECT):
-        return 0  # what was said has neither, and belongs to a project
+        return 0  # sessions have no type and no tags, and belong to a project
     if query.sources == (TRANSCRIPT,):
         return options.max_results
     by_words = options.mode in ("hybrid", "bm25") and bool(query.text)
@@ -167,7 +168,7 @@ def places_left(query: Query, options: Options, taken: int) -> int:
 
 
 def nothing(why: str) -> Answer:
-    """An answer that holds nothing, and says why."""
+    """Return an empty answer that says why it is empty."""
     return Answer((), "none", Coverage(), (why,))
 
 
@@ -176,11 +177,11 @@ def nothing(why: str) -> Answer:
 _FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 _DATES = "2026-11-15, 2026-11 or 2026-11-15T08:00:00Z"
-MOST_NOTES = 5  # about one question
+MOST_NOTES = 5  # notes about one question
 
 
 class Query(NamedTuple):
-    """What is asked: words, and what an answer must be."""
+    """A query as the search uses it: its words, and the filters for answers."""
 
     text: str
     scope: Scope | None = None
@@ -191,16 +192,16 @@ class Query(NamedTuple):
     path: str | None = None
     sources: tuple[str, ...] = ()
     as_of: str | None = None
-    phrases: tuple[str, ...] = ()  # that an answer must hold
-    notes: tuple[str, ...] = ()  # how it was read, where that is not what was typed
-    times: TimesAsked = NO_TIMES  # that it speaks of
+    phrases: tuple[str, ...] = ()  # phrases that an answer must contain
+    notes: tuple[str, ...] = ()  # how it was understood, where that differs from its words
+    times: TimesAsked = NO_TIMES  # times that it mentions
 
 
 def parse(text: str) -> Query:
-    """Take `scope:`, `type:`, `tag:`, `after:`, `before:` and `path:` out of a question.
+    """Return a question as a query; `scope:`, `type:`, `tag:`, `after:`, `before:` and `path:` are filters.
 
-    A filter whose value is none stays in the text as words, and a note says so: `after:lunch` asks about
-    lunch. What stands in quotation marks is a phrase that answers must hold.
+    A filter with an invalid value stays in the text as words, and a note says so: `after:lunch` asks about
+    lunch. A quoted phrase must stand in every answer.
     """
     clean = readable(text)
     query = Query("")
@@ -212,7 +213,7 @@ def parse(text: str) -> Query:
         found = _with(query, name, value)
         if found is None:
             if len(notes) < MOST_NOTES:
-                notes[_searched_as_words(match[0], name)] = None
+                notes[_note_invalid_filter(match[0], name)] = None
             return match[0]
         query = found
         return " "
@@ -223,12 +224,12 @@ def parse(text: str) -> Query:
 
 
 def readable(text: str) -> str:
-    """A text that a database takes: without half characters and NULs."""
+    """Return a text in a form that a database accepts: without surrogates and NUL characters."""
     return text.encode("utf-8", "ignore").decode().replace("\0", " ")
 
 
 def _with(query: Query, name: str, value: str) -> Query | None:
-    """The query with one more filter, or None when the value makes no sense."""
+    """Return the query with one more filter; None when the value of the filter is invalid."""
     if name == "scope":
         return query._replace(scope=Scope(value)) if value in set(Scope) else None
     if name == "type":
@@ -245,8 +246,8 @@ def _with(query: Query, name: str, value: str) -> Query | None:
     return query if value in query.tags else query._replace(tags=(*query.tags, value))
 
 
-def _searched_as_words(written: str, name: str) -> str:
-    """Say that a filter is none, and what would be one."""
+def _note_invalid_filter(written: str, name: str) -> str:
+    """Return a note that the value of a filter is invalid, with an example of a valid value."""
     choices = {
         "scope": f"the scopes are {', '.join(Scope)}",
         "type": f"the types are {', '.join(RecordType)}",
@@ -259,13 +260,13 @@ def _searched_as_words(written: str, name: str) -> str:
 
 
 def beginning(value: str) -> str | None:
-    """The first moment of a year, a month or a day, or a moment itself; None when it is no time at all."""
+    """Return the first moment of a year, month or day, or a moment as it is; None for any other text."""
     short = _YEAR_OR_MONTH.fullmatch(value.strip())
     return moment(f"{short[1]}-{short[2] or '01'}-01" if short else value)
 
 
 def without_phrases(query: Query) -> Query:
-    """The same question with its phrases as words, and a note of it."""
+    """Return the query with its quoted phrases turned into plain words, and with a note about the change."""
     said = " and ".join(names.shown(each) for each in query.phrases)
     note = f"no passage contains the phrase {said}; its words were searched"
     if len(query.phrases) > 1:
@@ -274,7 +275,7 @@ def without_phrases(query: Query) -> Query:
 
 
 def as_of(text: str) -> str:
-    """A moment to answer from; a date alone means its end."""
+    """Return the moment in the past at which a search looks at the memory; a date alone means its end."""
     when = moment(text)
     if when is None:
         raise UsageError(
@@ -285,7 +286,7 @@ def as_of(text: str) -> str:
 
 
 def narrowed(visible: Filter, query: Query) -> Filter:
-    """Of what somebody sees, what a question asks for."""
+    """Return the filter of what the caller may see, narrowed by the filters of the query."""
     places = visible.places
     if query.scope is not None and places is not None:
         places = tuple(place for place in places if place.scope is query.scope)

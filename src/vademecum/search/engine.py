@@ -1,7 +1,7 @@
-"""Answering a question: ask both rankings, merge, rank, and say how it came about.
+"""Answer a question: search by words and by meaning, then merge, rank and explain the results.
 
-Relevance and rank are two things. The score orders answers among each other; the relevance says, on its own
-scale, how likely one is an answer at all, and hides nothing.
+Score and relevance differ. The score orders the answers to one question; the relevance tells, on a scale of
+its own, how likely a passage is an answer at all, and hides no passage.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.config import RESULTS
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
 from vademecum.index.embed.base import common_direction, family, likeness
@@ -22,29 +23,28 @@ from vademecum.types import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.index.base import ChunkRow, Filter, Index
-    from vademecum.index.embed.base import Embedder, Vector
-    from vademecum.index.sync import Sync
+    from vademecum.index import ChunkRow, Embedder, Filter, Index, Sync
+    from vademecum.index.embed.base import Vector
 
 MODES = ("hybrid", "bm25", "vector", "metadata")
 MOST_RESULTS = 10_000
-MOST_SORTED = 2_000  # the newest, among which the most used are looked for when nothing is asked
+MOST_SORTED = 2_000  # the newest chunks, among which the most used are found without a question
 ORDERS = ("recency", "score", "usage")
-DEPTH = 50  # candidates a leg gives at least, with the usual multiplier
+DEPTH = 50  # candidates that a leg gives at least
 USUAL = 4
-HEAD = 1_000  # characters of a passage that count as its beginning
+HEAD = 1_000  # characters of a passage's beginning
 LOOKED_AT = 500  # passages whose labels are read at once
-KEPT = 3  # places within which hybrid keeps what words alone put first through a rare one:
-RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in such a share of all
-NO_MARK = bytes(5)  # longer than any mark can match by chance
-MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
-SAME = 1e-9  # scores that lie no further apart are the same
+KEPT = 3  # places within which the first result by words stays, if it has a rare word:
+RARE, RARE_SHARE = 3, 0.01  # a word in at most so many chunks, or in such a share of all
+NO_MARK = bytes(5)  # longer than a mark, so it never matches
+MOST_WEIGHED = 24  # candidates that are at least weighed where the caller set a limit
+SAME = 1e-9  # scores with a smaller difference are equal
 DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
 
 
 class RankedRow(NamedTuple):
-    """One answer: a chunk, why it is one, and how sure that is."""
+    """A search result: its chunk, its score with the evidence for it, and its relevance."""
 
     row: ChunkRow
     score: float
@@ -55,69 +55,67 @@ class RankedRow(NamedTuple):
 
 
 class Ranking:
-    """The hits, and how they were found."""
+    """The results of a search, and how they were found."""
 
     def __init__(self, mode: str = "hybrid") -> None:
         self.hits: list[RankedRow] = []
         self.mode = mode
-        self.by_words = mode in ("bm25", "metadata")  # whether vectors were not even asked for
+        self.by_words = mode in ("bm25", "metadata")  # whether the mode uses no vectors
         self.degraded: list[str] = []
-        self.hidden = 0  # how many the caller's own limit left out
+        self.hidden = 0  # results that the caller's limit left out
         self.read = False  # whether the question was read
-        self.notes: tuple[str, ...] = ()  # what else was searched
+        self.notes: tuple[str, ...] = ()  # what else was searched, as sentences
 
 
 class Options(NamedTuple):
-    """How to answer."""
+    """The options of a search, such as the number of results and the way to search."""
 
     mode: str = "hybrid"
-    max_results: int = 6
+    max_results: int = RESULTS
     min_score: float = 0.0
     fusion: str = "weighted"
     weights: rank.Weights = DEFAULT_WEIGHTS
     multiplier: int = 4
     sort_by: str | None = None
     explain: bool = False
-    read: bool = False  # whether a question may be read that has no strong match
+    read: bool = False  # whether a model may read a question without a strong match
 
 
 class Meaning(NamedTuple):
-    """The vector of a question, or why there is none."""
+    """The vector of a question, or the reason why there is no vector."""
 
     vector: Any = None
     lacking: str = ""
-    changed: EmbedderChanged | None = None  # when the model is not the one that the index knows
+    changed: EmbedderChanged | None = None  # set when another model than the index's answered
 
 
 class Engine:
-    """Answers from one index of notes."""
+    """The search engine of one index."""
 
     def __init__(
         self,
         index: Index,
         sync: Sync,
         uses: Callable[[list[str]], dict[str, int]],
-        lacking: Callable[[], str],
         reader: Callable[[], Embedder | None] = lambda: None,
     ) -> None:
         self.index = index
         self._reader = reader
         self._sync = sync
         self._uses = uses
-        self._lacking = lacking
         self._mean: Any = None
 
     @property
     def embedder(self) -> Embedder | None:
-        """What makes vectors, if there is anything."""
+        """The embedder that makes vectors; None where there is none."""
         return self._sync.embedder
 
     def meaning(self, query: Query, options: Options) -> Meaning:
-        """The vector of a question, made before the index is looked at: a server may take its time."""
+        """Return the vector of a question, made before the index is read, as a server may take its time."""
         if options.mode not in ("hybrid", "vector") or not query.text:
             return Meaning()
         if self.embedder is None:
-            return Meaning(lacking=self._lacking())
+            return Meaning(lacking=self._sync.lazy.reason)
         known = self.index.stats().settings.get("dimension")
         if known is None:
             return Meaning(lacking="no embeddings yet")
@@ -134,7 +132,7 @@ class Engine:
         return Meaning(lacking=lacking, changed=EmbedderChanged(lacking, dimension=len(vector)))
 
     def search(self, query: Query, visible: Filter, options: Options, meaning: Meaning) -> Ranking:
-        """The best answers in sight."""
+        """Return the results that answer a query best, of those that the caller may see."""
         found = Ranking(mode=options.mode)
         allowed = narrowed(visible, query)
         if options.mode == "metadata" or not query.text:
@@ -142,7 +140,7 @@ class Engine:
             self._by_labels(query, allowed, options, found)
             return found
         if query.phrases:
-            allowed = self._holding(query.phrases, allowed)
+            allowed = self._with_phrases(query.phrases, allowed)
         legs = Legs(self.index, words.terms(query.text), meaning.vector)
         self._fill(legs, allowed, query.text, mode=options.mode, limit=depth(options))
         if query.times.spans:
@@ -156,25 +154,25 @@ class Engine:
         found.notes = legs.notes([hit.row.body for hit in found.hits])
         return found
 
-    def _holding(self, phrases: Sequence[str], allowed: Filter) -> Filter:
-        """The same for the chunks alone that hold each of some phrases word for word."""
+    def _with_phrases(self, phrases: Sequence[str], allowed: Filter) -> Filter:
+        """Return the filter for chunks that contain each of these phrases word for word."""
         needed = words.required(phrases)
         rows = self.index.rows(self.index.match(needed, allowed, None, every=True) if needed else ())
         return allowed._replace(only=tuple(id_ for id_, row in rows.items() if corpus.holds(row, phrases)))
 
     def _by_labels(self, query: Query, allowed: Filter, options: Options, found: Ranking) -> None:
-        """What the filters let through and has every word asked for in its labels or its beginning.
+        """Find chunks that the filters allow and that have every word in their labels or their beginning.
 
-        The newest first, or the most used; no meaning and no ranking.
+        The newest or the most used chunks come first; neither meaning nor ranking is involved.
         """
         wide = MOST_SORTED if options.sort_by in ("score", "usage") else options.max_results
         units = words.units(query.text, query.phrases)
         ids = [*self.index.match((), allowed, None if units else wide)]
         if units:
-            ids = self._labelled(units, ids, wide)
+            ids = self._match_labels(units, ids, wide)
         rows = self.index.rows(ids, allowed)
         blank = rank.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
-        scores = self._sorted(options.sort_by, {id_: rows[id_] for id_ in ids}, {})
+        scores = self._in_order(options.sort_by, {id_: rows[id_] for id_ in ids}, {})
         order = [*scores, *(each for each in ids if each not in scores)]
         if query.as_of is None:
             order = rank.living_first(order, rows)
@@ -183,8 +181,8 @@ class Engine:
             for id_ in order[: options.max_results]
         ]
 
-    def _labelled(self, units: Sequence[str], ids: Sequence[int], most: int) -> list[int]:
-        """The first chunks that have every one of some words, or parts of words, in labels or beginning."""
+    def _match_labels(self, units: Sequence[str], ids: Sequence[int], most: int) -> list[int]:
+        """Return the first chunks that have each word, or part of a word, in their labels or beginning."""
         chosen: list[int] = []
         for start in range(0, len(ids), LOOKED_AT):
             part = ids[start : start + LOOKED_AT]
@@ -198,25 +196,27 @@ class Engine:
     # ---------------------------------------------------------------- legs
 
     def _fill(self, legs: Legs, allowed: Filter, question: str, *, mode: str, limit: int) -> None:
-        """Ask each leg; without vectors there are words to go by."""
+        """Search for candidates by words, and also by meaning if the question has a vector."""
         if mode != "vector" or legs.query is None:
             legs.find_words(allowed, limit, wide=True)
         if legs.query is not None and mode == "hybrid" and legs.narrow and self.embedder is not None:
             legs.unknown = not knows_words(self.embedder, question, legs.asked)
-            if legs.unknown:  # a model that does not know the question has no vote where words have one
+            if (
+                legs.unknown
+            ):  # a model that does not know the question's words does not count where words match
                 legs.query = None
         if legs.query is not None and self.embedder is not None:
             legs.english_only = knows_english_only(self.embedder)
             legs.find_meaning(allowed, limit, made_by=self._sync.identity[1] or "")
         legs.mark_all()
-        legs.hear_neighbours()
+        legs.add_neighbours()
 
     # ---------------------------------------------------------------- order
 
     def _rank(self, query: Query, legs: Legs, allowed: Filter, options: Options, found: Ranking) -> None:
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered, merged, lifted = self._ordered(query, legs, options, most)
-        weigh = _Weigh(self, query.text, legs)
+        weigh = _RelevanceOf(self, query.text, legs)
         first = [id_ for id_, _ in ordered[: options.max_results]]
         reader = self._reader() if options.read else None
         if reader is not None:
@@ -236,7 +236,7 @@ class Engine:
         scored = dict(spread)
         rows, weighed, chosen = self._choose([*spread][:most], weigh, allowed, options, found)
         if options.sort_by is not None:
-            again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
+            again = self._in_order(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
             scored.update(again)
             chosen = rank.living_first([*again], rows) if query.as_of is None else [*again]
         for id_ in chosen[: options.max_results]:
@@ -255,7 +255,7 @@ class Engine:
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int
     ) -> tuple[list[tuple[int, float]], rank.MergedLegs, dict[int, float]]:
-        """All candidates in order with their scores, how legs were merged, and who was lifted by how much."""
+        """Return all candidates in order with their scores, the merged evidence, and the lifted entries."""
         files = {id_: mark.file for id_, mark in legs.marks.items()}
         merged = (rank.reciprocal if options.fusion == "rrf" else rank.weighted)(
             files,
@@ -267,11 +267,11 @@ class Engine:
         )
         scores = dict(zip(files, merged.scores, strict=True))
         wanted = words.cues_of(query.text, WORD.findall(query.text.lower()))
-        legs.heard = {
-            said: rank.heard(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
+        legs.speech_gain = {
+            said: rank.speech_gain(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
         }
         for id_, mark in legs.marks.items():
-            scores[id_] += sum(legs.heard[mark.speech])
+            scores[id_] += sum(legs.speech_gain[mark.speech])
         if legs.vector and (options.mode, options.fusion) == ("hybrid", "weighted"):
             from vademecum.search import second_stage  # and numpy with it, which words alone do without
 
@@ -281,22 +281,22 @@ class Engine:
                 scores[id_] += more
         scores = legs.with_reading(scores)
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
-        ordered = self._settled(rank.spread(scores, legs.marks), most)
-        return self._not_lost(ordered, merged, legs), merged, lifted
+        ordered = self._order_equals(rank.spread(scores, legs.marks), most)
+        return self._keep_rare(ordered, merged, legs), merged, lifted
 
-    def _not_lost(
+    def _keep_rare(
         self,
         ordered: list[tuple[int, float]],
         merged: rank.MergedLegs,
         legs: Legs,
     ) -> list[tuple[int, float]]:
-        """Keep what words alone would put first through a rare one among the first three."""
+        """Move the best result by words alone into the first three if it contains a rare word."""
         if not legs.vector or not legs.narrow:
             return ordered
 
         def by_words(id_: int) -> tuple[float, int]:
             _, *parts = merged.parts(id_)
-            return sum(parts) + sum(legs.heard[legs.marks[id_].speech]), -places[id_]
+            return sum(parts) + sum(legs.speech_gain[legs.marks[id_].speech]), -places[id_]
 
         places = {id_: place for place, (id_, _) in enumerate(ordered)}
         first = max(legs.worded, key=by_words)
@@ -310,7 +310,7 @@ class Engine:
         return moved
 
     def _holds_rare(self, id_: int, legs: Legs) -> bool:
-        """Whether a chunk holds a word of the question that hardly any other has."""
+        """Return whether a chunk contains a word of the question that hardly any other chunk has."""
         most = max(RARE, int(legs.count * RARE_SHARE))
         rare = [word for word, seen in legs.frequency.items() if 0 < seen <= most]
         if not rare:
@@ -318,8 +318,8 @@ class Engine:
         stems = self.index.rows([id_], text=False)[id_].stems
         return any(mark and mark in stems for word in rare for mark in legs.stems[word])
 
-    def _settled(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
-        """Put what scores the same in the order of scopes, then of paths: no order of writing shows."""
+    def _order_equals(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
+        """Return the candidates in order; those with equal scores are ordered by scope, then by path."""
         runs: list[tuple[int, int]] = []
         at = 0
         while at < min(most, len(ordered)):
@@ -342,11 +342,11 @@ class Engine:
         return ordered
 
     def _choose(
-        self, ordered: Sequence[int], weigh: _Weigh, allowed: Filter, options: Options, found: Ranking
-    ) -> tuple[dict[int, ChunkRow], dict[int, Weighed], list[int]]:
-        """The first in order, with how relevant each is; only a caller's own limit leaves any out."""
+        self, ordered: Sequence[int], weigh: _RelevanceOf, allowed: Filter, options: Options, found: Ranking
+    ) -> tuple[dict[int, ChunkRow], dict[int, ChunkRelevance], list[int]]:
+        """Return the first results with their relevance; only a limit that the caller set leaves any out."""
         marks = weigh.legs.marks
-        weighed: dict[int, Weighed] = {}
+        weighed: dict[int, ChunkRelevance] = {}
         passing: list[int] = []
         chosen: list[int] = []
         wanted = len(ordered) if options.sort_by else options.max_results
@@ -361,17 +361,19 @@ class Engine:
             chosen, full = rank.with_quota(
                 passing, lambda id_: marks[id_].source, wanted, free=weigh.legs.free
             )
-            if len(chosen) >= wanted:  # only what a full source has to make room for can change the page
+            if (
+                len(chosen) >= wanted
+            ):  # only results that a full source makes room for can still change the page
                 waiting = [id_ for id_ in waiting if marks[id_].source not in full]
         found.hidden = len(weighed) - len(passing) if weighed else 0
         rows = self.index.rows(chosen, allowed)
         weighed.update(weigh({id_: row for id_, row in rows.items() if id_ not in weighed}))
         return rows, weighed, [id_ for id_ in chosen if id_ in rows]
 
-    def _sorted(
+    def _in_order(
         self, sort_by: str | None, rows: dict[int, ChunkRow], keywords: dict[int, float]
     ) -> dict[int, float]:
-        """Chunks in another order than that of the legs, with the numbers they are ordered by."""
+        """Return all chunks in the order that the caller chose, with the number that decided each place."""
         if sort_by is None:
             return {}
         moments = {id_: clock.parse(row.time or row.updated) for id_, row in rows.items()}
@@ -392,19 +394,19 @@ class Engine:
         }
         order = sorted(
             numbers, key=lambda id_: (-numbers[id_], ages[id_])
-        )  # the sort is stable: then as found
+        )  # the sort is stable, so equal ones stay in their order
         return {id_: numbers[id_] for id_ in order}
 
     def _arithmetic(
         self, id_: int, legs: Legs, merged: rank.MergedLegs, lifted: float, spread: float, *, lowered: bool
     ) -> dict[str, float]:
-        """Every number that made a hit's score, so that it can be worked out again."""
+        """Return every number that went into the score of a result, so that it can be computed again."""
         mark, total = legs.marks[id_], merged.of(id_).score
         replaced = rank.SUPERSEDED if mark.superseded and lowered else 1.0
-        heard = legs.heard[mark.speech]
+        speech_gain = legs.speech_gain[mark.speech]
         added = {name: each.get(id_, 0.0) for name, each in legs.added.items()}
         by_reading = legs.by_reading.get(id_, 0.0)
-        own = (total + sum(heard) + sum(added.values())) * (1 - legs.read_part) + by_reading
+        own = (total + sum(speech_gain) + sum(added.values())) * (1 - legs.read_part) + by_reading
         own = own * replaced + lifted
         raised = legs.raised.get(id_, 0.0)
         return {
@@ -416,7 +418,7 @@ class Engine:
             "exact": legs.exact.get(id_, 0.0),
             **merged.scale,
             "sum": total,
-            **heard._asdict(),
+            **speech_gain._asdict(),
             **added,
             "not_by_reading": 1 - legs.read_part,
             "by_reading": by_reading,
@@ -430,14 +432,14 @@ class Engine:
     # ---------------------------------------------------------------- relevance
 
     def alike(self, ids: list[int], legs: Legs) -> dict[int, float] | None:
-        """How alike chunks and question are in meaning; None when nothing is known of that."""
+        """Return how similar each chunk is to the question in meaning; None where that cannot be known."""
         if legs.query is None or legs.nearest is None or self.embedder is None:
             return None
         known, vectors = legs.nearest.vectors(ids)
         return dict(zip(known, likeness(vectors, legs.query, mean=self._common()).tolist(), strict=True))
 
     def _common(self) -> Vector:
-        """What all texts of the model have in common, found once."""
+        """Return the mean direction of all texts in the model's vectors, which is computed once."""
         if self.embedder is not None and (
             self._mean is None or self.embedder.dimension not in (None, len(self._mean))
         ):
@@ -446,40 +448,41 @@ class Engine:
         return mean
 
 
-class Weighed(NamedTuple):
-    """How relevant a chunk is, and by which signs."""
+class ChunkRelevance(NamedTuple):
+    """The relevance of a chunk, and the signs that it was computed from."""
 
     relevance: float
     signs: relevance.Signs
 
 
-class _Weigh:
-    """How relevant chunks are to one question."""
+class _RelevanceOf:
+    """A function that computes the relevance of chunks for one question."""
 
     def __init__(self, engine: Engine, question: str, legs: Legs) -> None:
         self._engine, self.legs = engine, legs
         self._weigh = legs.weigher(question)
-        # A word that is none has no mark, and nothing holds it.
+        # An empty word has no mark, so no chunk contains it.
         self._marks = [legs.stems[word] or (NO_MARK,) for word in legs.asked.words]
-        self._kind = "none"  # of curve
+        self._kind = "none"  # the kind of curve
 
     def best(self, chunks: dict[int, ChunkRow]) -> float:
-        """How relevant the most relevant of some chunks is, whether or not somebody says it.
+        """Return the relevance of the best of these chunks, judged as if none were from a conversation.
 
-        By this it is decided whether to read, and how much that counts. The curves of what is said are never
-        sure; with them more questions of conversations were read, and fewer had their answer first.
+        This number decides whether a model reads the question, and how much its reading counts. The curves
+        for conversations are never sure: with them more questions were read, and fewer had their answer
+        first.
         """
         weighed = self(chunks)
         curve = relevance.curve(self._kind)
         return max((curve(each.signs) for each in weighed.values()), default=0.0)
 
-    def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, Weighed]:
-        """Weigh chunks."""
+    def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, ChunkRelevance]:
+        """Return the relevance of each of these chunks."""
         if not chunks:
             return {}
         legs = self.legs
         alike = self._engine.alike(list(chunks), legs)
-        # Words alone do without the embedder: naming it would load it.
+        # A search by words needs no embedder: naming it would load it.
         embedder = None if alike is None else self._engine.embedder
         self._kind = "none" if embedder is None else family(embedder)
         if legs.read is not None:
@@ -487,7 +490,7 @@ class _Weigh:
         found = {}
         for id_, row in chunks.items():
             signs = self._weigh(
-                legs.held(id_, [_holds(row.stems, marks) for marks in self._marks]),
+                legs.words_held(id_, [_holds(row.stems, marks) for marks in self._marks]),
                 row.size,
                 around=legs.wide.get(row.file, 0.0),
                 score=legs.narrow.get(id_, 0.0),
@@ -499,22 +502,24 @@ class _Weigh:
                 said=row.speech,
             )
             curve = relevance.curve(self._kind, spoken=row.speech.speaker is not None)
-            found[id_] = Weighed(curve(signs), signs)
+            found[id_] = ChunkRelevance(curve(signs), signs)
         return found
 
 
 def _holds(stems: bytes, marks: Sequence[bytes]) -> bool:
-    """Whether any of the marks of a word stands among stems; nearly every word has one."""
+    """Return whether a chunk's stems contain any hash of a word; nearly every word has only one hash."""
     return marks[0] in stems or (len(marks) > 1 and any(mark in stems for mark in marks[1:]))
 
 
 def _label(row: ChunkRow) -> str:
-    """What a chunk is labelled with, and how it begins."""
+    """Return the text of a chunk's labels (key, title, type, tags, heading) and of its beginning."""
     return "\n".join(
         (row.key or "", row.title, row.type or "", " ".join(row.tags), row.heading, row.body[:HEAD])
     )
 
 
 def depth(options: Options) -> int:
-    """How many candidates a leg gives: so many for each result, and at least some in the same proportion."""
+    """Return how many candidates each kind of search finds: a multiple of the wanted results, or a
+    minimum.
+    """
     return max(DEPTH * options.multiplier // USUAL, options.max_results * options.multiplier, 1)

@@ -1,4 +1,4 @@
-"""From what the rankings found to an order: one score each, and no file or source fills the page alone."""
+"""Turn candidates into an order by score, in which no single file or source fills the page."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from vademecum.index import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from vademecum.index.base import ChunkRow, Mark
-    from vademecum.index.words import QuestionCues, Speech
+    from vademecum.index import ChunkRow, Mark, QuestionCues, Speech
 
-CROWDING = 0.93  # what a further chunk of the same file keeps of its score
-SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
-ABOVE = 1e-6  # what lies this far above another is before it
-# What a passage gains or loses by who speaks in it, whether it asks, and what it tells of. Hand-set, on
-# scores whose best is about 1; docs/retrieval.md has what each does alone.
-OWN = 0.30  # said by the person themselves, when they ask about themselves
-NAMED = 0.20  # said by who is named in the question
+CROWDING = 0.93  # the share of its score that a further chunk of the same file keeps
+SUPERSEDED = 0.85  # the share that a superseded entry keeps
+ABOVE = 1e-6  # the least difference that puts one before another
+# What a passage gains or loses by its speaker, its questions and its mentions. Set by hand, on
+# scores whose best is about 1; docs/retrieval.md has the effect of each.
+OWN = 0.30  # said by the asker, when they ask about themselves
+NAMED = 0.20  # said by a person whom the question names
 ASKING = -0.10  # times the share of its sentences that are questions
-WHEN, HOW_MANY = 0.10, 0.05  # a time or a number, when that is asked for
-# The share of places that one source beside memory may take while others have something to say.
+WHEN, HOW_MANY = 0.10, 0.05  # a time or a number, when the question asks for it
+# The share of places that one source beside memory may take while others have candidates.
 OTHERS_SHARE = 2 / 3
 
 
-class Heard(NamedTuple):
-    """What is added to a passage's score for who speaks, whether it asks, and times and numbers."""
+class SpeechGain(NamedTuple):
+    """The gains in score of a passage for its speaker, questions, times and numbers."""
 
     own: float = 0.0
     named: float = 0.0
@@ -36,10 +35,10 @@ class Heard(NamedTuple):
     how_many: float = 0.0
 
 
-def heard(said: Speech, asked: QuestionCues) -> Heard:
-    """What is added to a passage's score, by what is known of it and what is asked."""
+def speech_gain(said: Speech, asked: QuestionCues) -> SpeechGain:
+    """Return what a passage gains in score if its speaker and mentions fit the cues of a question."""
     speaker, asks, says = said
-    return Heard(
+    return SpeechGain(
         OWN if asked.personal and speaker in words.PERSON else 0.0,
         NAMED if speaker is not None and words.is_named(speaker, asked) else 0.0,
         ASKING * asks / 100,
@@ -49,9 +48,10 @@ def heard(said: Speech, asked: QuestionCues) -> Heard:
 
 
 def spread(scores: Mapping[int, float], marks: Mapping[int, Mark]) -> list[tuple[int, float]]:
-    """Order chunks, each further one of a file a little lower; equals stand as they do in their file.
+    """Return the chunks in order; each further chunk of the same file has its score lowered a little.
 
-    Ids tell nothing: a chunk that was indexed again has another one.
+    Equal scores are ordered as in the file. Ids cannot decide, because a chunk that is indexed again has
+    another id.
     """
 
     def best_first(scored: tuple[int, float]) -> tuple[float, int, int]:
@@ -71,9 +71,10 @@ def spread(scores: Mapping[int, float], marks: Mapping[int, Mark]) -> list[tuple
 def behind_living(
     scores: dict[int, float], marks: Mapping[int, Mark], worded: Container[int]
 ) -> dict[int, float]:
-    """Lower what a later entry has replaced, and lift the living one of its record just above it.
+    """Lower the scores of superseded entries, and lift the current entry of each record just above.
 
-    A question whose words stand in the old entry alone gets that one first. Returns what was added to whom.
+    A question that has only the words of an old entry thus finds the current entry first. Return what was
+    added to the score of each lifted chunk.
     """
     replaced = [id_ for id_, mark in marks.items() if mark.superseded]
     if not replaced:
@@ -102,7 +103,7 @@ def behind_living(
 
 
 def living_first(order: Sequence[int], rows: Mapping[int, ChunkRow]) -> list[int]:
-    """The same order, in which an entry of a record that was replaced follows the first living one."""
+    """Return the order in which the first current entry of a record stands before its superseded ones."""
     living: dict[int, int] = {}
     for id_ in order:
         if rows[id_].superseded is None:
@@ -118,9 +119,9 @@ def living_first(order: Sequence[int], rows: Mapping[int, ChunkRow]) -> list[int
 def with_quota(
     ordered: Sequence[int], source_of: Callable[[int], str], limit: int, *, free: frozenset[str]
 ) -> tuple[list[int], set[str]]:
-    """The first `limit`, where a source that is not free makes room for others; no place stays empty.
+    """Return the first `limit` chunks; no source but a `free` one takes all places while others have chunks.
 
-    The second value names the sources of which more would change nothing.
+    The second value names the sources of which more candidates would change nothing.
     """
     most = math.ceil(limit * OTHERS_SHARE)
     taken: dict[str, int] = {}
@@ -139,14 +140,14 @@ def with_quota(
 
 
 def three_factors(*, keywords: float, days: float, uses: int) -> float:
-    """Relevance, recency and use in one number: 0.5, 0.3 and 0.2."""
+    """Return one number for relevance, recency and use, with the weights 0.5, 0.3 and 0.2."""
     recency = 1 / (1 + max(days, 0.0) / 30)
     usage = min(1.0, math.log1p(max(uses, 0)) / math.log(101))
     return 0.5 * min(max(keywords, 0.0), 1.0) + 0.3 * recency + 0.2 * usage
 
 
 class Weights(NamedTuple):
-    """How much each leg counts; the defaults are the set that won over all benchmarks."""
+    """The weights of the ways to search (legs); the defaults were the best over all benchmarks."""
 
     vector: float = 0.35
     narrow: float = 0.30
@@ -155,7 +156,7 @@ class Weights(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What each leg says of one candidate, as it entered the sum."""
+    """The values of one candidate from each way to search, as they entered the sum."""
 
     vector: float
     narrow: float
@@ -165,19 +166,19 @@ class Evidence(NamedTuple):
 
 
 class MergedLegs(NamedTuple):
-    """The scores of all candidates in order, and how to work one out again."""
+    """The scores of all candidates in order, and the evidence that each score was made from."""
 
     scores: list[float]
     parts: Callable[[int], tuple[float, float, float, float]]
     scale: dict[str, float]
 
     def of(self, chunk: int) -> Evidence:
-        """What each leg said of a candidate."""
+        """Return the evidence of a candidate."""
         parts = self.parts(chunk)
         return Evidence(*parts, sum(parts))
 
 
-# FTS5 gives a word that stands in half of all rows almost no weight; a query of such words must not be blown
+# FTS5 gives a word in half of all rows almost no weight; a query of such words must not be scaled
 # up to a full score.
 _LEAST_BM25 = 1.0
 
@@ -191,7 +192,10 @@ def weighted(
     exact: Mapping[int, float],
     weights: Weights,
 ) -> MergedLegs:
-    """Sum each leg divided by its best; a candidate is a chunk with its file."""
+    """Return for each candidate the weighted sum of its values from each way to search.
+
+    Values are divided by the best of their kind; `candidates` gives the file of each chunk.
+    """
     by_vector = weights.vector / max(max(vector.values(), default=0.0), 1e-9)
     by_narrow = weights.narrow / max(max(narrow.values(), default=0.0), _LEAST_BM25)
     by_wide = weights.wide / max(max(wide.values(), default=0.0), _LEAST_BM25)
@@ -232,7 +236,7 @@ def reciprocal(
     weights: Weights,
     k: int = 60,
 ) -> MergedLegs:
-    """Sum 1 / (k + rank) over the legs; their weights say nothing here."""
+    """Return for each candidate the sum of 1 / (k + rank) over the ways to search; weights are not used."""
     by_vector, by_narrow, by_wide = (_ranked(leg, k) for leg in (vector, narrow, wide))
 
     def parts(chunk: int) -> tuple[float, float, float, float]:

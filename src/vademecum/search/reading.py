@@ -1,4 +1,4 @@
-"""Have what an index holds read, a few passages at a time; in the background, while nobody else needs it."""
+"""Let the reader model read passages of an index, a few at a time, in the background if nobody waits."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from vademecum.errors import IndexFailed, VadeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.index.base import ChunkRow, Filter
-    from vademecum.index.embed.base import PassageReader
-    from vademecum.index.reads import ToRead
-    from vademecum.index.upkeep import IndexFile
+    from vademecum.index import ChunkRow, Filter, IndexFile, PassageReader
+    from vademecum.index.reads import ReadScope
 
     Progress = Callable[[str, int, int], None]
 
 READ_AT_ONCE = 32  # passages: about half a second
-AT_ONCE = 8  # passages, after which it is asked again whether nobody waits
-PAUSE = 2.0  # seconds between two looks
+AT_ONCE = 8  # passages after which the thread looks whether a question waits
+PAUSE = 2.0  # seconds between two such looks
 NICENESS = 10
 logger = logging.getLogger(__name__)
 
 
 class Passages(NamedTuple):
-    """What is to be read of one index: who looks, where the texts are, and what mends the index."""
+    """The passages of an index that the model shall read, how to get their texts, and how to repair the
+    index.
+    """
 
     file: IndexFile
     turn: threading.RLock
     filter: Filter
-    wanted: ToRead
-    text_of: Callable[[ChunkRow], str | None]  # None of what is not there any more, and left out
+    wanted: ReadScope
+    text_of: Callable[[ChunkRow], str | None]  # None for a text that is gone, which is skipped
     renew: Callable[[], object]
 
 
 def read_passages(
     passages: Passages, reading: PassageReader, *, most: int | None = None, progress: Progress | None = None
 ) -> int:
-    """Have passages read, at most so many, and say how many are left.
+    """Let the model read at most `most` passages, and return how many are left.
 
-    Others get their turn while it reads: only fetching and keeping need the index. Whatever was read is kept
-    at once, so that a run that was stopped goes on where it was.
+    Other threads get a turn meanwhile: only fetching and storing hold the index. Every result is stored at
+    once, so an interrupted run continues where it was.
     """
     done, mended = 0, False
     while True:
@@ -56,7 +56,7 @@ def read_passages(
                 raise
             mended = True
             with passages.turn:
-                passages.file.begin_anew(error)
+                passages.file.discard(error)
                 passages.renew()
             continue
         done += read
@@ -67,8 +67,8 @@ def read_passages(
 
 
 def _read_some(passages: Passages, reading: PassageReader, most: int) -> tuple[int, int]:
-    """Have a few passages read, and say how many, and how many are left."""
-    from vademecum.index.vectors import pack  # and numpy with it
+    """Let the model read a few passages; return how many were read and how many are left."""
+    from vademecum.index.vectors import pack  # loads numpy
 
     identity, filter, wanted = reading.model.identity, passages.filter, passages.wanted
     with passages.turn:
@@ -86,24 +86,27 @@ def _read_some(passages: Passages, reading: PassageReader, most: int) -> tuple[i
 
 
 def read_in_background(read: Callable[[int], int], idle: Callable[[], bool], stop: threading.Event) -> None:
-    """Have passages read while nobody asks anything, until told to stop; `read` says how many are left."""
+    """Call `read` again and again while no question runs, until `stop` is set or reading fails.
+
+    `read` lets the model read a few passages and returns how many are left.
+    """
 
     def work() -> None:
-        _yield_to_others()
+        _lower_priority()
         pause = PAUSE
         while not stop.wait(pause):
             pause = PAUSE
             try:
                 if idle() and read(AT_ONCE):
                     pause = 0.0
-            except VadeError as error:  # whoever needs it says so; here nobody listens
+            except VadeError as error:  # the next question reports it; nobody listens here
                 logger.warning("no reader vectors in the background: %s", error)
                 return
 
     threading.Thread(target=work, name="vade-reading", daemon=True).start()
 
 
-def _yield_to_others() -> None:
-    """Let all else go first; where niceness is the whole process's, it stays as it is."""
+def _lower_priority() -> None:
+    """Lower this thread's priority, except where priority belongs to the whole process."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -1,10 +1,9 @@
-"""How likely a passage answers a question, from 0 to 1, whatever its place among others.
+"""How likely a passage answers a question, from 0 to 1, independent of its rank.
 
-A few signs, each from 0 to 1 and each such that more of it never makes an answer less likely, are summed on
-the scale of log odds. What each weighs was fitted for each kind of embedder on several kinds of stores, and
-apart for what somebody says in a conversation: there the right names stand in every line
-(`tools/calibrate.py`); docs/retrieval.md says how far to believe it. Knows words and numbers; knows nothing
-of records, legs or databases.
+A few signs, each from 0 to 1, are summed on the scale of log odds; more of a sign never makes an answer less
+likely. Their weights were fitted for each kind of embedder on several kinds of stores, and separately for
+conversations, in which the right names stand in every line (`tools/calibrate.py`). docs/retrieval.md says how
+reliable the result is. This module knows words and numbers, and no records, legs or databases.
 """
 
 from __future__ import annotations
@@ -17,75 +16,76 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.index.words import NUMBER, SILENT, TIME, QuestionCues
+from vademecum.index import QuestionCues
+from vademecum.index.words import NUMBER, SILENT, TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from vademecum.index.words import Speech
+    from vademecum.index import Speech
 
-STRONG, LIKELY = 0.75, 0.4  # from which relevance on a match is called so
+STRONG, LIKELY = 0.75, 0.4  # the relevance from which a match has this name
 MATCHES = ("strong", "likely", "weak")
 WEAK = MATCHES[-1]
-FEWEST_WEAK = 3  # that are returned when none is better
+FEWEST_WEAK = 3  # results that are shown when none is better
 
-BM25_MOST = 2.2  # times its idf: what FTS5 gives a word at most
-WHOLE = 0.999  # of the question
-NAME = 2.0  # a name tells so many times as much as another word
-SHORTEST, LONGEST = 6, 60  # different words, between which a passage's length says something
+BM25_MOST = 2.2  # times its idf: the most that FTS5 gives a word
+WHOLE = 0.999  # the share of the question that counts as all of it
+NAME = 2.0  # the weight of a name compared with another word
+SHORTEST, LONGEST = 6, 60  # different words, between which the length of a passage counts
 _LENGTHS = math.log(LONGEST / SHORTEST)
-KNOWN_TO_ALL = 14  # a word of this rank among all English words tells nothing
-LEAST = 0.5  # yet it counts a little
+KNOWN_TO_ALL = 14  # a word of a higher rank among English words has no weight,
+LEAST = 0.5  # except this minimum
 CURVES = Path(__file__).with_name("relevance.json")
 
-# A word, and what shows that a sentence begins with it: there a capital says nothing.
+# A word, and the mark that it begins a sentence, where a capital means nothing.
 _BEGUN = re.compile(r"(^\W*|[.!?]\s+)?([^\W_]+)")
 _ASKS = re.compile(r"[?？]|^\W*(?:who|whom|whose|what|when|where|why|how|which)\b", re.IGNORECASE)
 NOTHING_ASKED = QuestionCues()
 
 
 class Asked(NamedTuple):
-    """The words of a question, how much each tells (together 1), which are names, which stand nowhere."""
+    """The words of a question: their weights (together 1), whether each is a name, and the unknown share."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
     names: tuple[bool, ...]
-    unknown: float  # how much of the question stands in no passage at all
+    unknown: float  # the weight of words that occur nowhere
 
 
 class Signs(NamedTuple):
-    """What speaks for a passage, each from 0 to 1."""
+    """The signs that a passage is relevant, each from 0 to 1."""
 
-    share: float  # how much of the question's words it holds
-    heaviest: float  # how little the most telling word weighs that it lacks
-    names: float  # the share of the question's names that it holds, 1 when it has none
-    known: float  # how much of the question stands anywhere in the store
-    several: float  # how many different words it holds, 1 for four
-    short: float  # how few words it has: a long text holds any word
-    rare: float  # how rare the rarest word is that it holds
-    around: float  # how much of the question its file holds
-    lead: float  # how far its words stand out from those of the other candidates
-    exact: float  # whether it holds an identifier of the question as it stands, 1 when that is most of it
-    alike: float = 0.0  # how like the question it is in meaning, without what all texts share
-    apart: float = 0.0  # how far that stands out from the rest of the store
+    share: float  # the weight of the question's words that it contains
+    heaviest: float  # how small the heaviest missing word is
+    names: float  # the share of the question's names that it contains; 1 without names
+    known: float  # the weight of words that occur anywhere
+    several: float  # how many different words it contains, 1 for four
+    short: float  # how short it is: a long text contains any word
+    rare: float  # how rare its rarest word of the question is
+    around: float  # the weight of the question's words in its file
+    lead: float  # how far its words stand out among the candidates
+    exact: float  # how much of the question is an identifier that it contains as it stands
+    alike: float = 0.0  # how similar it is in meaning, without the direction that all texts share
+    apart: float = 0.0  # how far that similarity stands out in the store
     both: float = 0.0  # words and meaning together
-    read: float = 0.0  # how like the question it is to a model that read both
-    clear: float = 0.0  # how far that stands out from the rest of what was read
-    topic: float = 1.0  # how much it holds of the words that are no names, 1 when there are none
-    states: float = 1.0  # how many of its sentences ask nothing
-    tells: float = 1.0  # whether it tells of a time or a number when that is asked for
+    read: float = 0.0  # how similar it is to a model that read both
+    clear: float = 0.0  # how far that stands out among read passages
+    topic: float = 1.0  # the weight of the words beside names that it contains; 1 without such words
+    states: float = 1.0  # the share of its sentences that are no questions
+    tells: float = 1.0  # whether it mentions a time or a number, if the question asks for one
 
 
 class Curve(NamedTuple):
-    """What each sign weighs for one kind of embedder."""
+    """The weights of the signs for one kind of embedder, which turn signs into a probability."""
 
     base: float
     weights: tuple[float, ...]
 
     def __call__(self, signs: Signs) -> float:
-        """The probability that a passage with these signs is an answer.
+        """Return the probability that a passage with these signs is an answer.
 
-        With every word of the question, or an identifier that is most of it, a passage is what was asked for.
+        It is 1 for a passage that has every word of the question, or an identifier that makes up most of it.
         """
         if is_sure(signs):
             return 1.0
@@ -93,10 +93,10 @@ class Curve(NamedTuple):
 
 
 def curve(family: str, *, spoken: bool = False) -> Curve:
-    """The curve of a family of embedders: `static`, `minilm`, `none` for words alone, and one for others.
+    """Return the curve for a kind of embedder: `static`, `minilm`, `none` without vectors, or any other.
 
-    `read` is that of a question which was read, after words and static vectors had no strong match. Each has
-    another for what is `spoken`.
+    The kind `read` has the curve for a question that a model read because words and static vectors had no
+    strong match. Each kind has a separate curve for `spoken` passages.
     """
     return _curves()[family, spoken]
 
@@ -112,22 +112,22 @@ def _curves() -> dict[tuple[str, bool], Curve]:
 
 
 def is_sure(signs: Signs) -> bool:
-    """Whether nothing needs to be weighed."""
+    """Return whether these signs prove a passage to be an answer."""
     return signs.share > WHOLE or signs.exact >= 1
 
 
 def identified(share: float, *, certain: bool) -> float:
-    """How far an exact match goes: by its share of the question, and at least some of an identifier."""
+    """Return the weight of an exact match by its share of the question; an identifier has a minimum."""
     return 1.0 if share >= 0.5 else 0.5 if certain else share
 
 
 def match(relevance: float) -> str:
-    """What a relevance is called."""
+    """Return the word for a relevance: `strong`, `likely` or `weak`."""
     return MATCHES[0] if relevance >= STRONG else MATCHES[1] if relevance >= LIKELY else MATCHES[2]
 
 
 def most_weak(wanted: int) -> int:
-    """How many of so many are returned when all are weak: half, for who asks for more wants to look."""
+    """Return how many results are shown when all are weak: half of the wanted number, with a minimum."""
     return max(FEWEST_WEAK, wanted // 2)
 
 
@@ -139,11 +139,11 @@ def weigh(
     count: int,
     rank: Callable[[str], int],
 ) -> Asked:
-    """Say how much each word of a question tells.
+    """Return the weight of each word of a question, which is greater for rarer words.
 
-    `frequency` and `count` are of the store, `rank` is the word's place among all words of the language. A
-    small store knows little of rarity: there "served" is as rare as "Gustav". And a name tells as much in a
-    store that is full of it.
+    `frequency` and `count` come from the store; `rank` is the word's rank in the language. A small store
+    knows little of rarity: in it "served" is as rare as "Gustav". A name keeps its weight in a store that is
+    full of it.
     """
     names = names_in(question, words)
     top = math.log(1 + max(1, count))
@@ -160,7 +160,9 @@ def weigh(
 
 
 def names_in(question: str, words: Sequence[str]) -> frozenset[str]:
-    """The words with a capital inside a sentence; none where most have one, as in a headline."""
+    """Return the capitalized words inside a question's sentences; none if most words are, as in a
+    headline.
+    """
     capital = {found[2].lower() for found in _BEGUN.finditer(question) if _is_name(found)}
     names = capital.intersection(words)
     return frozenset() if len(names) > max(1, len(words) / 2) else frozenset(names)
@@ -170,8 +172,8 @@ def _is_name(found: re.Match[str]) -> bool:
     return found[1] is None and found[2][0].isupper()
 
 
-class _Held(NamedTuple):
-    """What the words of a question that a passage holds tell, whichever passage it is."""
+class _HeldWords(NamedTuple):
+    """The combined weights of the words of the question that a passage contains."""
 
     share: float
     heaviest: float
@@ -182,7 +184,7 @@ class _Held(NamedTuple):
 
 
 class Weigher:
-    """Gathers the signs of one question's passages."""
+    """A function that computes the signs of relevance of passages for one question."""
 
     def __init__(
         self,
@@ -205,7 +207,7 @@ class Weigher:
         self._usual = sum(scores) / len(scores) if scores else 0.0
         spread = sum([(each - self._usual) ** 2 for each in scores])
         self._spread = math.sqrt(spread / len(scores)) if spread else 1.0
-        self._known: dict[tuple[bool, ...], _Held] = {}  # many passages hold the same words
+        self._known: dict[tuple[bool, ...], _HeldWords] = {}  # many passages contain the same words
 
     def __call__(
         self,
@@ -221,10 +223,11 @@ class Weigher:
         clear: float = 0.0,
         said: Speech = SILENT,
     ) -> Signs:
-        """Gather the signs of a passage.
+        """Return the signs of relevance of a passage.
 
-        Which words it holds, how many it has, the BM25 of its file (`around`) and its own (`score`), its
-        meaning, what reading says, and who says it how. In talk, every word of a question is no answer yet.
+        They come from the question's words in the passage, its length, the BM25 scores of its file (`around`)
+        and of itself (`score`), its meaning, the result of reading, and its speaker and mentions. In a
+        conversation, a passage with every word of a question need not be an answer.
         """
         words = self._known.get(held)
         if words is None:
@@ -248,14 +251,14 @@ class Weigher:
             _share(clear / 8),
             words.topic,
             1 - said.asks / 100,
-            float(not self._lacks(said.says)),
+            float(not self._lacks_mention(said.says)),
         )
 
-    def _lacks(self, says: int) -> bool:
-        """Whether a passage tells of no time or number that is asked for."""
+    def _lacks_mention(self, says: int) -> bool:
+        """Return whether the question asks for a time or number of which the passage mentions none."""
         return (self._cues.when and not says & TIME) or (self._cues.how_many and not says & NUMBER)
 
-    def _held(self, held: tuple[bool, ...]) -> _Held:
+    def _held(self, held: tuple[bool, ...]) -> _HeldWords:
         share = lacking = rare = topic = plain = 0.0
         names = named = 0
         for weight, has, name, rareness in zip(
@@ -272,7 +275,7 @@ class Weigher:
                 lacking = max(lacking, weight)
         share, topic = min(share, 1.0), _share(topic / plain) if plain else 1.0
         named_share = named / names if names else 1.0
-        return _Held(share, 1 - lacking, named_share, min(sum(held), 4) / 4, rare, topic)
+        return _HeldWords(share, 1 - lacking, named_share, min(sum(held), 4) / 4, rare, topic)
 
 
 def _share(value: float) -> float:

@@ -1,7 +1,7 @@
-"""Reranking: the best answers seen again by a cross-encoder, a server or a language model, if one is set.
+"""Reranking: a cross-encoder, a server or a language model orders the best answers again.
 
-It can only change an order. What fails, takes too long or makes no sense leaves the order as it was, and the
-answer says so. What leaves the machine is clean of secrets.
+Settings choose the reranker; by default there is none. A reranker can only change the order. If it fails, is
+too slow or returns nonsense, the order stays and the answer says so. Texts are sent without secrets.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from vademecum.llm.base import Model
     from vademecum.search.engine import Options, RankedRow, Ranking
 
-    # How well each text answers a question, the higher the better; a VadeError for what is no answer.
+    # How well each text answers a question, the higher the better; a VadeError for an invalid response.
     Score = Callable[[str, Sequence[str]], list[float]]
 
-MOST = 20  # answers that are looked at again
-LONGEST = 2_000  # characters of each
-QUIET = 30.0  # seconds for which what failed is not asked again
+MOST = 20  # results that are reranked
+LONGEST = 2_000  # characters of each text
+QUIET = 30.0  # seconds without a request after a failure
 LLM = "llm"
-NOT_RERANKED = "not reranked"  # how it is told
-_HUGE = 1e300  # what is larger, or no number, is no score
+NOT_RERANKED = "not reranked"  # the beginning of its message
+_HUGE = 1e300  # a larger number is no score
 
 
 class RerankProvider(NamedTuple):
-    """What is usual at one provider."""
+    """The default settings of a provider of reranking."""
 
     model: str
     key_env: str
@@ -51,7 +51,7 @@ PROVIDERS = {
 
 
 class Rerank:
-    """Scores texts, and is left alone for a while after it failed."""
+    """A reranker, which scores texts for a question and pauses for a while after a failure."""
 
     most = MOST
 
@@ -62,7 +62,7 @@ class Rerank:
         self._until = -math.inf
 
     def __call__(self, question: str, texts: Sequence[str]) -> list[float] | str:
-        """A score for each text, or why there is none."""
+        """Return a score for each text, or a text with the reason why there are no scores."""
         if time.monotonic() < self._until:
             return f"{self._failed}; retried in 30 seconds"
         try:
@@ -75,21 +75,26 @@ class Rerank:
         return scores
 
     def reorder(self, question: str, found: Ranking, options: Options) -> None:
-        """Put the best hits in another order and leave as many as were asked for; scores stay in order."""
+        """Put the best results in the reranker's order, and keep as many as were requested.
+
+        The scores stay where they were, so they are still sorted.
+        """
         hits = found.hits[: self.most]
         order = self.ordered(question, [hit.row.body for hit in hits])
         if isinstance(order, str):
             found.degraded.append(order)
         elif order:
             found.hits[: len(hits)] = [
-                _moved(hits[at], hits[place].score, made, at + 1) for place, (at, made) in enumerate(order)
+                _move_to_rank(hits[at], hits[place].score, made, at + 1)
+                for place, (at, made) in enumerate(order)
             ]
         del found.hits[options.max_results :]
 
     def ordered(self, question: str, texts: Sequence[str]) -> list[tuple[int, float]] | str:
-        """Where each text stood and how well it answers, the best first; or what to tell instead.
+        """Return the old place and the new score of each text, the best text first.
 
-        Nothing for a single text: it has no other order.
+        Return a message instead if the reranking failed. A single text cannot be reordered and gives an empty
+        list.
         """
         made = self(question, texts) if len(texts) > 1 else []
         if isinstance(made, str):
@@ -97,7 +102,7 @@ class Rerank:
         return [(at, made[at]) for at in sorted(range(len(made)), key=lambda at: (-made[at], at))]
 
 
-def _moved(hit: RankedRow, score: float, made: float, before: int) -> RankedRow:
+def _move_to_rank(hit: RankedRow, score: float, made: float, before: int) -> RankedRow:
     told = None if hit.arithmetic is None else {**hit.arithmetic, "reranked": made, "place_before": before}
     return hit._replace(score=score, arithmetic=told)
 
@@ -110,7 +115,7 @@ def make_rerank(
     seconds: float,
     language_model: Callable[[], Model],
 ) -> Rerank:
-    """What a setting names; what is wrong with it is told when it is first asked."""
+    """Make the reranker that a setting names; an error in the setting is reported at its first use."""
     if setting == LLM:
         return Rerank(
             "the language model", lambda asked, texts: _by_llm(language_model(), asked, texts, seconds)
@@ -126,7 +131,7 @@ def make_rerank(
 
 
 class _Server:
-    """A `/rerank` as Cohere, Jina and Voyage have it: one request for all, scores by index."""
+    """A reranking server with the protocol of Cohere, Jina and Voyage: one request for all texts."""
 
     def __init__(self, address: str, model: str, key_env: str, seconds: float) -> None:
         self._address, self._model, self._key_env, self._seconds = address, model, key_env, seconds
@@ -154,7 +159,7 @@ class _Server:
             key=key,
             seconds=self._seconds,
         )
-        if isinstance(answer, net.Trouble):
+        if isinstance(answer, net.RequestProblem):
             raise ModelFailed(f"{self.name} failed: {answer.reason}")
         scores = _read_scores(net.parse_body(answer), len(texts))
         if scores is None:
@@ -163,7 +168,7 @@ class _Server:
 
 
 def _read_scores(body: Any, count: int) -> list[float] | None:
-    """The score of each text; None unless there is one sound number for every one of them."""
+    """Return the score of each text from a server's answer; None unless every text has one valid score."""
     rows = body.get("results", body.get("data")) if isinstance(body, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         return None
@@ -180,7 +185,7 @@ def _read_scores(body: Any, count: int) -> list[float] | None:
 
 
 class _Lazy:
-    """A cross-encoder's file, loaded when it is first asked."""
+    """A cross-encoder whose file is loaded when it first scores texts."""
 
     def __init__(self, path: Path, seconds: float) -> None:
         self._path, self._seconds = path, seconds
@@ -197,7 +202,7 @@ class _Lazy:
 
 
 def _by_llm(model: Model, question: str, texts: Sequence[str], seconds: float) -> list[float]:
-    """Ask a language model for an order; those it names score by their place, the rest follow."""
+    """Return scores from the order in which a language model names the texts; unnamed texts come last."""
     passages = "\n\n".join(f"[{number}]\n{text}" for number, text in enumerate(texts, 1))
     prompt = read_prompt(__package__ or "", "rerank").format(question=question, passages=passages)
     answer = model.text(prompt, limits=Limits(seconds=seconds)).text

@@ -1,4 +1,4 @@
-"""The index and the engine behind one interface: kept fresh, repaired when broken, and honest about both."""
+"""An index and its engine behind one interface, which keeps the index current and reports problems."""
 
 from __future__ import annotations
 
@@ -12,54 +12,52 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import IndexFailed
-from vademecum.index.base import Stack
-from vademecum.index.corpus import Corpus, to_read
-from vademecum.index.freshness import Freshness, wakings
+from vademecum.index import Corpus, Freshness, IndexedFolder, IndexFile, SqliteIndex, Survey, Sync, SyncReport
+from vademecum.index.corpus import to_read
+from vademecum.index.freshness import watch_changes
 from vademecum.index.reads import CURATED, WHOLE
-from vademecum.index.sqlite import NOTES, SqliteIndex
-from vademecum.index.sync import NO_VECTORS, Survey, Sync, SyncReport
-from vademecum.index.upkeep import IndexFile, in_turn
+from vademecum.index.sqlite import NOTES
+from vademecum.index.sync import NO_VECTORS
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
+from vademecum.search.locking import one_at_a_time
 from vademecum.search.reading import Passages, read_in_background, read_passages
-from vademecum.store import archive, scopes, teams
-from vademecum.text import clock, names
+from vademecum.store import scopes, teams
+from vademecum.text import clock, filenames, names
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from vademecum.index.base import Filter, Index
-    from vademecum.index.embed.base import Embedder, PassageReader
+    from vademecum.index import Embedder, Filter, Index, LazyEmbedder, PassageReader
     from vademecum.search.base import Query
     from vademecum.search.rerank import Rerank
-    from vademecum.store import Home
-    from vademecum.store.state import State
+    from vademecum.store import Home, State
     from vademecum.types import Change
 
     Progress = Callable[[str, int, int], None]
     Contents = dict[tuple[str, int], tuple[Any, ...]]
 
-COUNTED = 1.0  # seconds between two counts of what was shown
+COUNTED = 1.0  # seconds between two counts of shown results
 
 
 class ChunkShape(NamedTuple):
-    """How texts are cut."""
+    """The size of the passages in an index, and how much neighbouring passages overlap."""
 
     tokens: int = 400
     overlap: int = 80
 
 
 class Searcher:
-    """Answers questions for one caller."""
+    """The search over one caller's notes: an index, its engine, and what keeps the index current."""
 
     def __init__(
         self,
         home: Home,
         caller: scopes.Caller,
         *,
-        choose: Callable[[], tuple[Embedder | None, str]],
+        embedder: LazyEmbedder,
         shape: ChunkShape,
         name: str,
         state: State | None = None,
@@ -69,48 +67,46 @@ class Searcher:
         self.home, self.caller = home, caller
         self._rerank = rerank
         self.shape, self.name, self.state = shape, name, state
-        self._choose, self._reader = choose, reader
-        self._read: tuple[Any, tuple[int, int]] = (None, (0, 0))  # how much is read, and in which index
-        self._chosen: tuple[Embedder | None, str] | None = None
-        self._corpus = Corpus(home, caller._replace(audience=Audience.PRIVATE))  # also when a group listens
+        self.lazy, self._reader = embedder, reader
+        self._read: tuple[Any, tuple[int, int]] = (
+            None,
+            (0, 0),
+        )  # the number of read and unread passages, with the state it belongs to
+        self._corpus = Corpus(
+            home, caller._replace(audience=Audience.PRIVATE)
+        )  # the index covers everything; a group's filter leaves out private files
         self._file = IndexFile(home, self.path, NOTES)
         self._engine: Engine | None = None
         self._fresh: Freshness | None = None
-        self._shown: dict[str, None] = {}  # what was shown and is not counted yet
+        self._uncounted: dict[str, None] = {}  # shown results that are not counted yet
         self._counted = -math.inf
-        self._turn = threading.RLock()  # a connection answers one thread at a time
+        self._turn = threading.RLock()  # a connection serves one thread at a time
 
     @property
     def embedder(self) -> Embedder | None:
-        """What makes vectors; chosen when first needed, since words do without it."""
-        return self._embedder[0]
+        """The embedder that makes vectors; None where there is none."""
+        return self.lazy.embedder
 
     @embedder.setter
     def embedder(self, embedder: Embedder | None) -> None:
-        self._chosen = embedder, "no embedder is set"
-
-    @property
-    def _embedder(self) -> tuple[Embedder | None, str]:
-        if self._chosen is None:
-            self._chosen = self._choose()
-        return self._chosen
+        self.lazy.embedder = embedder
 
     @property
     def path(self) -> Path:
-        """The index file of this agent."""
+        """The path of this agent's index file."""
         return self.home.path / "index" / f"{names.check_id(self.name, 'an agent')}.db"
 
     @property
     def unwritten(self) -> str:
-        """Why nothing is written to the index file just now; empty when it is."""
+        """The reason why nothing is written to the index file now; '' when it is written as usual."""
         return self._file.unwritten
 
     @property
     def watching(self) -> bool:
-        """Whether changes are told by the system; otherwise files are compared from time to time."""
+        """Whether the system reports changed files; if not, all files are compared from time to time."""
         return self._fresh is not None and self._fresh.watching
 
-    @in_turn
+    @one_at_a_time
     def sync(
         self,
         *,
@@ -119,30 +115,34 @@ class Searcher:
         probe: bool = False,
         progress: Progress | None = None,
     ) -> SyncReport:
-        """Bring the index up to date by every file; a broken one is thrown away and made anew.
+        """Bring the index up to date by comparing every file; a broken index is deleted and made anew.
 
-        With `probe`, also ask whether the model is still the one that made its vectors.
+        With `probe`, also ask the embedder whether its model is still the one that made the vectors.
         """
         try:
             report = self._compare(seconds=seconds, check=check, probe=probe, progress=progress)
         except IndexFailed as error:
-            self._file.begin_anew(error)
+            self._file.discard(error)
             report = self._compare(seconds=seconds, check=False, probe=False, progress=progress)
-        return self._with_trouble(report)
+        return self._with_messages(report)
 
-    @in_turn
+    @one_at_a_time
     def update(self, *, seconds: float, vectors: bool = True) -> SyncReport:
-        """Bring the index up to date with what has changed."""
-        return self._file.mended(lambda: self._keeper().update(seconds=seconds, vectors=vectors))
+        """Bring the index up to date with the files that have changed."""
+        try:
+            return self._freshness().update(seconds=seconds, vectors=vectors)
+        except IndexFailed as error:
+            self._file.discard(error)
+            return self._freshness().update(seconds=seconds, vectors=vectors)
 
-    @in_turn
-    def take(self, change: Change) -> None:
-        """Bring the index up to date with what was just written."""
-        self._keeper().take(change.path)
+    @one_at_a_time
+    def update_file(self, change: Change) -> None:
+        """Bring the index up to date with one file that was just written."""
+        self._freshness().update_file(change.path)
 
-    @in_turn
+    @one_at_a_time
     def survey(self) -> Survey:
-        """What the index covers, without changing it."""
+        """Return how much of the files the index covers, without changing the index."""
         trouble = ""
         try:
             index = SqliteIndex(self.path if self.path.exists() else ":memory:")
@@ -151,7 +151,7 @@ class Searcher:
             trouble = str(error)
         with contextlib.closing(index):
             try:
-                survey = self._syncing(index, None).survey(self._corpus.stacks())
+                survey = self._make_sync(index, None).survey(self._corpus.folders())
                 reader = self._read_by()
                 if reader is not None:
                     survey.unread = index.reads.count(self._corpus.curated, made_by=reader.identity)[1]
@@ -167,9 +167,9 @@ class Searcher:
         everything: bool = False,
         progress: Progress | None = None,
     ) -> int:
-        """Have what is curated read by the model that reads, and say how many passages are left.
+        """Let the reader model read curated passages, and return how many are left.
 
-        With `everything`, sources too; at most so many passages.
+        With `everything`, passages of attached sources are read too; `most` limits the number of passages.
         """
         reading = self._reader()
         if reading is None:
@@ -179,33 +179,37 @@ class Searcher:
         return read_passages(passages, reading, most=most, progress=progress)
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
-        """Keep the index up to date until told to stop, and say what was done and why."""
+        """Keep the index up to date until `stop` is set; yield each report, with the reason for the
+        update.
+        """
         self.home.folder(create=True).close()
         yield "opened", self.sync()
         own = str(self.home.path)
-        # Written by searches and locks themselves: hearing that would never end.
+        # Searches and locks write these themselves: watching them would never end.
         derived = tuple(os.path.join(own, name) for name in ("index", "state.db", "locks", "audit"))
-        folders = {own, *(stack.path for stack in self._corpus.stacks() if isinstance(stack, Stack))}
+        folders = {own, *(stack.path for stack in self._corpus.folders() if isinstance(stack, IndexedFolder))}
         tops = [each for each in sorted(folders) if os.path.isdir(each)]
         tops = [each for each in tops if not any(each.startswith(f"{other}{os.sep}") for other in tops)]
         read_in_background(lambda most: self.read(most=most), lambda: True, stop)
-        for why in wakings(tops, ignore=lambda path: path.startswith(derived), stop=stop):
+        for why in watch_changes(tops, ignore=lambda path: path.startswith(derived), stop=stop):
             report = self.sync()
             if report.changed or report.removed or why not in ("changed", "due"):
                 yield why, report
 
-    @in_turn
+    @one_at_a_time
     def rebuild(self, *, progress: Progress | None = None) -> SyncReport:
-        """Make the index anew from the files, aside, and put it in place in one transaction."""
+        """Make a new index from the files beside the old index, and replace the old one in one
+        transaction.
+        """
         with self._file.rebuilding() as fresh:
-            making = self._syncing(fresh, progress)
-            report = making.run(self._corpus.stacks())
+            making = self._make_sync(fresh, progress)
+            report = making.run(self._corpus.folders())
             making.probe(report)
         return report
 
-    @in_turn
+    @one_at_a_time
     def search(self, query: Query, options: Options, *, seconds: float) -> Answer:
-        """Answer a question, after a short look at what has changed."""
+        """Answer a question, after an update of the index."""
         vectors = options.mode in ("hybrid", "vector") and bool(query.text)
         report = self.update(seconds=seconds, vectors=vectors)
         private = self.caller.audience is not Audience.GROUP
@@ -213,20 +217,20 @@ class Searcher:
             report, meaning = self._meaning(query, options, report, seconds=seconds)
             found = self._ask(query, options, meaning)
         except IndexFailed as error:
-            self._file.begin_anew(error)
+            self._file.discard(error)
             report = self.update(seconds=seconds, vectors=vectors)
-            found = self._ask(query, options, self._engine_of().meaning(query, options))
+            found = self._ask(query, options, self._get_engine().meaning(query, options))
         if self._rerank is not None and found.mode != "metadata" and options.sort_by is None:
             self._rerank.reorder(query.text, found, options)
         if self.state is not None and private:
-            self._shown.update(dict.fromkeys(hit.row.item for hit in found.hits))
+            self._uncounted.update(dict.fromkeys(hit.row.item for hit in found.hits))
             if time.monotonic() - self._counted >= COUNTED:
                 self._count_uses()
         return self._answer(found, report, explain=options.explain)
 
-    @in_turn
+    @one_at_a_time
     def close(self) -> None:
-        """Let go of the index file; the next question opens it again."""
+        """Close the index file; the next question opens it again."""
         self._count_uses()
         if self._fresh is not None:
             self._fresh.close()
@@ -237,37 +241,39 @@ class Searcher:
 
     @functools.cached_property
     def _visible(self) -> Filter:
-        """What may be answered, whatever is asked; a caller stays the same."""
+        """The filter for everything that this caller may see."""
         group = self.caller.audience is Audience.GROUP
         return self._corpus.filter._replace(places=tuple(scopes.visible(self.caller)), group=group)
 
     def _meaning(
         self, query: Query, options: Options, report: SyncReport, *, seconds: float
     ) -> tuple[SyncReport, Meaning]:
-        """The vector of a question; a model that gives others than before has all of them made anew."""
-        engine = self._engine_of()
+        """Return the vector of a question; if the model has changed, all vectors of the index are made
+        anew.
+        """
+        engine = self._get_engine()
         meaning = engine.meaning(query, options)
         if meaning.changed is None:
             return report, meaning
-        said = self._keeper().sync.changed(meaning.changed)
+        said = self._freshness().sync.changed(meaning.changed)
         if said:
             self._file.trouble.append(said)
-            report = self._keeper().compare(seconds=seconds)
+            report = self._freshness().compare(seconds=seconds)
         again = engine.meaning(query, options)
         return report, again
 
     def _ask(self, query: Query, options: Options, meaning: Meaning) -> Ranking:
-        engine = self._engine_of()
+        engine = self._get_engine()
         if self._rerank is not None and options.sort_by is None:
             options = options._replace(max_results=max(options.max_results, self._rerank.most))
-        self._how_much_read()  # here, where an index that cannot be used is made anew
+        self._count_read()  # here, where a broken index is replaced
         with engine.index:
             return engine.search(query, self._visible, options, meaning)
 
     def _compare(
         self, *, seconds: float | None, check: bool, probe: bool, progress: Progress | None
     ) -> SyncReport:
-        index, keeper = self._file.open(), self._keeper()
+        index, keeper = self._file.open(), self._freshness()
         if check and (problems := index.check()):
             raise IndexFailed(f"the index is damaged: {problems[0]}")
         keeper.sync.progress = progress
@@ -275,37 +281,37 @@ class Searcher:
             report = keeper.compare(seconds=seconds, check=check)
             if probe:
                 keeper.sync.probe(report)
-            if check and not self._holds_what_files_say(index):
-                keeper.compare(seconds=seconds, check=True)  # somebody may have saved in between
-                if not self._holds_what_files_say(index):
+            if check and not self._equals_rebuild(index):
+                keeper.compare(seconds=seconds, check=True)  # a person may have saved meanwhile
+                if not self._equals_rebuild(index):
                     raise IndexFailed("the index does not match the files")
         finally:
             keeper.sync.progress = None
         return report
 
-    def _holds_what_files_say(self, index: SqliteIndex) -> bool:
-        """Compare all that the index holds with one made anew: a page of yesterday has a checksum too."""
+    def _equals_rebuild(self, index: SqliteIndex) -> bool:
+        """Return whether the index equals a new one; checksums do not show that a page is outdated."""
         with contextlib.closing(SqliteIndex(":memory:")) as fresh:
-            again = self._syncing(fresh, None)
-            pending = again.run(self._corpus.stacks()).vectors_pending
+            again = self._make_sync(fresh, None)
+            pending = again.run(self._corpus.folders()).vectors_pending
             here, there = index.contents(again.filter), fresh.contents(again.filter)
-            if pending:  # what no model makes now cannot be compared: good vectors are not thrown away for it
+            if pending:  # without a model vectors cannot be compared, and good ones are not discarded
                 here, there = _without_vectors(here), _without_vectors(there)
             return there == here
 
-    def _keeper(self) -> Freshness:
+    def _freshness(self) -> Freshness:
         index = self._file.open()
         if self._fresh is None or self._fresh.sync.index is not index:
             if self._fresh is not None:
                 self._fresh.close()
-            self._fresh = Freshness(self._syncing(index, None), self._corpus)
+            self._fresh = Freshness(self._make_sync(index, None), self._corpus)
         return self._fresh
 
-    def _syncing(self, index: Index, progress: Progress | None) -> Sync:
+    def _make_sync(self, index: Index, progress: Progress | None) -> Sync:
         return Sync(
             index,
             self._corpus.filter,
-            embedder=lambda: self.embedder,
+            embedder=self.lazy,
             tokens=self.shape.tokens,
             overlap=self.shape.overlap,
             progress=progress,
@@ -313,28 +319,26 @@ class Searcher:
 
     @property
     def _shared(self) -> tuple[str, ...]:
-        """How the paths begin that a group may know."""
+        """The beginnings of the paths that a group may know."""
         return tuple(
-            f"{shelf.name_of(archive.RECORDS)}/"
+            f"{scope_folder.name_of(filenames.RECORDS)}/"
             for place in scopes.visible(self.caller)
-            for shelf in scopes.shelves(self.home, self.caller, place)
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place)
         )
 
-    def _engine_of(self) -> Engine:
-        keeper = self._keeper()
+    def _get_engine(self) -> Engine:
+        keeper = self._freshness()
         if self._engine is None or self._engine.index is not keeper.sync.index:
-            self._engine = Engine(
-                keeper.sync.index, keeper.sync, self._uses, lambda: self._embedder[1], self._read_by
-            )
+            self._engine = Engine(keeper.sync.index, keeper.sync, self._load_uses, self._read_by)
         return self._engine
 
     def _read_by(self) -> Embedder | None:
-        """The model that reads, if one does."""
+        """Return the reader model; None where there is none."""
         reading = self._reader()
         return None if reading is None else reading.model
 
-    def _how_much_read(self) -> tuple[int, int]:
-        """How many passages of what is curated were read, and how many not; counted when that changed."""
+    def _count_read(self) -> tuple[int, int]:
+        """Return how many curated passages were read and how many not; the numbers are cached."""
         reader = self._read_by()
         if reader is None:
             return 0, 0
@@ -346,25 +350,27 @@ class Searcher:
         return self._read[1]
 
     def _count_uses(self) -> None:
-        """Count what was shown since the last time; many questions in a row are counted together."""
-        shown, self._shown = self._shown, {}
+        """Save the uses of the results shown since the last call; many questions in a row are saved
+        together.
+        """
+        shown, self._uncounted = self._uncounted, {}
         self._counted = time.monotonic()
         if self.state is not None and shown:
             self.state.used(shown, at=clock.now())
 
-    def _uses(self, items: list[str]) -> dict[str, int]:
+    def _load_uses(self, items: list[str]) -> dict[str, int]:
         self._count_uses()
         if self.state is None:
             return {}
         return {item: use.count for item, use in self.state.uses(items).items()}
 
-    def _with_trouble(self, report: SyncReport) -> SyncReport:
+    def _with_messages(self, report: SyncReport) -> SyncReport:
         told = replace(report, degraded=[*self._file.told, *report.degraded], unwritten=self._file.unwritten)
-        report.degraded = _lasting(report.degraded)
+        report.degraded = _lasting_messages(report.degraded)
         return told
 
-    def _of_team(self, found: Passage) -> Passage:
-        """A hit with the team that shares it."""
+    def _with_team(self, found: Passage) -> Passage:
+        """Return a passage with the name of the team that shares it, if there is a team."""
         name = teams.name_of_path(self.home, found.path)
         return found._replace(team=name) if name else found
 
@@ -379,9 +385,9 @@ class Searcher:
             0,
             0,
             0,
-            *self._how_much_read(),
+            *self._count_read(),
         )
-        if self.caller.audience is Audience.GROUP:  # neither names nor numbers of what it may not see
+        if self.caller.audience is Audience.GROUP:  # no names and numbers of invisible files
             findings = [each for each in findings if each.where.startswith(self._shared)]
             seen = self._file.open().stats(filter=self._visible)
             coverage = Coverage(seen.files, seen.indexed, 0, len(findings), 0)
@@ -389,19 +395,14 @@ class Searcher:
         degraded = [*self._file.told, *report.degraded, *found.degraded]
         if coverage.pending:
             degraded.append(f"{report.pending} files are not indexed yet; run `vade index`")
-        if report.outdated and self.caller.audience is not Audience.GROUP:
-            degraded.append(
-                f"the index is being upgraded: {report.outdated} of {report.files} files still use the"
-                f" old ranking; run `vade index`"
-            )
         if failed:
             first = findings[0]
             degraded.append(f"{failed} files could not be read, first {first.where}: {first.why}")
-        report.degraded = _lasting(report.degraded)
+        report.degraded = _lasting_messages(report.degraded)
         asked = None if found.by_words else self.embedder
         provider, model = ("none", "") if asked is None else (asked.provider, asked.model)
         return Answer(
-            tuple(self._of_team(passage(hit, explain=explain)) for hit in found.hits),
+            tuple(self._with_team(passage(hit, explain=explain)) for hit in found.hits),
             found.mode,
             coverage,
             tuple(degraded),
@@ -414,19 +415,19 @@ class Searcher:
 
 
 def _without_vectors(contents: Contents) -> Contents:
-    """What is kept of chunks but for their vectors."""
+    """Return the content of an index without the vectors of its chunks."""
     return {key: kept[:-1] for key, kept in contents.items()}
 
 
-def _lasting(said: list[str]) -> list[str]:
-    """What holds until something changes; the rest is told once."""
+def _lasting_messages(said: list[str]) -> list[str]:
+    """Return those messages that stay true until something changes; the others are reported only once."""
     return [each for each in said if each.startswith(NO_VECTORS)]
 
 
 def passage(hit: RankedRow, *, explain: bool) -> Passage:
-    """A hit as callers get it."""
+    """Return a search result in the form that callers get."""
     row, evidence = hit.row, hit.evidence
-    return Passage(  # by position: a page of them is made for every question
+    return Passage(  # by position, which is faster: every question makes a page of them
         row.path,
         row.start,
         row.last,

@@ -1,9 +1,9 @@
-"""The second stage: small trees that put the best candidates in order again, by what is known of each.
+"""The second stage of ranking: small decision trees order the best candidates again.
 
-What the legs and a few constants add up to chooses the candidates. Trees then add to that sum, or take away,
-by each leg for itself, by who speaks, by what stands beside a passage and by its file; they were fitted by
-`tools/fit_stage.py`. Without them, or with a file that is not whole, the sum alone decides.
-Knows numbers and marks; knows nothing of texts or databases.
+Sums of a few values choose the candidates. Trees then add to each sum or take away, by the value from each
+way to search, by the speaker, by the neighbours of a passage and by its file; `tools/fit_stage.py` fitted
+them. Without trees, or with a damaged file, the sum alone decides. This module knows numbers and marks, and
+no texts or databases.
 """
 
 from __future__ import annotations
@@ -25,37 +25,36 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vademecum.index.base import Mark
-    from vademecum.index.words import QuestionCues, Speech
+    from vademecum.index import Mark, QuestionCues, Speech
     from vademecum.search.legs import Legs
 
     Floats = NDArray[np.float32]
-    _Values = Mapping[tuple[int, int], float]  # of passages, by file and place
+    _Values = Mapping[tuple[int, int], float]  # values of passages, by file and place
 
-MOST = 60  # candidates that are put in order again; more changed nothing
-LEAVES = 8  # a byte has a bit for each
-LEAST = 0.02  # of the best score, that every candidate keeps
-SHORT = 40  # different words, over which what stands beside a passage says less and less of it
+MOST = 60  # candidates that are ordered again; more changed nothing
+LEAVES = 8  # one bit of a byte for each
+LEAST = 0.02  # the share of the best score that every candidate keeps
+SHORT = 40  # different words, above which a passage's neighbours say less about it
 TREES = Path(__file__).with_name("second_stage.json")
 
 FEATURES = (
-    "sum",  # of the legs and the constants, but for identifiers
+    "sum",  # the sum of the legs and the constants, without identifiers
     "vector",
-    "narrow",  # with what stands beside it
+    "narrow",  # narrow leg with neighbours
     "wide",
-    "own",  # the words of the passage alone
-    "before",  # those of the passage before it
+    "own",  # the narrow leg of the passage alone
+    "before",  # the narrow leg of the passage before
     "after",
     "before_2",
     "after_2",
-    "before_short",  # the same, the less the longer the passage is
+    "before_short",  # the same, less for a longer passage
     "after_short",
     "beside_short_2",
     "vector_before",
     "vector_after",
-    "person",  # said by the person who asks of themselves, or by another
+    "person",  # said by the asker, when they ask about themselves, or by another
     "role",
-    "named",  # said by who is named in the question, or by another
+    "named",  # said by a person whom the question names, or by another
     "speaks",
     "asks",
     "asks_before",
@@ -73,21 +72,21 @@ FEATURES = (
 
 
 class Trees(NamedTuple):
-    """All trees as arrays, a column of seven splits and eight leaves for each."""
+    """All decision trees as arrays; each tree is a column of seven splits and eight leaves."""
 
-    feature: NDArray[np.intp]  # of each split, split by split
+    feature: NDArray[np.intp]  # the feature of each split, split by split
     threshold: Floats
-    closed: NDArray[np.uint8]  # the leaves that a passage above the threshold cannot reach, a bit each
-    leaves: Floats  # one after the other
+    closed: NDArray[np.uint8]  # the leaves that a value above the threshold cannot reach, a bit each
+    leaves: Floats  # the values of all leaves
     first: NDArray[np.intp]  # the first leaf of each tree
-    step: float  # from the trees' own scale to that of a score
-    source: tuple[Mapping[str, Any], ...]  # as they stand in the file, to explain by
+    step: float  # the factor from the trees' scale to that of a score
+    source: tuple[Mapping[str, Any], ...]  # the trees as in the file, for explanations
 
     def __call__(self, rows: Floats) -> Floats:
-        """What the trees say of each row of features.
+        """Return for each row of features the sum of the trees' values.
 
-        Every split of every tree is looked at, at once: a split that is passed on the right closes the leaves
-        on its left, and the first leaf still open is the one that is reached.
+        All splits are evaluated at once. A row that goes to the right at a split cannot reach the leaves on
+        its left; the first leaf that stays reachable gives the tree's value.
         """
         above = _rounded(rows).T.take(self.feature, axis=0) > self.threshold[:, None]
         closed = above.view(np.uint8) * self.closed[:, None]
@@ -96,7 +95,9 @@ class Trees(NamedTuple):
         return total
 
     def shares(self, row: Floats) -> dict[str, float]:
-        """What each feature adds for one row; with what all rows begin with, that is what the trees say."""
+        """Return how much each feature contributes to one row's value; with the base they sum to that
+        value.
+        """
         found = dict.fromkeys(FEATURES, 0.0)
         row = _rounded(row)
         for tree in self.source:
@@ -110,7 +111,7 @@ class Trees(NamedTuple):
 
 
 def _rounded(values: Floats) -> Floats:
-    """Features as a split looks at them: the last digits of a float must not decide which way it goes."""
+    """Return features rounded, so that the last digits of a float do not decide a split."""
     rounded: Floats = np.round(values, 4)
     return rounded
 
@@ -119,17 +120,17 @@ _FIRST_OPEN = np.array([next((bit for bit in range(8) if not closed >> bit & 1),
 
 
 class Damaged(ValueError):
-    """The file of the trees is not what was fitted."""
+    """The error that the file of the trees differs from the trees that were fitted."""
 
 
 def digest(kept: Mapping[str, Any]) -> str:
-    """What tells whether the trees are those that were fitted."""
+    """Return the checksum over the trees in the form in which they were fitted."""
     told = json.dumps([kept["features"], kept["step"], kept["trees"]], separators=(",", ":"))
     return hashlib.sha256(told.encode()).hexdigest()
 
 
 def parse(text: bytes) -> Trees:
-    """The trees of a file."""
+    """Read the trees from the text of their file; raise Damaged for any other text."""
     try:
         kept = json.loads(text)
         if tuple(kept["features"]) != FEATURES:
@@ -151,7 +152,7 @@ def _arranged(trees: Sequence[Mapping[str, Any]], step: float) -> Trees:
         feature[:splits, number] = tree["feature"]
         threshold[:splits, number] = tree["threshold"]
         order: list[int] = []
-        _close(tree, 0, order, closed[:, number])
+        _number_leaves(tree, 0, order, closed[:, number])
         leaves[number, : len(order)] = [tree["leaf"][leaf] for leaf in order]
     if feature.max(initial=0) >= len(FEATURES) or not np.isfinite(leaves).all():
         raise Damaged("a tree is invalid")
@@ -160,18 +161,18 @@ def _arranged(trees: Sequence[Mapping[str, Any]], step: float) -> Trees:
     return Trees(*flat, first, step, tuple(trees))
 
 
-def _close(tree: Mapping[str, Any], at: int, order: list[int], closed: NDArray[np.uint8]) -> int:
-    """Number the leaves below a split from left to right, and note of each split those on its left."""
+def _number_leaves(tree: Mapping[str, Any], at: int, order: list[int], closed: NDArray[np.uint8]) -> int:
+    """Number the leaves below a split from left to right; store for each split the leaves on its left."""
     if at < 0:
         order.append(~at)
         return 1 << (len(order) - 1)
-    closed[at] = left = _close(tree, tree["left"][at], order, closed)
-    return left | _close(tree, tree["right"][at], order, closed)
+    closed[at] = left = _number_leaves(tree, tree["left"][at], order, closed)
+    return left | _number_leaves(tree, tree["right"][at], order, closed)
 
 
 @functools.cache
 def fitted() -> tuple[Trees | None, str]:
-    """The trees of the package, or why there are none."""
+    """Return the trees of the package, or None with the reason why they cannot be used."""
     try:
         return parse(TREES.read_bytes()), ""
     except (OSError, Damaged) as error:
@@ -180,16 +181,16 @@ def fitted() -> tuple[Trees | None, str]:
 
 
 class StageResult(NamedTuple):
-    """What the second stage did for one question."""
+    """The result of the second stage for one question."""
 
-    added: dict[int, float]  # to the score of each candidate
-    ids: Sequence[int] = ()  # that were put in order again
+    added: dict[int, float]  # what is added to the score of each candidate
+    ids: Sequence[int] = ()  # candidates that were ordered again
     rows: Floats | None = None
     step: float = 0.0
     trees: Trees | None = None
 
     def explained(self, id_: int) -> dict[str, float]:
-        """The share of each feature in what the trees say of a candidate, on the scale of scores."""
+        """Return how much each feature added to a candidate's score."""
         if self.trees is None or self.rows is None or id_ not in self.ids:
             return {}
         shares = self.trees.shares(self.rows[self.ids.index(id_)])
@@ -197,7 +198,9 @@ class StageResult(NamedTuple):
 
 
 def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None:
-    """Say what the second stage adds to the scores of one question's candidates, or why it is not there."""
+    """Store in `legs` what the second stage adds to the scores of a question, or why there is no such
+    stage.
+    """
     trees, legs.unstaged = fitted()
     if trees is not None:
         legs.stage = staged(scores, legs, asked, trees)
@@ -205,9 +208,10 @@ def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None
 
 
 def staged(scores: Mapping[int, float], legs: Legs, asked: QuestionCues, trees: Trees) -> StageResult:
-    """Put the best candidates in order again, on the scale of the scores they have.
+    """Return what the trees add to the scores, so that the best candidates are ordered again.
 
-    The best score stays what it is. Identifiers count as before, on top. What was not looked at stays below.
+    The best score stays the same. Scores for identifiers are added on top as before. All other candidates
+    stay below.
     """
     ids, rest, sums = candidates(scores, legs)
     best = sums[ids[0]] if ids else 0.0
@@ -225,10 +229,10 @@ def staged(scores: Mapping[int, float], legs: Legs, asked: QuestionCues, trees: 
 
 
 def summed(rows: Floats, trees: Trees) -> tuple[Floats, float]:
-    """The sums with what the trees add, and how much of what they say that is.
+    """Return each row's sum with what the trees add, and the factor by which the trees' values count.
 
-    Of a file of one passage in which nobody speaks the trees know no more than the legs, and on such files
-    they were no better than the sum: they count by the share of candidates of which there is more to know.
+    Of a passage that is alone in its file and has no speaker, the trees know no more than the sum does, and
+    were no better. The factor is therefore the share of the candidates about which more is known.
     """
     unknown = (rows[:, _TELLING] == _NOTHING_TOLD).all(axis=1)
     step = trees.step * (1 - float(unknown.mean()))
@@ -240,7 +244,10 @@ _NOTHING_TOLD = np.array([0.0, 0.0, 1.0], np.float32)
 
 
 def candidates(scores: Mapping[int, float], legs: Legs) -> tuple[list[int], list[int], Mapping[int, float]]:
-    """Those that are looked at, best first by their sums without identifiers; the rest; and these sums."""
+    """Return the candidates to order again, best first; the other candidates; and the scores they go by.
+
+    These scores leave out the part for identifiers.
+    """
     order = sorted(scores, key=lambda id_: (-scores[id_], id_))
     if not legs.exact:
         return order[:MOST], order[MOST:], scores
@@ -249,7 +256,7 @@ def candidates(scores: Mapping[int, float], legs: Legs) -> tuple[list[int], list
 
 
 def speech_features(said: Speech, asked: QuestionCues) -> tuple[float, ...]:
-    """What who speaks, and what of, says for or against a passage, whichever it is."""
+    """Return the features of a passage that come from its speaker, its questions and its mentions."""
     speaker, asks, says = said
     person = speaker in words.PERSON
     role = 1.0 if person else -1.0 if speaker in words.ROLES else 0.0
@@ -269,13 +276,13 @@ def speech_features(said: Speech, asked: QuestionCues) -> tuple[float, ...]:
 
 
 def features(ids: Sequence[int], sums: Mapping[int, float], legs: Legs, asked: QuestionCues) -> Floats:
-    """A row for each candidate; they come best first, and there is one at least."""
+    """Return one row of features for each candidate; the candidates come best first, at least one."""
     marks: Mapping[int, Mark] = legs.marks
     narrow, wide, vector, own = legs.narrow.get, legs.wide.get, legs.vector.get, legs.own
     meaning = {(mark.file, mark.order): vector(id_, 0.0) for id_, mark in marks.items()}
     asking = {(mark.file, mark.order): mark.speech.asks for mark in marks.values() if mark.speech.asks}
     speech = {said: speech_features(said, asked) for said in {marks[id_].speech for id_ in ids}}
-    others = -1.0 if any(each[2] for each in speech.values()) else 0.0  # where somebody is named
+    others = -1.0 if any(each[2] for each in speech.values()) else 0.0  # where the question names a speaker
     files = [marks[id_].file for id_ in ids]
     counts = Counter(files)
     seen: dict[int, int] = {}
@@ -284,7 +291,7 @@ def features(ids: Sequence[int], sums: Mapping[int, float], legs: Legs, asked: Q
     flat: list[float] = []
     for id_, file in zip(ids, files, strict=True):
         _, order, _, _, alone, said, size = marks[id_]
-        beside = _ALONE if alone else _beside(file, order, own, meaning, asking)
+        beside = _ALONE if alone else _neighbour_features(file, order, own, meaning, asking)
         short = math.exp(-size / SHORT)
         person, role, named, speaks, asks, *told = speech[said]
         rank = seen[file] = seen.get(file, -1) + 1
@@ -325,9 +332,9 @@ _FILE_BEST, _ASKS_BEFORE = FEATURES.index("file_best"), FEATURES.index("asks_bef
 
 
 def _factors(legs: Legs, best: float) -> Floats:
-    """What each column is multiplied with: legs become shares of their best.
+    """Return the factor of each column, which turns values into shares of the best value.
 
-    What FTS5 gives to words that stand everywhere is not blown up.
+    Small values that FTS5 gives to frequent words are not scaled up.
     """
     factors = np.ones(len(FEATURES), np.float32)
     factors[_NARROW] = 1 / max(1.0, *legs.narrow.values(), 0.0)
@@ -339,8 +346,10 @@ def _factors(legs: Legs, best: float) -> Floats:
     return factors
 
 
-def _beside(file: int, order: int, own: _Values, meaning: _Values, asking: _Values) -> tuple[float, ...]:
-    """What stands before and after a passage: its words, its meaning, and whether what is before it asks."""
+def _neighbour_features(
+    file: int, order: int, own: _Values, meaning: _Values, asking: _Values
+) -> tuple[float, ...]:
+    """Return the features of the passages before and after: words, meaning, and share of questions."""
     before, after = (file, order - 1), (file, order + 1)
     return (
         own.get(before, 0.0),

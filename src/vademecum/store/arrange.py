@@ -1,55 +1,57 @@
-"""Records moved to another scope, renamed or tagged, one or many: a run that `undo` reverts."""
+"""Changes of records' scope, key, tags or owner: each is a run, which `vade undo` reverts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Conflict, NotFound, NotVisible, SecretFound, UsageError
-from vademecum.store import archive, document, frontmatter, reading, scopes, teams
 from vademecum.store import runs as running
-from vademecum.text import names
+from vademecum.store import scopes, teams
+from vademecum.text import document, filenames, frontmatter, names
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from vademecum.store.home import Shelf
+    from vademecum.store.home import ScopeFolder
     from vademecum.store.records import Found
     from vademecum.store.workspace import Workspace
     from vademecum.types import Place, Record, Scope
 
 
 class Arranged(NamedTuple):
-    """What a run did to records: its name, the records as they were, and what became of each file."""
+    """The result of such a run: its name, the records as they were, and the result for each file."""
 
     run: str
     records: tuple[Record, ...]
-    told: tuple[running.Told, ...]
+    told: tuple[running.EditResult, ...]
 
 
 def tag(work: Workspace, chosen: Sequence[Found], *, add: Iterable[str], remove: Iterable[str]) -> Arranged:
-    """Add tags to records and take others away."""
+    """Add tags to records, and remove other tags from them."""
     added = document.clean_tags(add, work.settings.secrets.policy)
     removed = frozenset(remove)
     if not added and not removed:
         raise UsageError("no tag is given", hint="pass a tag to add, or one to remove")
     run = _begin(work, "tag")
     told = []
-    for found in (work.records.standing_alone(each) for each in chosen):
+    for found in (work.records.as_own_record(each) for each in chosen):
         tags = [each for each in dict.fromkeys((*found.record.tags, *added)) if each not in removed]
         if tags != [*found.record.tags]:
             before = _content(found)
             after = frontmatter.edit(document.decode(before), {"tags": tags or None}).encode()
-            told.append(run.do(running.Edit(found.shelf, archive.RECORDS, found.name, before, after), "tag"))
+            told.append(
+                run.do(running.Edit(found.scope_folder, filenames.RECORDS, found.name, before, after), "tag")
+            )
     return Arranged(run.id, tuple(each.record for each in chosen), tuple(told))
 
 
 def rename(work: Workspace, found: Found, new: str) -> Arranged:
-    """Give a record another key; the earlier one still finds it."""
+    """Give a record another key; the earlier key still finds the record."""
     _check_own(work, found, "rename")
     key = names.check_key(new)
-    found = work.records.standing_alone(found)
+    found = work.records.as_own_record(found)
     old = found.record.key
     if key == old:
         raise UsageError(f"{old} is already its key")
@@ -58,7 +60,7 @@ def rename(work: Workspace, found: Found, new: str) -> Arranged:
         work,
         "rename",
         [found],
-        lambda _: found.shelf,
+        lambda _: found.scope_folder,
         lambda _: (f"{key}.md", {"key": key, "aliases": earlier}),
     )
 
@@ -68,56 +70,61 @@ def move(work: Workspace, chosen: Sequence[Found], scope: Scope) -> Arranged:
     for found in chosen:
         _check_own(work, found, "move")
     place = scopes.place_for(work.caller, scope)
-    shelf = scopes.shelf_for_new(scopes.shelves(work.home, work.caller, place))
-    chosen = [work.records.standing_alone(found) for found in chosen if found.shelf.place != place]
+    scope_folder = scopes.folder_for_new(scopes.scope_folders(work.home, work.caller, place))
+    chosen = [work.records.as_own_record(found) for found in chosen if found.scope_folder.place != place]
     labels = {"scope": str(scope), "scope_id": place.id or None}
-    return _relocate(work, "move", chosen, lambda _: shelf, lambda found: (found.name, labels))
+    return _relocate(work, "move", chosen, lambda _: scope_folder, lambda found: (found.name, labels))
 
 
 def share(work: Workspace, chosen: Sequence[Found], team: str) -> Arranged:
-    """Move records of one's own to the memory that a team shares, each under its own key."""
+    """Move a person's own records to the shared memory of a team, each under its own key."""
     for found in chosen:
         _check_own(work, found, "hub share")
-        teams.find_shared(work.home, team, found.shelf.place.scope)
-        if found.shelf.outside:
+        teams.find_shared(work.home, team, found.scope_folder.place.scope)
+        if found.scope_folder.outside:
             raise UsageError(
                 f"{found.record.key} lies in the repository's `.vade/`, which git shares",
-                hint="save its text with `vade store --team`",
+                hint="save its text with `vade add --team`",
             )
-    own = [work.records.standing_alone(found) for found in chosen if not found.shelf.team]
+    own = [work.records.as_own_record(found) for found in chosen if not found.scope_folder.team]
     meant = teams.find_team(work.home, team)
-    return _relocate(work, "share", own, lambda each: teams.team_shelf(work.home, meant, each.shelf.place))
+    return _relocate(
+        work, "share", own, lambda each: teams.team_folder(work.home, meant, each.scope_folder.place)
+    )
 
 
 def unshare(work: Workspace, chosen: Sequence[Found]) -> Arranged:
-    """Move records from a team's memory to one's own; the team keeps what it knew."""
+    """Move records from a team's memory to the user's own; the team's history still has them."""
     for found in chosen:
         _check_own(work, found, "hub unshare")
-    theirs = [work.records.standing_alone(found) for found in chosen if found.shelf.team]
-    return _relocate(work, "unshare", theirs, lambda each: work.home.shelf(each.shelf.place))
+    theirs = [work.records.as_own_record(found) for found in chosen if found.scope_folder.team]
+    return _relocate(work, "unshare", theirs, lambda each: work.home.scope_folder(each.scope_folder.place))
 
 
 def put_back(
     work: Workspace, workspace: str, changes: Iterable[tuple[Place, str, str | None, str | None]], what: str
 ) -> Arranged:
-    """Give files of a team, by place and path, another text than the one they have now, as one run."""
+    """Replace the texts of a team's files, given by place and path, in one run that can be undone.
+
+    Each change also has the text that the file should have now; a file with any other text is left alone.
+    """
     run, told, team = _begin(work, what), [], teams.find_team(work.home, workspace)
     for place, path, *texts in changes:
         kind, _, name = path.rpartition("/")
         before, after = (None if text is None else text.encode() for text in texts)
-        shelf = teams.team_shelf(work.home, team, place)
-        edit = running.Edit(shelf, kind or archive.PINNED, name, before, after)
+        scope_folder = teams.team_folder(work.home, team, place)
+        edit = running.Edit(scope_folder, kind or filenames.PINNED, name, before, after)
         told.append(run.do(edit, "hub undo", replacing=True))
     return Arranged(run.id, (), tuple(told))
 
 
 def put_away(work: Workspace, workspace: str) -> Arranged:
-    """Move all records of a team that was left to the archive."""
+    """Move all records of a team that the user has left to the archive."""
     run, told = _begin(work, "leave"), []
-    for shelf in teams.shelves_of(work.home, workspace):
-        for found in work.records.on(shelf):
+    for scope_folder in teams.scope_folders_of(work.home, workspace):
+        for found in work.records.on(scope_folder):
             if not isinstance(found, Finding):
-                edit = running.Edit(found.shelf, archive.RECORDS, found.name, _content(found), None)
+                edit = running.Edit(found.scope_folder, filenames.RECORDS, found.name, _content(found), None)
                 told.append(run.do(edit, "leave"))
     return Arranged(run.id, (), tuple(told))
 
@@ -126,34 +133,39 @@ def _relocate(
     work: Workspace,
     what: str,
     chosen: Sequence[Found],
-    goes: Callable[[Found], Shelf],
+    goes: Callable[[Found], ScopeFolder],
     target: Callable[[Found], tuple[str, Mapping[str, Any]]] = lambda found: (found.name, {}),
 ) -> Arranged:
-    """Write each record to its new file, then put the old file into the archive: never is it in neither."""
+    """Write each record to its new file, then archive the old file, so that a crash loses no record."""
     planned = []
     for found in chosen:
-        shelf, (name, labels) = goes(found), target(found)
-        if reading.from_shelf(shelf, archive.RECORDS, name) is not None:
+        scope_folder, (name, labels) = goes(found), target(found)
+        if scope_folder.read(filenames.RECORDS, name) is not None:
             raise Conflict(
-                f"{shelf.name_of(archive.RECORDS, name)} already exists", hint="choose another key first"
+                f"{scope_folder.name_of(filenames.RECORDS, name)} already exists",
+                hint="choose another key first",
             )
         before = _content(found)
         text = frontmatter.edit(document.decode(before), labels)
-        kept, kinds = work.gate(text, shelf.place.scope)
+        kept, kinds = work.gate(text, scope_folder.place.scope)
         if kept != text:
             raise SecretFound(
                 f"{found.record.key} holds what looks like a secret ({', '.join(kinds)}), which"
-                f" {shelf.place.scope} memory must not contain",
+                f" {scope_folder.place.scope} memory must not contain",
                 hint=f"remove it with `vade edit {found.record.key}` first",
             )
-        planned.append((found, before, running.Edit(shelf, archive.RECORDS, name, None, text.encode())))
+        planned.append(
+            (found, before, running.Edit(scope_folder, filenames.RECORDS, name, None, text.encode()))
+        )
     run = _begin(work, what)
     told = []
     for found, before, edit in planned:
         made = run.do(edit, what)
         told.append(made)
         if made.done:
-            told.append(run.do(running.Edit(found.shelf, archive.RECORDS, found.name, before, None), what))
+            told.append(
+                run.do(running.Edit(found.scope_folder, filenames.RECORDS, found.name, before, None), what)
+            )
     return Arranged(run.id, tuple(found.record for found in chosen), tuple(told))
 
 
@@ -162,7 +174,7 @@ def _begin(work: Workspace, what: str) -> running.Run:
 
 
 def _check_own(work: Workspace, found: Found, what: str) -> None:
-    """An agent leaves where it is what a person wrote."""
+    """Raise an error if the record has a person's text that the caller must not change."""
     if work.records.holds(found):
         raise NotVisible(
             f"{found.record.key} contains the user's text, and only the user can {what} it",
@@ -171,7 +183,7 @@ def _check_own(work: Workspace, found: Found, what: str) -> None:
 
 
 def _content(found: Found) -> bytes:
-    content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+    content = found.scope_folder.read(filenames.RECORDS, found.name)
     if content is None:
         raise NotFound(f"{found.record.key} is gone", hint="`vade list` shows what is here")
     return content

@@ -1,14 +1,15 @@
-"""One line per mutation, chained by hash, with the head of the chain kept beside it.
+"""Writer and checker of the audit: one line for each change, chained by hashes.
 
 A line says when, who, what and to which record, never the text or the key. A changed or missing line breaks
-the chain; a cut-off end falls behind the head, and the next line follows the head, so the gap stays. The head
-is written after its line, so a killed process can leave the log ahead of the head, and that is no alarm.
+the chain. The file `head` names the newest line: when the end of the log is cut off, the log is behind the
+head, and since the next line continues from the head, the gap stays visible. The head is written after its
+line, so after a crash the log may be one line ahead of the head, which is no alarm.
 
-Days that the user no longer keeps are cut off at the beginning: `start` says where the chain goes on, and a
-line in what is left says that it was cut there. A beginning that is missing without such a line is an alarm.
+Days that the user no longer keeps are deleted from the beginning: the file `start` says where the chain
+continues, and a line in the rest says that days were cut. A missing beginning without that line is an alarm.
 
-That there was a chain at all is known outside of its folder: when the whole folder is deleted, that is told,
-and the chain that begins anew says so in its first line.
+A file outside of the audit's folder notes that there is an audit. So a deletion of the whole folder is
+noticed, and the first line of the new chain tells of it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Report(NamedTuple):
-    """What `verify` found: how many lines stand, and what is wrong with them."""
+    """The result of `verify`: the number of lines, and the problems."""
 
     lines: int
     problems: tuple[Finding, ...]
@@ -66,7 +67,7 @@ def write(
     before: bytes | None = None,
     after: bytes | None = None,
 ) -> None:
-    """Add a line for one mutation and move the head."""
+    """Append a line for one change and update the head."""
     line: dict[str, Any] = {
         "at": clock.stamp(at),
         "actor": actor,
@@ -89,7 +90,7 @@ def write_all(
     scope: Scope | None,
     changes: Iterable[tuple[bytes | None, bytes | None]],
 ) -> None:
-    """Add a line for each of many mutations, by one wait for the disk, and move the head."""
+    """Append a line for each of many changes to the audit with a single sync, and update the head."""
     told = {"at": clock.stamp(at), "actor": actor, "op": operation}
     line = {**told, "scope": None if scope is None else str(scope), "record": None, "num": None}
     lines = [{**line, **_digests(before, after)} for before, after in changes]
@@ -122,7 +123,7 @@ def _write(home: Home, at: datetime, lines: list[dict[str, Any]]) -> None:
 def _append(
     folder: Directory, lines: Iterable[dict[str, Any]], head: tuple[int, str] | None, *, day: str
 ) -> None:
-    """Add lines to the chain and move the head."""
+    """Append lines to the day's log and update the head."""
     seq, last = _last(folder, head)
     rendered = []
     for each in lines:
@@ -138,7 +139,7 @@ def _append(
 
 
 def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
-    """Keep beside the folder that there is a chain, and when it was found gone."""
+    """Record next to the folder that the audit exists, and when it was found missing."""
     with home.folder() as top:
         if lost or top.stat(STARTED) is None:
             said = f"{LOST if lost else 'begun'} {clock.stamp(at)}\n".encode()
@@ -146,10 +147,10 @@ def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
 
 
 def missing(home: Home) -> Finding | None:
-    """That the audit was deleted as a whole, now or some time before."""
+    """Return a finding if the whole audit was deleted, now or earlier; else None."""
     here = bool(_log_names(home)) or home.read("audit", HEAD) is not None
     said = (home.read(STARTED) or b"").decode(errors="replace").split()
-    # A home of before this file was kept: a first write that was cut off has given one number at most.
+    # Without that file too: a first write that was cut off has given one number at most.
     if not here and (said or numbers_given(home) > 1):
         why = "the audit log is missing: earlier changes are no longer recorded"
         return Finding("audit", "audit", why, "restore it from a backup if you have one", "error")
@@ -161,13 +162,13 @@ def missing(home: Home) -> Finding | None:
 
 
 def numbers_given(home: Home) -> int:
-    """How many records were ever given a number here."""
+    """Return how many numbers were ever given to records of this home."""
     content = (home.read(NUMBERS) or b"").strip()
     return int(content) if content.isdigit() and len(content) < 10 else 0
 
 
 def lines(home: Home) -> Iterator[dict[str, Any]]:
-    """All lines that can be read, oldest first."""
+    """Yield all readable lines of the audit, oldest first."""
     for name in _log_names(home):
         for _, line in _parsed(home.lines("audit", name)):
             if line is not None:
@@ -175,13 +176,13 @@ def lines(home: Home) -> Iterator[dict[str, Any]]:
 
 
 def days_before(home: Home, before: datetime) -> list[str]:
-    """The logs of days before a moment; the newest log always stays, since the next line follows its end."""
+    """Return the names of the logs of days before a moment, except the newest log, which goes on."""
     day = clock.stamp(before)[:10]
     return [name for name in _log_names(home)[:-1] if _DAY.fullmatch(name) and name[:10] < day]
 
 
 def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
-    """Delete the days before a moment; what is left still verifies."""
+    """Delete the audit's days before a moment, so that the rest still verifies; return the deleted logs."""
     with home.lock("audit"):
         gone = days_before(home, before)
         end = _parse_head(home.read("audit", START)) or (0, _GENESIS)
@@ -201,7 +202,7 @@ def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
 
 
 def verify(home: Home) -> Report:
-    """Walk the chain and compare its end with the head."""
+    """Check the chain of hashes from the first line to the last, and compare the last line with the head."""
     gone = missing(home)
     problems: list[Finding] = [gone._replace(severity="error")] if gone else []
     start = _parse_head(home.read("audit", START))
@@ -233,7 +234,7 @@ def verify(home: Home) -> Report:
 
 
 def _vouched(seq: int, last: str) -> bytes:
-    """What a line that tells of a cut has a hash of: where the chain goes on."""
+    """Return the hash from which the chain continues after a cut, as the line about the cut states."""
     return f"{seq} {last}".encode()
 
 
@@ -259,9 +260,9 @@ def _against_head(home: Home, seq: int, seen: dict[int, str]) -> Iterator[Findin
 
 
 def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
-    """What the next line follows: the end of the newest log, unless the head tells of another chain.
+    """Return number and hash of the line that the next line continues: the newest log's last, or the head.
 
-    Then the next line follows the head, so that verify finds the break between the two for ever.
+    If log and head disagree, the next line continues the head, so that `verify` always finds the break.
     """
     seq, last = 0, _GENESIS
     tail: list[dict[str, Any]] = []
@@ -278,7 +279,7 @@ def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def _tail(folder: Directory, name: str) -> list[dict[str, Any] | None]:
-    """The last lines of a log; further back, where a power cut left a long stump of many lines."""
+    """Return the last lines of a log, at least one of them readable if any is; None for a bad line."""
     with folder.reader(name) as log:
         size, length = log.seek(0, os.SEEK_END), _TAIL
         while True:
@@ -336,12 +337,12 @@ class AuditLog:
         self._work = workspace
 
     def lines(self) -> Sequence[dict[str, Any]]:
-        """The audit, oldest line first."""
+        """Return the lines of the audit, oldest first."""
         self._work.not_in_group("read the audit")
         return [] if self._work.settings.incognito else list(lines(self._work.home))
 
     def days(self) -> Mapping[str, int]:
-        """How many changes each day has, by its date; the lines are counted and not read."""
+        """Return the number of changes on each day, by date; the lines are counted without being parsed."""
         self._work.not_in_group("read the audit")
         home = self._work.home
         names = [] if self._work.settings.incognito else _log_names(home)
@@ -350,7 +351,7 @@ class AuditLog:
         }
 
     def day(self, date: str) -> Sequence[dict[str, Any]]:
-        """The lines of one day, oldest first."""
+        """Return the audit's lines of one day, oldest first."""
         self._work.not_in_group("read the audit")
         home, name = self._work.home, f"{date}.jsonl"
         if self._work.settings.incognito or not _DAY.fullmatch(name) or name not in _log_names(home):
@@ -358,5 +359,5 @@ class AuditLog:
         return [line for _, line in _parsed(home.lines("audit", name)) if line is not None]
 
     def verify(self) -> Report:
-        """Check the audit for edits, deletions and a cut-off end."""
+        """Check the audit for edited lines, deleted lines and a cut-off end."""
         return Report(0, ()) if self._work.settings.incognito else verify(self._work.home)

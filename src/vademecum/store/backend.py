@@ -1,7 +1,7 @@
-"""What the store needs of whatever keeps it: named contents in directories, each changed whole; logs; locks.
+"""Interface of a storage: named contents in directories, each replaced as a whole, with logs and locks.
 
-Files on a disk are the first that do it (`files.Disk`). Another one, such as a server that keeps the memory
-of many people, implements the same and passes the same suite of tests; nothing above asks how it is done.
+`files.Disk` implements it with files on a disk. Another storage, such as a server with the memory of many
+people, implements the same methods and passes the same tests; the code above does not know which is in use.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 
 
 class Appender(Protocol):
-    """What adds lines to one log; the lock is held."""
+    """An open log to which lines are appended; its user holds the log's lock."""
 
     def end(self) -> int:
-        """Where the log ends; 0 when there is none."""
+        """Return the end of the log in bytes; 0 when there is no log."""
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        """Add a line and return where the log ends now; what could not be written whole is taken back."""
+        """Append a line and return the log's new end; a line that was written only in part is removed."""
 
     def close(self) -> None:
-        """Be done."""
+        """Close the log."""
 
 
 class Directory(Protocol):
-    """Named contents side by side, held open; whatever changes one holds its lock."""
+    """An open directory of named contents; whoever changes a content holds its lock."""
 
     path: str  # as messages show it
 
     def names(self, *, ordered: bool = True) -> list[str]:
-        """All names, sorted unless the order is no matter."""
+        """Return all names in the directory; unsorted when `ordered` is false."""
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What is known of a name; None when it does not exist."""
+        """Return the status (size, times) of a content; None when it does not exist."""
 
     def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-        """What is known of each name that is wanted, in no order."""
+        """Yield the status of each wanted name, in no order."""
 
     def mark(self) -> tuple[int, ...]:
-        """What changes when a name comes or goes: two times in nanoseconds, and a number of its own."""
+        """Return two times and the directory's number; they change when a name is added or removed."""
 
     def read(self, name: str, *, largest: int = ...) -> bytes | None:
-        """All of a content, or None when there is none."""
+        """Return a whole content; None when it does not exist."""
 
     def reader(self, name: str) -> BinaryIO:
-        """A long content, a piece at a time; FileNotFoundError when there is none."""
+        """Open a long content for reading in parts; raise FileNotFoundError when it does not exist."""
 
     def update(
         self,
@@ -63,37 +63,37 @@ class Directory(Protocol):
         mode: int = 0o600,
         largest: int = ...,
     ) -> Written:
-        """Put `change(content)` in place of a content; made again on top of what a person saved meanwhile."""
+        """Replace a content by `change(content)`; if a person saved meanwhile, change their version."""
 
     def create(self, name: str, content: bytes, *, mode: int = 0o600) -> None:
-        """Write what must not exist yet; FileExistsError when it does."""
+        """Write a new content; raise FileExistsError when the name exists."""
 
     def overwrite(self, name: str, block: bytes) -> None:
-        """Overwrite a content of one small, fixed size: it is the old or the new one after a power cut."""
+        """Overwrite a content of small, fixed size; after a power cut it is the old or the new one."""
 
     def remove(self, name: str, keep: Callable[[bytes], None]) -> bytes | None:
-        """Take a content away after `keep` has put it elsewhere, a person's last save included."""
+        """Remove a content after `keep` has saved it elsewhere, including a person's last save."""
 
     def delete(self, name: str) -> None:
-        """Take a content away for good."""
+        """Delete a content permanently."""
 
     def pen(self, name: str) -> Appender:
-        """What adds lines to a log."""
+        """Return an open log for appending lines."""
 
     def append_line(self, name: str, line: bytes) -> int:
-        """Add one line to a log and return where it ends now; on disk before it returns."""
+        """Append one line to a log durably, and return the log's new end."""
 
     def sweep(self) -> list[str]:
-        """Clear what killed writers left; the names are returned under which a person's save was rescued."""
+        """Remove leftovers of killed writers; return the names of files that rescue a person's save."""
 
     def leftovers(self) -> list[str]:
-        """The names of what killed writers left, untouched."""
+        """Return the names of leftovers of killed writers, without removing them."""
 
     def lock(self, thing: str, *, seconds: float) -> AbstractContextManager[None]:
-        """Hold the lock on a thing among all who use this directory; `Locked` when it takes too long."""
+        """Hold the lock on a thing among all users of this directory; raise `Locked` after `seconds`."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the directory."""
 
     def __enter__(self) -> Self: ...
 
@@ -103,20 +103,20 @@ class Directory(Protocol):
 
 
 class Watcher(Protocol):
-    """What tells which contents changed, as a hint."""
+    """A watch on directories; its results are hints, and may miss or overstate changes."""
 
     def cover(self, directories: Iterable[str]) -> None:
-        """Watch these directories, by their paths, and no others."""
+        """Watch the directories with these paths, and no others."""
 
     def look(self) -> Seen:
-        """What has changed since the last look; never waits."""
+        """Return the changes since the last call, without waiting."""
 
 
 class Backend(Protocol):
-    """Where everything of one memory is kept; two are equal that keep the same."""
+    """The storage of one memory; two backends are equal if they keep the same memory."""
 
     def open(self, *names: str, create: bool = False, mode: int = 0o700) -> Directory:
-        """A directory by the names that lead to it; FileNotFoundError when it does not exist."""
+        """Open the directory at a path of names; raise FileNotFoundError when it does not exist."""
 
     def watch(self) -> Watcher:
-        """A watch over its directories."""
+        """Return a watch for the directories of this backend."""

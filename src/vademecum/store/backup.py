@@ -1,7 +1,7 @@
-"""One file that holds all memory: written beside its target and put in place whole, checked by its own list.
+"""Backups: one file with all memory, written to a temporary name, renamed when complete, checked by its list.
 
-What can be made anew (the index, counters, locks) is left out. Files that change while the backup is written
-go in as they were when they were read; each of them is whole, since every write replaces its file.
+Files that can be rebuilt (index, counters, locks) are left out. A file that changes while the backup is
+written is saved as it was when it was read; each is whole, since every write replaces its file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATE = ("state.db", ".tmp")  # the beginning of a counter's file, and the endi
 
 
 class Backup(NamedTuple):
-    """A backup that was written, checked or unpacked."""
+    """The path and contents of a backup that was written, checked or unpacked."""
 
     path: Path
     files: int
@@ -46,7 +46,7 @@ class Backup(NamedTuple):
 
 
 def write(home: Home, path: Path, *, at: str, force: bool, progress: Step | None) -> Backup:
-    """Write all memory of a home to one file; nothing is there before all of it is."""
+    """Write all memory of a home to one backup file, which gets its name only when it is complete."""
     if not home.path.is_dir():
         raise NotFound(f"{home.path} contains no memory yet", hint='`vade add "…"` saves the first')
     if path.is_dir():
@@ -87,7 +87,7 @@ def write(home: Home, path: Path, *, at: str, force: bool, progress: Step | None
 
 
 def _clear_killed(path: Path) -> None:
-    """Take away what backups to this file left that were killed."""
+    """Delete the temporary files of killed backups to this path."""
     for each in path.parent.iterdir():
         killed = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.part", each.name)
         if killed and not files.is_running(int(killed[1])):
@@ -95,7 +95,7 @@ def _clear_killed(path: Path) -> None:
 
 
 def verify(path: Path, *, progress: Step | None = None) -> Backup:
-    """Read a backup to its end and compare every file in it with its list."""
+    """Read a whole backup and compare every file in it with the backup's list."""
     seen: dict[str, str] = {}
     size, manifest = 0, None
     for name, content in _members(path, progress, "verify"):
@@ -118,7 +118,7 @@ def verify(path: Path, *, progress: Step | None = None) -> Backup:
 
 
 def unpack(path: Path, home: Home, *, progress: Step | None = None) -> Backup:
-    """Write what a backup holds to a home that is empty, after all of it was checked."""
+    """Check a whole backup, then write its files to an empty home."""
     found = verify(path, progress=progress)
     if found.problems:
         raise Malformed(f"{path} is damaged: {found.problems[0]}", hint="`vade backup --verify` lists it all")
@@ -143,7 +143,7 @@ def unpack(path: Path, home: Home, *, progress: Step | None = None) -> Backup:
 
 
 def _memory_files(top: Path) -> Iterator[str]:
-    """The files below a home that are the truth, by their names there; links lead nowhere of ours."""
+    """Yield the paths of a home's files that a backup holds; links are not followed."""
     for folder, folders, names in os.walk(top):
         below = Path(folder).relative_to(top)
         if below == Path():
@@ -171,7 +171,7 @@ def _add(bundle: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _members(path: Path, progress: Step | None, what: str) -> Iterator[tuple[str, bytes]]:
-    """The files of a backup, one at a time; a name that leads out of it is refused."""
+    """Yield name and content of each file in a backup; a path that leads outside is refused."""
     try:
         size = path.stat().st_size
         with open(path, "rb") as raw, tarfile.open(fileobj=raw, mode="r|gz") as bundle:

@@ -1,19 +1,17 @@
-"""The catalogue: facts about records, kept from when each file was last read, so that few are read again.
+"""A cache of facts about records, so that only changed files are read again.
 
-A fact is what a function makes of one file. It holds as long as the file's stamp does: an edit, a checkout, a
-file that comes or goes changes a stamp, and one too young for the system's clock to tell two changes of it
-apart is read each time. Nothing here is the truth: what is damaged, of another version, lost or cannot be
-written is as if it were not there. Knows names, stamps and bytes, and nothing of what the facts mean.
+A fact is the result of a function on one file. It is valid as long as the file's stamp (size, times) is the
+same; a file that changed a moment ago is read again each time, since two changes could share one time. The
+cache can always be rebuilt: a damaged, outdated or missing one counts as empty. This module knows names,
+stamps and bytes, and not the meaning of the facts.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import marshal
 import os
-import stat
 import struct
 import sys
 import threading
@@ -21,52 +19,51 @@ import time
 import zlib
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, copies, files
+from vademecum.store import archive, copies, files, view
+from vademecum.store.view import Look, Stamp, current_view, look_at, no_collection, stamp_of
+from vademecum.text import filenames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from vademecum.store.backend import Directory
     from vademecum.store.files import DiskFolder
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store.home import Home, ScopeFolder
     from vademecum.store.records import Records
 
     Make: TypeAlias = Callable[[str, bytes], Any]
 
-Stamp: TypeAlias = tuple[int, ...]
 Rows: TypeAlias = dict[str, tuple[Stamp, Any]]
 
 PREFIX = "catalogue-"
-RACY = 1_000_000_000  # nanoseconds in which a file may change twice and keep its stamp
 FEW = 150  # files that are read about as fast as what was kept of them
 LARGEST = 1 << 30  # bytes
 _MADE_BY = f"vade catalogue 2, marshal {marshal.version}, {sys.hexversion >> 16:x}"
 _FRAME = struct.Struct("<QI")  # the length of what follows, and its checksum
 _BETWEEN = "\0"  # names: no file has it in its own
 _SLACK = 256 * 1024  # bytes that may come to a file before it is written anew
-_NO_FILE = 0, 0, sys.maxsize, 0
 _TIMES = itemgetter(1), itemgetter(2)  # of a stamp
 _ABANDONED = 60  # seconds after which a file that nobody finished is cleared away
 
 
 class Fact(NamedTuple):
-    """Something to know of every record: its name, the version of what makes it, and what makes it.
+    """A value that is computed from each record and cached: its name, its version and its function.
 
-    It is made of plain values, which `marshal` can keep. What is `logged` depends on the log of acknowledged
-    entries as well.
+    The function `of` returns plain values that `marshal` can save. A fact with `logged` also depends on the
+    log of acknowledged entries.
     """
 
     name: str
-    version: int
-    of: Callable[[Records, Shelf, str, bytes], Any]
+    version: int | str
+    of: Callable[[Records, ScopeFolder, str, bytes], Any]
     logged: bool = False
 
 
 class Facts(NamedTuple):
-    """A fact about each file that can be read, why the others cannot be, and the stamps of all."""
+    """The values of a fact for each readable file, the errors of the other files, and all files' stamps."""
 
     facts: dict[str, Any]
     failed: dict[str, Exception]
@@ -74,7 +71,7 @@ class Facts(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """What stands for some files: it changes with any of them, for sure once all are settled."""
+    """A hash over the stamps of some files; it changes when a file changes, if all files are settled."""
 
     value: bytes
     stamps: dict[str, Stamp]
@@ -82,51 +79,21 @@ class Digest(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether any change to come must change it."""
+        """Return whether the digest is sure to change with every later change of a file."""
         newest = (max(map(time_of, self.stamps.values()), default=0) for time_of in _TIMES)
-        return max(newest) < self.at - RACY
-
-
-class _Look(NamedTuple):
-    """The files of a folder with their stamps."""
-
-    stamps: dict[str, Stamp]
-    at: int  # nanoseconds, before the first was looked at
-    folder: Stamp
-
-
-class _Looks(threading.local):
-    """What one thread has looked at in its block, if it is in one."""
-
-    depth = 0
-
-    def __init__(self) -> None:
-        self.folders: dict[str, _Look] = {}
-        self.known: dict[tuple[str, str], tuple[_Look, Facts]] = {}
+        return max(newest) < self.at - view.RACY
 
 
 class Catalogue:
-    """Facts about the records that a home reaches; `keep` says whether they may be written down."""
+    """Cached facts about the records of a home; with `keep`, they are saved on disk."""
 
     def __init__(self, home: Home, *, keep: bool = True) -> None:
         self._home, self._keep = home, keep
         self._kept: dict[tuple[str, str], _Kept] = {}
-        self._looks = _Looks()
-
-    @contextlib.contextmanager
-    def one_look(self) -> Iterator[None]:
-        """Look at each folder once in this block, and again only when a file has come to it or gone."""
-        self._looks.depth += 1
-        try:
-            yield
-        finally:
-            self._looks.depth -= 1
-            if not self._looks.depth:
-                self._looks.folders, self._looks.known = {}, {}
 
     def known(
         self,
-        shelf: Shelf,
+        scope_folder: ScopeFolder,
         folder: Directory,
         fact: Fact,
         make: Make,
@@ -134,78 +101,83 @@ class Catalogue:
         wanted: Callable[[str], bool],
         only: Collection[str] | None = None,
     ) -> Facts:
-        """A fact about the wanted records of a shelf, or `only` some of them; those that changed are read."""
+        """Return a fact about the wanted records, or about `only` some of them; changed files are read."""
         look = self._look(folder, wanted)
-        at = _mark(shelf), fact.name
-        earlier = self._looks.known.get(at)
-        if only is None and earlier is not None and earlier[0] is look:
-            return earlier[1]
+        at, here = (self, _mark(scope_folder), fact.name), current_view()
+        seen, earlier = (None, None) if here is None else here.derived.get(at, (None, None))
+        if only is None and seen is look:
+            return cast("Facts", earlier)
         stamps = look.stamps
         if only is not None:
             stamps = {name: stamps[name] for name in only if name in stamps}
-        if fact.logged or not shelf.signed:  # who said what is in the log alone
-            logs = self._logs(shelf, only)
+        if fact.logged or not scope_folder.signed:  # who said what is in the log alone
+            logs = self._logs(scope_folder, only)
             stamps = {name: (*stamp, *logs.get(name, ())) for name, stamp in stamps.items()}
-        kept = self._kept_of(shelf, fact, len(look.stamps))
+        kept = self._kept_of(scope_folder, fact, len(look.stamps))
         found = _taken(folder, make, kept, stamps, look)
-        if only is None and self._looks.depth:
-            self._looks.known[at] = look, found
+        if only is None and here is not None:
+            here.derived[at] = look, found
         return found
 
     def names(self, folder: Directory, wanted: Callable[[str], bool]) -> Collection[str]:
-        """The wanted names of a folder, in no order; in a block of one look from that."""
-        if not self._looks.depth:
+        """Return the wanted names of a folder, in no order; within a request, those of its view."""
+        if current_view() is None:
             return [name for name in folder.names(ordered=False) if wanted(name)]
         return self._look(folder, wanted).stamps
 
     def digest(self, folder: Directory, wanted: Callable[[str], bool]) -> Digest:
-        """What stands for all wanted files of a folder as they are."""
+        """Return a digest of all wanted files in a folder."""
         look = self._look(folder, wanted)
         return Digest(_digest(look.stamps), look.stamps, look.at)
 
-    def digest_logs(self, shelf: Shelf, names: Collection[str]) -> Digest:
-        """What stands for the logs of some records as they are."""
-        at, stamps = time.time_ns(), self._logs(shelf, names)
+    def digest_logs(self, scope_folder: ScopeFolder, names: Collection[str]) -> Digest:
+        """Return a digest of the logs of some records."""
+        at, stamps = time.time_ns(), self._logs(scope_folder, names)
         return Digest(_digest(stamps), stamps, at)
 
     def recall(self, name: str, version: str) -> Any:
-        """Something that was made of many facts and kept under a name; None when there is nothing."""
+        """Return the value that was saved under this name and version, else None."""
         kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
         return kept.load().get("", ((), None))[1]
 
     def remember(self, name: str, version: str, value: Any) -> None:
-        """Keep something under a name, in place of what was kept under it."""
+        """Save a value under a name, replacing an earlier one."""
         kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
         kept.add({"": ((), value)}, ("",))
 
-    def _look(self, folder: Directory, wanted: Callable[[str], bool]) -> _Look:
-        stamp = folder.mark()
-        earlier = self._looks.folders.get(folder.path)
-        # A file that came in the moment of the last look may not have changed the folder's stamp again.
-        if earlier is not None and earlier.folder == stamp and max(stamp[:2]) < earlier.at - RACY:
-            return earlier
-        at = time.time_ns()
-        stamps = _stamps(folder, wanted)
-        for name in () if wanted is _is_log else copies.hidden_in(folder, stamps):
-            del stamps[name]  # it stands for a file that is here
-        look = _Look(stamps, at, stamp)
-        if self._looks.depth:
-            self._looks.folders[folder.path] = look
-        return look
+    def _look(self, folder: Directory, wanted: Callable[[str], bool]) -> Look:
+        """Return the stamps of a folder's wanted files, without second copies."""
+        look, here = look_at(folder, wanted), current_view()
+        if wanted is _is_log:
+            return look
+        at = "without copies", folder.path, wanted
+        seen, without = (None, look) if here is None else here.derived.get(at, (None, look))
+        if seen is look:
+            return without
+        copied = copies.hidden_in(folder, look.stamps)
+        without = look
+        if copied:
+            left = {name: stamp for name, stamp in look.stamps.items() if name not in copied}
+            without = look._replace(stamps=left)
+        if here is not None:
+            here.derived[at] = look, without
+        return without
 
-    def _logs(self, shelf: Shelf, only: Collection[str] | None) -> dict[str, Stamp]:
-        """The stamps of the logs of acknowledged entries, by the name of the file they are about."""
+    def _logs(self, scope_folder: ScopeFolder, only: Collection[str] | None) -> dict[str, Stamp]:
+        """Return the stamps of the logs of acknowledged entries, by the name of the record's file."""
         try:
-            with self._home.folder("archive", "kept", *archive.area(shelf), archive.RECORDS) as folder:
+            with self._home.folder(
+                "archive", "kept", *archive.area(scope_folder), filenames.RECORDS
+            ) as folder:
                 if only is None:
                     return {name[:-6]: stamp for name, stamp in self._look(folder, _is_log).stamps.items()}
                 states = ((name, folder.stat(f"{name}.jsonl")) for name in only)
-                return {name: _stamp(state) for name, state in states if state is not None}
+                return {name: stamp_of(state) for name, state in states if state is not None}
         except (FileNotFoundError, NotADirectoryError, OutsideMemory):
             return {}
 
-    def _kept_of(self, shelf: Shelf, fact: Fact, count: int) -> _Kept:
-        at = _mark(shelf), fact.name
+    def _kept_of(self, scope_folder: ScopeFolder, fact: Fact, count: int) -> _Kept:
+        at = _mark(scope_folder), fact.name
         kept = self._kept.get(at)
         home = self._home if self._keep and count >= FEW else None
         if kept is None or (kept.home is None and home is not None):
@@ -217,7 +189,7 @@ class Catalogue:
 
 
 class _Kept:
-    """The rows of one fact about one shelf, and the file they are in: frames, of which later ones count."""
+    """The cache file of one fact about one folder, and its rows; in the file, later frames win."""
 
     def __init__(self, home: Home | None, name: str, fact: str) -> None:
         self.home, self.name = home, name
@@ -227,7 +199,7 @@ class _Kept:
         self._base = self._size = 0  # bytes: of the first frame, and of all
 
     def load(self) -> Rows:
-        """What is kept; nothing where that is damaged, of another version or not there."""
+        """Return the saved rows; none when the file is damaged, missing or of another version."""
         rows: Rows = {}
         if self.home is None:
             return rows
@@ -254,7 +226,7 @@ class _Kept:
         return rows
 
     def add(self, new: Rows, present: Collection[str]) -> None:
-        """Keep new rows; all of them are written anew when much has changed, and nothing waits for it."""
+        """Save new rows: append them, or rewrite the whole file when much has changed."""
         self.rows.update(new)
         if self.home is None:
             return
@@ -305,7 +277,7 @@ class _Kept:
         self._file, self._base, self._size = state.st_ino, len(frame), state.st_size
 
     def _clear_abandoned(self, folder: DiskFolder) -> None:
-        """Clear away what killed writers left."""
+        """Remove the leftovers of killed writers."""
         for name in folder.names():
             if name.startswith(PREFIX) and name.endswith(".new"):
                 state = folder.stat(name)
@@ -313,8 +285,8 @@ class _Kept:
                     folder.unlink(name)
 
 
-def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp], look: _Look) -> Facts:
-    """What is kept of the files whose stamps still hold, and what is made of the others."""
+def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp], look: Look) -> Facts:
+    """Return the facts of a folder: cached ones where the stamps are equal, the others newly made."""
     facts: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
     changed = []
@@ -344,9 +316,9 @@ def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp],
 
 
 def _framed(rows: Rows) -> bytes:
-    """Rows by the width of their stamps: one text of names, one block of numbers, and the facts.
+    """Return rows as bytes, grouped by the width of their stamps: names, a block of numbers, and facts.
 
-    A string, a tuple and four numbers of its own for each of many thousands would take twice as long to load.
+    One block loads in half the time of a separate text, tuple and four numbers for each file.
     """
     widths: dict[int, list[str]] = {}
     for name, (stamp, _) in rows.items():
@@ -366,7 +338,7 @@ def _framed(rows: Rows) -> bytes:
 
 
 def _unframed(frame: memoryview) -> Rows:
-    """The rows of a frame."""
+    """Return the rows that `_framed` turned into this frame."""
     rows: Rows = {}
     for width, names, block, values in marshal.loads(frame):
         stamps = struct.iter_unpack(f"<{width}q", block) if width and isinstance(block, bytes) else block
@@ -375,7 +347,7 @@ def _unframed(frame: memoryview) -> Rows:
 
 
 def _packed(stamps: list[Stamp], width: int) -> bytes | list[Stamp]:
-    """Stamps as one block; as they are where a system has numbers wider than 64 bits with their sign."""
+    """Return stamps as one block of bytes; as a list where a number does not fit into 64 bits."""
     try:
         return struct.pack(f"<{width * len(stamps)}q", *chain.from_iterable(stamps))
     except struct.error:
@@ -387,54 +359,26 @@ def _write_all(fd: int, content: bytes) -> None:
         content = content[os.write(fd, content) :]
 
 
-def _stamps(folder: Directory, wanted: Callable[[str], bool]) -> dict[str, Stamp]:
-    """The wanted names of a folder, each with its stamp."""
-    # As `_stamp` makes it; calling that for many thousands would take a tenth of the time.
-    regular = stat.S_ISREG
-    with no_collection():
-        return {
-            name: (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-            if regular(state.st_mode)
-            else _NO_FILE
-            for name, state in folder.scan(wanted)
-        }
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """Make many small things without looking for garbage among them, of which there is none."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
-
-
-def _stamp(state: os.stat_result) -> Stamp:
-    """What changes with a file; of what is none, a time to come, so that no fact about it is kept."""
-    if not stat.S_ISREG(state.st_mode):
-        return _NO_FILE
-    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
-
-
 def _digest(stamps: dict[str, Stamp]) -> bytes:
     # The second format of marshal has no references in it: equal values are equal bytes.
     return hashlib.blake2b(marshal.dumps(stamps, 2), digest_size=16).digest()
 
 
 def _is_settled(stamp: Stamp, at: int) -> bool:
-    """Whether any later change must change the stamp, of a file and of its log."""
-    return max(stamp[1], stamp[2], *stamp[5:7]) < at - RACY
+    """Return whether a file's stamp is sure to change with every later change of the file or its log."""
+    return max(stamp[1], stamp[2], *stamp[5:7]) < at - view.RACY
 
 
 def _is_log(name: str) -> bool:
     return name.endswith(".jsonl")
 
 
-def _mark(shelf: Shelf) -> str:
-    """What tells the facts of one shelf from another's: where it is, and how far it is trusted."""
-    how = (str(shelf.shared), str(shelf.trusted), *(["signed"] if shelf.team and shelf.signed else []))
-    said = "\0".join((os.fspath(shelf.top), *shelf.parts, *how))
+def _mark(scope_folder: ScopeFolder) -> str:
+    """Return a hash that names a folder's cache file, made from its path and how far it is trusted."""
+    how = (
+        str(scope_folder.shared),
+        str(scope_folder.trusted),
+        *(["signed"] if scope_folder.team and scope_folder.signed else []),
+    )
+    said = "\0".join((os.fspath(scope_folder.top), *scope_folder.parts, *how))
     return hashlib.sha256(os.fsencode(said)).hexdigest()[:16]

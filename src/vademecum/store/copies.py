@@ -1,9 +1,9 @@
-"""Second copies: which files a sync tool left beside the one they are a copy of, and how both become one.
+"""Finder and merger of second copies: duplicates that a sync tool left beside the original file.
 
-Syncthing, Dropbox, iCloud, git and their kind keep two versions of a file under two names. Some names can
-mean nothing else; others (`x 2.md`) are also what people call things, and there the id in the file decides.
-The merge is a union: it depends on what the versions hold and not on their names or order, so that two
-machines that merge the same versions write the same bytes.
+Syncthing, Dropbox, iCloud, git and other tools keep two versions of a file under two names. Some names can
+only be those of copies; others (`x 2.md`) people also choose themselves, and there the id in the file
+decides. A merge keeps every entry of all versions. It depends on their contents, and not on names or order,
+so two machines that merge the same versions write the same bytes.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, document, files, frontmatter
-from vademecum.store.document import decode
-from vademecum.store.journal import is_day
-from vademecum.text import clock, names
+from vademecum.fields import FIELDS, MergeRule
+from vademecum.store import archive
+from vademecum.text import clock, document, filenames, frontmatter, names
+from vademecum.text.document import decode
+from vademecum.text.filenames import is_day
 from vademecum.types import Finding, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.store.backend import Directory
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store.home import Home, ScopeFolder
     from vademecum.types import Entry
 
     Identity = Callable[[str], str | None]
@@ -68,7 +69,7 @@ _BEHIND = re.compile(r"(.+\.md)(?:~[^~]+|\.conflict\d{0,3})")
 _BREAK = re.compile(r"[ ._()\[\]-]+")
 _MOST_BREAKS = 12
 _NAMES = ("created", "id", "num")
-_LISTS = ("tags", "aliases", "parts", "confirmed")
+_LISTS = [field.name for field in FIELDS if field.merge in (MergeRule.UNION, MergeRule.BY_SESSION)]
 _UNCLEAR = "its entries cannot be distinguished; compare both files by hand"
 
 
@@ -76,9 +77,9 @@ _UNCLEAR = "its entries cannot be distinguished; compare both files by hand"
 
 
 def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
-    """The files of a folder of records that are second copies, each with the one that it is a copy of.
+    """Return the second copies among a folder's records, each with its original.
 
-    `identity` reads the id in a file; it is asked only about names that leave it open.
+    `identity` reads the id in a file; it is called only for names that may be those of copies or not.
     """
     odd = [name for name in names.not_keys(listed) if not name.endswith("~")]  # an editor's backup is none
     if not odd:
@@ -93,7 +94,7 @@ def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
 
 
 def find_named(listed: Collection[str], wanted: Callable[[str], bool]) -> dict[str, str]:
-    """Second copies of files whose names alone tell what they are: days of a journal, pinned documents."""
+    """Return second copies of journal days or pinned documents, told by name alone, with their originals."""
     here = _Folded([name for name in listed if wanted(name)])
     found = {}
     for name in sorted(listed):
@@ -105,61 +106,65 @@ def find_named(listed: Collection[str], wanted: Callable[[str], bool]) -> dict[s
 
 
 def hidden_in(folder: Directory, listed: Collection[str]) -> dict[str, str]:
-    """The second copies among the records of a folder."""
+    """Return the second copies among the records of a folder, each with its original."""
     return find(listed, lambda name: _read_id(folder, name))
 
 
 class SecondCopy(NamedTuple):
-    """A second copy, and the file it is a copy of."""
+    """A second copy of a file, and its original."""
 
-    shelf: Shelf
+    scope_folder: ScopeFolder
     kind: str  # as the archive calls it
     name: str
     original: str
 
     @property
     def path(self) -> str:
-        """The copy as shown."""
-        return self.shelf.name_of(*self.below, self.name)
+        """Return the path of the copy as users see it."""
+        return self.scope_folder.name_of(*self.below, self.name)
 
     @property
     def below(self) -> tuple[str, ...]:
-        """The folder of its shelf in which it lies."""
-        return () if self.kind == archive.PINNED else (self.kind,)
+        """Return the subfolder of the scope folder in which the copy lies, as path parts."""
+        return () if self.kind == filenames.PINNED else (self.kind,)
 
     @property
     def finding(self) -> Finding:
-        """What to say of it."""
+        """Return a finding that reports the copy to users."""
         why = f"a conflict copy of {self.original}, hidden from search and agents"
-        mend = f"{MEND} --apply" if self.shelf.trusted else "vade trust"
-        what = "conflict" if files.is_conflict(self.name) else WHAT
-        return Finding(what, self.path, why, mend, place=self.shelf.place)
+        mend = f"{MEND} --apply" if self.scope_folder.trusted else "vade review trust"
+        what = "conflict" if filenames.is_conflict(self.name) else WHAT
+        return Finding(what, self.path, why, mend, place=self.scope_folder.place)
 
 
-def on_shelf(shelf: Shelf, *, journal: bool) -> Iterator[SecondCopy]:
-    """The second copies on a shelf: of records, of days of the journal, of pinned documents."""
-    for kind, wanted in _kinds_on(shelf, journal=journal):
+def on_folder(scope_folder: ScopeFolder, *, journal: bool) -> Iterator[SecondCopy]:
+    """Yield the second copies of records, journal days and pinned documents in a scope folder."""
+    for kind, wanted in _kinds_on(scope_folder, journal=journal):
         with contextlib.suppress(OutsideMemory, OSError):
-            folder = shelf.open(*(() if kind == archive.PINNED else (kind,)))
+            folder = scope_folder.open(*(() if kind == filenames.PINNED else (kind,)))
             if folder is None:
                 continue
             with folder:
                 listed = folder.names(ordered=False)
-                found = hidden_in(folder, listed) if kind == archive.RECORDS else find_named(listed, wanted)
-            yield from (SecondCopy(shelf, kind, name, found[name]) for name in sorted(found))
+                found = hidden_in(folder, listed) if kind == filenames.RECORDS else find_named(listed, wanted)
+            yield from (SecondCopy(scope_folder, kind, name, found[name]) for name in sorted(found))
 
 
-def _kinds_on(shelf: Shelf, *, journal: bool) -> list[tuple[str, Callable[[str], bool]]]:
-    """What lies on a shelf, and by which names."""
-    documents = {each for each in shelf.place.scope.rule.documents if not shelf.shared or each == _CONTEXT}
-    kinds: list[tuple[str, Callable[[str], bool]]] = [(archive.RECORDS, bool)]
-    kinds += [(archive.JOURNAL, is_day)] if journal and not shelf.shared else []
-    kinds += [(archive.PINNED, documents.__contains__)] if documents else []
+def _kinds_on(scope_folder: ScopeFolder, *, journal: bool) -> list[tuple[str, Callable[[str], bool]]]:
+    """Return the kinds of files that a scope folder has, each with a test for their names."""
+    documents = {
+        each
+        for each in scope_folder.place.scope.rule.documents
+        if not scope_folder.shared or each == _CONTEXT
+    }
+    kinds: list[tuple[str, Callable[[str], bool]]] = [(filenames.RECORDS, bool)]
+    kinds += [(filenames.JOURNAL, is_day)] if journal and not scope_folder.shared else []
+    kinds += [(filenames.PINNED, documents.__contains__)] if documents else []
     return kinds
 
 
 def sentence(found: Sequence[Finding]) -> str:
-    """What is hidden, in one sentence for whoever asked for something else; nothing when nothing is."""
+    """Return one sentence about the hidden copies, for commands about something else; empty when none."""
     if not found:
         return ""
     count = "1 second copy is" if len(found) == 1 else f"{len(found):,} second copies are"
@@ -167,7 +172,7 @@ def sentence(found: Sequence[Finding]) -> str:
 
 
 class _Folded:
-    """The names of a folder, by how a system sees them that ignores case and composition."""
+    """A folder's names, indexed by their form on systems that ignore case and Unicode composition."""
 
     def __init__(self, listed: Iterable[str]) -> None:
         self._names: dict[str, list[str]] = {}
@@ -175,17 +180,17 @@ class _Folded:
             self._names.setdefault(names.folded(name), []).append(name)
 
     def like(self, name: str) -> list[str]:
-        """The files that another system would call by this name, the one to keep first."""
+        """Return the files whose names equal this name on such a system, the preferred spelling first."""
         return sorted(self._names.get(names.folded(name), ()), key=_keeping)
 
 
 def _keeping(name: str) -> tuple[bool, bool, str]:
-    """Of spellings, the one that is a key is kept, then one that is composed as most systems do it."""
+    """Return the sort key of a spelling: a valid key first, then the Unicode form that most systems use."""
     return not names.is_key(name.removesuffix(_ENDING)), unicodedata.normalize("NFC", name) != name, name
 
 
 def _certain(name: str, here: _Folded) -> str | None:
-    """The file that a name can only be a copy of."""
+    """Return the file of which this name is certainly a copy, else None."""
     behind = _BEHIND.fullmatch(name)
     if behind:
         return next(iter(here.like(behind[1])), None)
@@ -218,7 +223,7 @@ def _without_conflict(stem: str) -> str | None:
 
 
 def _cut(pattern: re.Pattern[str], stem: str) -> str | None:
-    """A stem without what a pattern finds at its end."""
+    """Return a file's stem without a match of the pattern at its end; None when nothing matches there."""
     for match in pattern.finditer(stem):
         if match.end() == len(stem) and match.start():
             return stem[: match.start()]
@@ -236,7 +241,7 @@ def _other_spelling(name: str, here: _Folded) -> str | None:
 
 
 def _by_id(name: str, here: _Folded, identity: Identity) -> str | None:
-    """A file with the same id, whose name is the beginning or the end of this one's."""
+    """Return a file with the same id whose name is a part of this name, else None."""
     stem = name.removesuffix(_ENDING)
     breaks = [match.span() for match in _BREAK.finditer(stem)]
     parts = [stem[:start] for start, _ in reversed(breaks[-_MOST_BREAKS:])]
@@ -273,7 +278,7 @@ def _read_id(folder: Directory, name: str) -> str | None:
 
 
 class MergedFiles(NamedTuple):
-    """A file with its second copies as they are, what all become, and the texts that only copies have."""
+    """A file and its second copies as they are, their merged content, and the texts that only copies have."""
 
     original: bytes
     copies: Mapping[str, bytes]
@@ -282,9 +287,9 @@ class MergedFiles(NamedTuple):
 
 
 def merge_files(home: Home, some: Sequence[SecondCopy]) -> MergedFiles:
-    """Read a file and its second copies, and merge them; nothing is written."""
+    """Read a file and its second copies and merge their contents, without writing."""
     first = some[0]
-    folder = first.shelf.open(*first.below)
+    folder = first.scope_folder.open(*first.below)
     if folder is None:
         raise Malformed("its folder is gone")
     with folder:
@@ -293,7 +298,7 @@ def merge_files(home: Home, some: Sequence[SecondCopy]) -> MergedFiles:
     if there.keys() != read.keys():
         raise Malformed("it is gone")
     original = there.pop(first.original)
-    if first.kind == archive.PINNED:
+    if first.kind == filenames.PINNED:
         merged = merge_pinned([original, *there.values()])
     else:
         merged = merge([original, *there.values()], vouched=_vouched(home, first, original))
@@ -303,11 +308,15 @@ def merge_files(home: Home, some: Sequence[SecondCopy]) -> MergedFiles:
 
 
 def _vouched(home: Home, copy: SecondCopy, original: bytes) -> Callable[[Entry], Origin] | None:
-    """Whose an entry is where others write the files: nobody's word, but for what came through us."""
-    if not copy.shelf.shared:
+    """Return a function for the origin of a copy's entry in a shared folder; None for other folders.
+
+    An entry has the origin that the original file or the log of acknowledged entries states; else it is
+    external, because anybody can write such a copy.
+    """
+    if not copy.scope_folder.shared:
         return None
     known = {archive.fingerprint(each): each for each in document.parse(decode(original)).entries}
-    log = archive.kept(home, copy.shelf, copy.kind, copy.original)
+    log = archive.kept(home, copy.scope_folder, copy.kind, copy.original)
     logged = {archive.fingerprint(each): each.origin for _, each in log}
 
     def origin_of(entry: Entry) -> Origin:
@@ -321,13 +330,13 @@ def _vouched(home: Home, copy: SecondCopy, original: bytes) -> Callable[[Entry],
 
 def _texts(kind: str, content: bytes) -> list[str]:
     text = decode(content)
-    if kind == archive.PINNED:
+    if kind == filenames.PINNED:
         return [line for line in text.splitlines() if line.strip()]
     return [entry.text for entry in document.parse(text).entries]
 
 
 class _Piece(NamedTuple):
-    """One entry as it stands in a version: what makes it the same in another, and its own bytes."""
+    """An entry in a single version: the key that identifies it in all versions, its bytes and its marks."""
 
     mark: Mark
     time: str  # its own, or that of the entry before it
@@ -340,11 +349,11 @@ class _Piece(NamedTuple):
 
 
 def merge(versions: Iterable[bytes], *, vouched: Callable[[Entry], Origin] | None = None) -> bytes:
-    """One file with every entry of all versions, whatever order they are given in.
+    """Merge the versions of a file into one with every entry; the order of the versions does not matter.
 
-    An entry stands once, superseded where any version says so and signed with its lowest origin. No entry
-    passes another that stood before it in the same version; where two machines wrote apart, time decides,
-    and between equal times the text. `vouched` says whose an entry is where a file cannot be believed.
+    Each entry stands once, superseded if any version says so, with the lowest of its origins. The
+    order within each version is kept; entries of different versions are ordered by time, then text.
+    `vouched` returns an entry's origin where the file's own signature cannot be believed.
     """
     read = sorted({decode(each) for each in versions})
     if len(read) == 1:
@@ -365,13 +374,13 @@ def merge(versions: Iterable[bytes], *, vouched: Callable[[Entry], Origin] | Non
 
 
 def _head(parsed: document.Document) -> str:
-    """What stands before the first entry."""
+    """Return the text before the first entry."""
     end = parsed.sections[0].start if parsed.sections else len(parsed.source)
     return parsed.source[:end].replace("\r\n", "\n").rstrip()
 
 
 def _chosen(parsed: Sequence[document.Document]) -> document.Document:
-    """The version whose frontmatter and title stay: of the newest, the one that has least to learn."""
+    """Return the base of the merge: of the newest versions, the one with fewest fields to change."""
     every = [each.front.values for each in parsed]
     newest = max(str(each.get("updated") or "") for each in every)
     last = [each for each in parsed if str(each.front.values.get("updated") or "") == newest]
@@ -380,7 +389,7 @@ def _chosen(parsed: Sequence[document.Document]) -> document.Document:
 
 
 def _assembled(base: document.Document, pieces: Sequence[Sequence[_Piece]]) -> str:
-    """The head of one version with entries of all, before they are marked."""
+    """Return the start of the base version followed by the entries of all versions, not yet marked."""
     following = [*(each[0].mark for each in pieces[1:]), None]
     bodies = [_body(each, before=mark) for each, mark in zip(pieces, following, strict=False)]
     text = "\n\n".join([*filter(None, [_head(base)]), *bodies]) + "\n"
@@ -388,7 +397,7 @@ def _assembled(base: document.Document, pieces: Sequence[Sequence[_Piece]]) -> s
 
 
 def _body(pieces: Sequence[_Piece], *, before: Mark | None) -> str:
-    """The fullest wording of an entry; signed when one without a time comes next, or that would be of it."""
+    """Return the longest wording of an entry; signed if the next entry has no time, to keep the two apart."""
     fullest = max(pieces, key=lambda each: (len(each.raw), each.raw))
     sign = not fullest.signed and before is not None and not before[0]
     return fullest.raw + (f"\n<!-- origin: {Origin.USER} -->" if sign else "")
@@ -421,10 +430,10 @@ def _times(joined: Mapping[Mark, Sequence[_Piece]]) -> dict[Mark, str]:
 def _ordered(
     sequences: Sequence[Sequence[Mark]], times: Mapping[Mark, str], *, in_runs: bool = False
 ) -> list[Mark]:
-    """All marks: none before one that it follows in a sequence, and else by time and text.
+    """Return all marks, ordered as in each sequence, and else by time and text.
 
-    Where versions disagree about an order, time decides alone. With `in_runs`, what follows the last one in
-    its own sequence goes first, so that the lines of a paragraph stay together.
+    If sequences contradict each other, time alone decides. With `in_runs`, the successor in the same sequence
+    comes first, so that the lines of a paragraph stay together.
     """
     graph: TopologicalSorter[Mark] = TopologicalSorter()
     for sequence in sequences:
@@ -446,7 +455,7 @@ def _ordered(
 
 
 def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[Entry], Origin] | None) -> str:
-    """The text with what any version says of an entry: that it was superseded, and its lowest origin."""
+    """Return the text with each entry's marks from all versions (superseded, stale) and lowest origin."""
     parsed = document.parse(text)
     entries = parsed.entries
     if len(entries) != len(pieces):
@@ -468,7 +477,7 @@ def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[En
 
 
 def _fields(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The frontmatter keys in which one version has to learn from all."""
+    """Return the frontmatter fields that one version must change to be the merge of all versions."""
     changes: dict[str, Any] = {}
     for values in versions:
         changes |= {name: value for name, value in values.items() if name not in own and name not in changes}
@@ -479,14 +488,14 @@ def _fields(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> di
 
 
 def _first_names(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Since when it is there; of records begun on two machines, the older one's names."""
+    """Return `created` of the oldest version; if the versions have different ids, also its id and number."""
     older = min(versions, key=lambda each: [str(each.get(name) or "~") for name in _NAMES])
     apart = len({str(each["id"]) for each in versions if each.get("id")}) > 1
     return {name: older[name] for name in (_NAMES if apart else _NAMES[:1]) if older.get(name)}
 
 
 def _joined_lists(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The lists to which another version adds something."""
+    """Return the merged lists of those fields to which another version adds elements."""
     found = {}
     for name in _LISTS:
         lists = [each[name] for each in (own, *versions) if isinstance(each.get(name), list)]
@@ -497,7 +506,7 @@ def _joined_lists(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]])
 
 
 def _protection(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What protects it in any version does; a person's word counts more than a program's."""
+    """Return the protection fields: protected if any version is; a person's protection wins."""
     guarded = [each for each in versions if each.get("protected") is True]
     if not guarded:
         return {}
@@ -514,14 +523,14 @@ def _union(lists: Iterable[Sequence[Any]]) -> list[Any]:
 
 
 def _check(merged: str, order: Sequence[Mark]) -> None:
-    """Refuse a merge that does not read as what went into it."""
+    """Raise an error if the merged text does not contain exactly the given entries in this order."""
     there = [(entry.time or "", entry.part or "", entry.text) for entry in document.parse(merged).entries]
     if there != [*order]:
         raise Malformed(_UNCLEAR)
 
 
 def merge_pinned(versions: Iterable[bytes]) -> bytes:
-    """One document with every line of all versions, section by section, whatever order they are given in."""
+    """Merge versions of a pinned document, section by section, into one with every line of all versions."""
     read = sorted({decode(each) for each in versions})
     if len(read) == 1:
         return read[0].encode()
@@ -546,7 +555,7 @@ def merge_pinned(versions: Iterable[bytes]) -> bytes:
 
 
 def _sections_of(text: str) -> dict[str, list[str]]:
-    """The lines below each heading; those before the first stand under none."""
+    """Return the lines below each heading of a text; lines before the first heading are below none."""
     found: dict[str, list[str]] = {}
     heading = ""
     for line in text[frontmatter.parse(text).body :].replace("\r\n", "\n").split("\n"):
@@ -559,7 +568,7 @@ def _sections_of(text: str) -> dict[str, list[str]]:
 
 
 def _lines_of(blocks: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of some versions of one section: each once, the lowest signature last."""
+    """Merge the lines of a section's versions: each line once, then the lowest signature as the last line."""
     signatures = [line for block in blocks for line in block if document.signed_origin(line) is not None]
     plain = [[line for line in block if line not in signatures] for block in blocks]
     marked = [_numbered_lines(block) for block in plain]
@@ -576,7 +585,7 @@ def _lines_of(blocks: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _numbered_lines(block: Sequence[str]) -> dict[Mark, bool]:
-    """Lines told apart from others that say the same before them, and whether a blank one stands before."""
+    """Return a section's lines, equal ones numbered, each with whether a blank line precedes the line."""
     seen: dict[str, int] = {}
     found = {}
     blank = False

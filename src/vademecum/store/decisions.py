@@ -1,7 +1,7 @@
-"""What people decided, one small file per decision in `decisions/`, readable and removable by hand.
+"""Storage of people's decisions: one small file per decision in `decisions/`, readable and removable by hand.
 
-Among them what they decided in one sitting, so that it can be taken back, what they said no to, and notices
-of what memory did by itself and no person has seen yet.
+Kinds are, for example, a verified text, the decisions of one review (to undo them together), a declined
+proposal, and a notice of an automatic change that no person has seen yet.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 def put(home: Home, kind: str, name: str, decision: dict[str, Any]) -> None:
-    """Keep a decision under a name, replacing an earlier one."""
+    """Save a decision under a name, replacing an earlier one."""
     content = json.dumps(decision, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
     with home.lock(f"decisions/{kind}/{name}"), home.folder("decisions", kind, create=True) as folder:
         folder.update(f"{name}.json", lambda _: content)
 
 
 def get(home: Home, kind: str, name: str) -> dict[str, Any] | None:
-    """The decision of that name; one that cannot be read decides nothing."""
+    """Return the decision of that name; None for a missing or unreadable one."""
     return _load(home.read("decisions", kind, f"{name}.json"))
 
 
 def drop(home: Home, kind: str, name: str) -> bool:
-    """Take a decision back; False when there was none."""
+    """Delete a decision; return False when there was none."""
     if get(home, kind, name) is None:
         return False
     with home.lock(f"decisions/{kind}/{name}"), home.folder("decisions", kind) as folder:
@@ -44,7 +44,7 @@ def drop(home: Home, kind: str, name: str) -> bool:
 
 
 def every(home: Home, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All decisions of a kind by name."""
+    """Yield all decisions of a kind with their names, sorted by name."""
     for name in home.names("decisions", kind):
         if name.endswith(".json") and not name.startswith("."):
             decision = _load(home.read("decisions", kind, name))
@@ -56,35 +56,35 @@ VERIFIED = "verified"
 
 
 def verify(home: Home, text: str, *, at: str, by: str) -> None:
-    """Keep a person's word that exactly this text is true, wherever it stands."""
+    """Record that a person verified exactly this text."""
     put(home, VERIFIED, exactly(text), {"at": at, "by": by})
     hub_rules.note_withdrawal(home, exactly(text), on=False)
 
 
 def verified(home: Home, text: str) -> bool:
-    """Whether a person has verified exactly this text; one that was edited since is another text."""
+    """Return whether a person has verified exactly this text."""
     return get(home, VERIFIED, exactly(text)) is not None
 
 
 def verdicts(home: Home) -> Callable[[str], bool]:
-    """Whether a text of that name is verified, for who asks it of many; the folder is listed once."""
+    """Return a function that tells whether a text's name is verified; the folder is listed only once."""
     listed = {*home.names("decisions", VERIFIED)}
     return lambda name: f"{name}.json" in listed and get(home, VERIFIED, name) is not None
 
 
 def unverify(home: Home, text: str) -> bool:
-    """Take that word back; False when it was never given."""
+    """Withdraw a verification; return False when there was none."""
     return unverify_name(home, exactly(text))
 
 
 def unverify_name(home: Home, name: str) -> bool:
-    """The same by the text's name; teams to which it was given hear of it, whichever machine gave it."""
+    """Withdraw a verification by the text's name, and note the withdrawal for teams."""
     hub_rules.note_withdrawal(home, name, on=True)
     return drop(home, VERIFIED, name)
 
 
 def exactly(text: str) -> str:
-    """The name that exactly this text is decided about under."""
+    """Return the name under which decisions about exactly this text are saved: a hash."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -92,17 +92,17 @@ DISTINCT = "distinct"
 
 
 def keep_distinct(home: Home, one: str, other: str, *, at: str, by: str, run: str) -> None:
-    """Keep the word that two texts are two statements; the undo of the run that split them drops it."""
+    """Record that two texts are different statements; undoing the `run` drops the record."""
     put(home, DISTINCT, _pair(one, other), {"at": at, "by": by, "run": run})
 
 
 def are_distinct(home: Home, one: str, other: str) -> bool:
-    """Whether it was decided that these two texts are two statements, however alike they are."""
+    """Return whether a person decided that two similar texts are different statements."""
     return get(home, DISTINCT, _pair(one, other)) is not None
 
 
 def drop_distinct(home: Home, run: str) -> None:
-    """Take back what was decided when a run split a record."""
+    """Delete the records of different statements that this run (a split of a record) made."""
     for name, decision in [*every(home, DISTINCT)]:
         if decision.get("run") == run:
             drop(home, DISTINCT, name)
@@ -113,7 +113,7 @@ def _pair(one: str, other: str) -> str:
 
 
 def damaged(home: Home) -> Iterator[str]:
-    """Decisions that cannot be read, and so decide nothing."""
+    """Yield a finding for each decision file that cannot be read and so has no effect."""
     for kind in home.names("decisions"):
         for name in home.names("decisions", kind):
             if name.endswith(".json") and _load(home.read("decisions", kind, name)) is None:
@@ -133,14 +133,14 @@ MANY_MOVED = 10  # records that may be moved without a notice
 
 
 def keep_notice(home: Home, done: Swept) -> None:
-    """Keep a notice of a sweep that moved many records, until a person has seen it."""
+    """Save a notice of a large automatic sweep until a person has seen it."""
     if done.moved > MANY_MOVED:
         fields = {"moved": done.moved, "into": list(done.into), "at": done.at, "where": done.where}
         put(home, NOTICES, done.run, fields)
 
 
 def unseen_notices(home: Home) -> list[Swept]:
-    """The sweeps that moved many records and that nobody has seen yet, oldest first."""
+    """Return the unseen notices of large sweeps, oldest first."""
     found = []
     for run, told in every(home, NOTICES):
         into, moved = told.get("into"), told.get("moved")
@@ -151,7 +151,7 @@ def unseen_notices(home: Home) -> list[Swept]:
 
 
 def drop_notice(home: Home, run: str) -> None:
-    """Take a notice away: it was seen, or what it tells of was undone."""
+    """Delete a notice that was seen, or whose run was undone."""
     drop(home, NOTICES, run)
 
 
@@ -164,28 +164,28 @@ _WHY = {
 
 
 class SyncNotice(NamedTuple):
-    """What a sync did to a file that a person should know: it came back, or two became one."""
+    """A notice for a person: a sync restored a file, or merged two files into one."""
 
     what: str
     place: str
-    folder: str  # the shelf's label
+    folder: str  # the folder's label
     path: str
     text: str
     at: str
 
     @property
     def why(self) -> str:
-        """What happened, in a sentence."""
+        """A sentence that says what happened."""
         return _WHY.get(self.what, "")
 
 
 def keep_sync_notice(home: Home, notice: SyncNotice) -> None:
-    """Keep what a sync did until a person has seen it."""
+    """Save a notice of a sync until a person has seen it."""
     put(home, SYNC_NOTICES, _notice_name(notice), notice._asdict())
 
 
 def sync_notices(home: Home) -> list[SyncNotice]:
-    """What syncs did that nobody has seen yet, oldest first."""
+    """Return the unseen notices of syncs, oldest first."""
     found = []
     for _, told in every(home, SYNC_NOTICES):
         fields = {name: str(told.get(name) or "") for name in SyncNotice._fields}
@@ -195,7 +195,7 @@ def sync_notices(home: Home) -> list[SyncNotice]:
 
 
 def drop_sync_notice(home: Home, notice: SyncNotice) -> None:
-    """Take a notice away: it was seen."""
+    """Delete a notice that was seen."""
     drop(home, SYNC_NOTICES, _notice_name(notice))
 
 
@@ -207,12 +207,12 @@ DECIDED = ".decided"  # behind the name of a held text about which a person has 
 
 
 def settle_held(home: Home, workspace: str, id: str) -> None:
-    """Show a text no longer that a sync holds for a person; `vade sync held --drop` deletes it for good."""
+    """Hide a held text from the review; `vade sync held --drop` deletes it permanently."""
     _rename_held(home, workspace, f"{id}.json", f"{id}.json{DECIDED}")
 
 
 def reopen_held(home: Home, workspace: str, id: str) -> bool:
-    """Show it again, if it is still there."""
+    """Show a held text in the review again, if it still exists."""
     return _rename_held(home, workspace, f"{id}.json{DECIDED}", f"{id}.json")
 
 
@@ -232,7 +232,7 @@ _DECLINED = "declined"
 
 
 class Sitting(NamedTuple):
-    """What was decided, in order; each entry says how it is taken back."""
+    """The decisions of one review, in order, each with the way to undo it."""
 
     id: str
     at: str
@@ -242,18 +242,18 @@ class Sitting(NamedTuple):
 
 
 def new_sitting_id(moment: datetime, at: str) -> str:
-    """A name in the form of those of runs, so that one command takes back either."""
+    """Return a new name for a review, in the form of a run's name, so that `vade undo` accepts it."""
     return f"{re.sub('[-:]', '', at)}-{moment.microsecond:05x}{names.new_id()[-6:]}"
 
 
 def put_sitting(home: Home, sitting: Sitting) -> None:
-    """Keep what was decided so far."""
+    """Save the decisions that a review has made so far."""
     value = {"at": sitting.at, "by": sitting.by, "done": list(sitting.done), "undone": sitting.undone}
     put(home, _KIND, sitting.id, value)
 
 
 def sittings(home: Home) -> Sequence[Sitting]:
-    """All sittings, newest first."""
+    """Return all saved reviews, newest first."""
     found = [_sitting(name, value) for name, value in every(home, _KIND)]
     return sorted(found, key=lambda each: each.id, reverse=True)
 
@@ -271,23 +271,23 @@ def _sitting(name: str, value: dict[str, Any]) -> Sitting:
 
 
 def mark_of(*parts: str) -> str:
-    """A name for exactly these texts, which says nothing of them."""
+    """Return a hash of exactly these texts, as the name of a proposal."""
     whole = "\0".join(parts)
     return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()
 
 
 def decline(home: Home, name: str, *, kind: str, at: str, by: str) -> None:
-    """Keep a person's no to exactly what a mark stands for."""
+    """Record that a person declined the proposal with this hash."""
     put(home, _DECLINED, name, {"kind": kind, "at": at, "by": by})
 
 
 def undecline(home: Home, name: str) -> bool:
-    """Take a no back."""
+    """Delete the record of a declined proposal."""
     return drop(home, _DECLINED, name)
 
 
 def declined(home: Home) -> frozenset[str]:
-    """The marks of everything that a person has said no to."""
+    """Return the hashes of all declined proposals."""
     return frozenset(
         name.removesuffix(".json") for name in home.names("decisions", _DECLINED) if name.endswith(".json")
     )

@@ -1,7 +1,7 @@
-"""Every write there is: whole or not at all, on disk before it returns, never over a person's edit.
+"""Functions for every write to disk: whole or not at all, durable on return, and never over a person's edit.
 
-Knows bytes and names; knows nothing of records. A caller describes a write as a pure function of what the
-file holds, so that the same change can be made again on top of whatever a person saved meanwhile.
+This module knows bytes and names, and nothing of records. A caller passes each write as a pure function of
+the file's content, so that the change can be repeated on top of an edit that a person saved meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import stat
 import sys
 import time
@@ -18,7 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
-from vademecum.store import folders
+from vademecum.store import folders, view
 from vademecum.store.folders import Folder, Watch, do_all, sync_all, try_lock, unwritten
 from vademecum.types import Finding
 
@@ -46,27 +45,26 @@ _RUN = os.urandom(4).hex()
 # Temporary files that this process could not clear when it was done with them: for the next sweep.
 _abandoned: set[str] = set()
 
-_CONFLICT = re.compile(r".+\.conflict-\d{8}T\d{6}-[0-9a-f]{16}(?:\.[^.]+)?", re.DOTALL)
 
 _PATIENCE_OPEN = 2.0  # seconds to wait for an editor to finish the save it has begun
 _PATIENCE_GONE = 0.1  # seconds between an editor's delete and its create
 
 
 class Written(NamedTuple):
-    """What a file held before and after an update; equal when nothing had to be written."""
+    """The content of a file before and after an update; the two are equal when nothing was written."""
 
     before: bytes | None
     after: bytes
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written at all."""
+        """Whether the content changed."""
         return self.before != self.after
 
 
 @contextlib.contextmanager
 def reported(doing: str) -> Iterator[None]:
-    """Turn the system's errors into one line that says what could not be done."""
+    """Turn an error of the operating system into an error that says what could not be done."""
     try:
         yield
     except OSError as error:
@@ -81,7 +79,7 @@ _troubles: ContextVar[list[OSError] | None] = ContextVar("troubles", default=Non
 
 @contextlib.contextmanager
 def noticing_trouble() -> Iterator[list[OSError]]:
-    """Errors of a failing disk that are passed over from now on, for who must not go on with less."""
+    """Collect the disk errors that are ignored in the block, for callers that need complete data."""
     found: list[OSError] = []
     token = _troubles.set(found)
     try:
@@ -91,19 +89,19 @@ def noticing_trouble() -> Iterator[list[OSError]]:
 
 
 def note_trouble(error: Exception) -> None:
-    """Tell of an error that is passed over; a file that nobody may read is no failing disk."""
+    """Note a disk error that is ignored; a missing permission is no disk error."""
     troubles = _troubles.get()
     if troubles is not None and isinstance(error, OSError) and not isinstance(error, PermissionError):
         troubles.append(error)
 
 
 def digest(content: bytes) -> str:
-    """The hash by which two versions of a file are told apart."""
+    """Return the hash that identifies a version of a file."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
-    """All of a file, or None when there is none."""
+    """Return the content of a file, or None when there is none."""
     try:
         fd = folder.open(name, os.O_RDONLY)
     except FileNotFoundError:
@@ -118,7 +116,7 @@ def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
 
 
 def look(folder: Folder, name: str) -> tuple[bytes | None, int]:
-    """All of a file and the permissions that a person gave it, or nothing and our own."""
+    """Return a file's content and permissions; for a missing file, None and the default permissions."""
     try:
         fd = folder.open(name, os.O_RDONLY)
     except FileNotFoundError:
@@ -129,11 +127,6 @@ def look(folder: Folder, name: str) -> tuple[bytes | None, int]:
         os.close(fd)
 
 
-def is_conflict(name: str) -> bool:
-    """Whether a file is a person's displaced save: theirs to look at and to clear away."""
-    return bool(_CONFLICT.fullmatch(name))
-
-
 def update(
     folder: Folder,
     name: str,
@@ -142,10 +135,10 @@ def update(
     mode: int = 0o600,
     largest: int = LARGEST,
 ) -> Written:
-    """Put `change(content)` in place of a file's content, on top of whatever is really there.
+    """Replace a file's content by `change(content)`; repeat the change on top of a concurrent save.
 
-    The new file takes the old one's place in one exchange, and what came out is looked at: if a person saved
-    in between, the change is made again on top of their text. The caller holds the lock of this file.
+    The old and the new file are exchanged in one step, and the old one is then compared with the content that
+    was read. If a person saved in between, the change is repeated on their text. The caller holds the lock.
     """
     sweep(folder)
     before = current = base = read(folder, name, largest=largest)
@@ -189,7 +182,7 @@ def update(
 
 
 def create(folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file that must not exist yet; FileExistsError when it does."""
+    """Write a new file; raise FileExistsError when it exists."""
     _check_size(folder, name, content, LARGEST)
     sweep(folder)
     staged = _stage(folder, name, None, content, mode)
@@ -206,7 +199,7 @@ def create(folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> N
 
 
 def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | None:
-    """Take a file away after `keep` has put its content elsewhere, a person's last save included."""
+    """Remove a file after `keep` has saved its content, including a person's last-moment save."""
     content = read(folder, name)
     if content is None:
         return None
@@ -234,11 +227,11 @@ def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | 
 
 
 class Drafts:
-    """Files that are written together: beside their places first, on disk by one wait, then brought in.
+    """A group of files that are written to temporary names, synced together, then renamed into place.
 
-    As with `update`, nothing stands in a place that is not whole and on disk, and a person's save is never
-    written over. The caller holds the locks of the files, and syncs their folder before this is closed: that
-    takes away what came out of the places, and what was never brought in.
+    As with `update`, a file in its place is always complete and on disk, and a person's save is never
+    overwritten. The caller holds the locks of the files and syncs their folder before closing the group;
+    closing deletes replaced contents and unused temporary files.
     """
 
     def __init__(self) -> None:
@@ -254,14 +247,14 @@ class Drafts:
             _discard(self._let_go(temp), temp)
 
     def _let_go(self, temp: str) -> Folder:
-        """Be done with writing: what is brought in must look like a file that nobody can write to."""
+        """Close a temporary file, since a file open for writing is never renamed; return its folder."""
         folder, fd = self._waiting.pop(temp)
         with contextlib.suppress(OSError):  # what it wrote is on disk by now, or worth nothing
             os.close(fd)
         return folder
 
     def write(self, folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> str:
-        """Write what is to stand under a name in a folder, and return the name that it has until then."""
+        """Write the content for a name in a folder, and return its temporary name."""
         _check_size(folder, name, content, LARGEST)
         temp = _temporary()
         try:
@@ -275,16 +268,16 @@ class Drafts:
         return temp
 
     def sync(self) -> None:
-        """Wait until everything that was written is on disk."""
+        """Sync all files of the group to disk."""
         sync_all([fd for _, fd in self._waiting.values()])
 
     def create(self, folder: Folder, temp: str, name: str) -> None:
-        """Bring in a file that must not exist yet; FileExistsError when it does."""
+        """Rename a file into place; raise FileExistsError when the name exists."""
         folder.place(temp, name)
         self._let_go(temp)
 
     def exchange(self, folder: Folder, temp: str, name: str, *, before: bytes | None, after: bytes) -> bool:
-        """Bring in a content where another stands; False when it is not that one, which then stays."""
+        """Replace a file if it has the expected content; otherwise leave the file and return False."""
         staged = _name(name, before, after, SWAP)
         folder.rename(temp, staged)
         self._let_go(temp)
@@ -297,7 +290,7 @@ class Drafts:
         return found is not None
 
     def take(self, folder: Folder, name: str, *, before: bytes) -> bool:
-        """Take a file away; False when it holds something else, and then it stays."""
+        """Remove a file if it has the expected content; otherwise leave the file and return False."""
         aside = _name(name, before, before, SWAP)
         try:
             folder.rename(name, aside)
@@ -315,7 +308,7 @@ class Drafts:
 
 
 def _give_back(folder: Folder, aside: str, name: str) -> None:
-    """Give a file its name again that was to be taken away, or a visible one beside a newer save."""
+    """Rename a file set aside for removal back to its name, or to a conflict name next to a newer save."""
     try:
         folder.place(aside, name)
     except FileExistsError:
@@ -325,49 +318,49 @@ def _give_back(folder: Folder, aside: str, name: str) -> None:
 
 
 def delete(folder: Folder, name: str) -> None:
-    """Take a file away for good."""
+    """Delete a file permanently."""
     folder.unlink(name)
     folder.sync()
 
 
 def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) -> int:
-    """Add one line to a log, on disk before it returns, and return where the log ends now."""
+    """Append one line to a log durably, and return the new end of the log."""
     with contextlib.closing(LogPen(folder, name, mode)) as pen:
         return pen.write(line, sync=True)
 
 
 class LogPen:
-    """Adds lines to a log, and keeps it open from line to line as long as it is the one that has the name."""
+    """An open log for appending; it is reopened when another file has taken its name."""
 
     def __init__(self, folder: Folder, name: str, mode: int = 0o600) -> None:
         self._folder, self._name, self._mode = folder, name, mode
         self._fd: int | None = None
 
     def end(self) -> int:
-        """Where the log ends; 0 when there is none."""
+        """Return the end of the log in bytes; 0 when there is no log."""
         state = self._folder.stat(self._name)
         if self._fd is not None and not (state and os.path.samestat(state, os.fstat(self._fd))):
             self.close()
         return 0 if state is None else state.st_size
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        """Add a line and return where the log ends now; a stump left by a crash is closed off first.
+        """Append a line and return the log's new end; an incomplete last line is ended first.
 
-        The caller holds the lock of this log, so a line that could not be written whole can be taken back.
+        The caller holds the log's lock. If a line can be written only in part, the part is removed again.
         """
         if self._fd is None:
             self._fd = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
         return _append_to(self._folder, self._fd, line, sync=sync)
 
     def close(self) -> None:
-        """Be done."""
+        """Close the log."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
             os.close(fd)
 
 
 def sync_pens(pens: Sequence[LogPen]) -> None:
-    """Wait until what was added to many logs is on disk."""
+    """Sync the appended lines of many logs to disk."""
     sync_all([pen._fd for pen in pens if pen._fd is not None])
 
 
@@ -389,7 +382,7 @@ def _append_to(folder: Folder, fd: int, line: bytes, *, sync: bool) -> int:
 
 
 def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
-    """Overwrite a file of one small, fixed size in place: one sector, old or new after a power cut."""
+    """Overwrite a small file of fixed size in place; after a power cut it is the old or the new one."""
     fd = folder.open(name, os.O_WRONLY | os.O_CREAT)
     try:
         write_all(fd, block)
@@ -398,7 +391,7 @@ def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
 
 
 def sweep(folder: Folder) -> list[str]:
-    """Clear what killed writers left behind; a person's save among it becomes a conflict file, returned."""
+    """Remove leftovers of killed writers; return the names of conflict files that rescue a person's save."""
     rescued = []
     for name in leftovers(folder):
         if name.endswith(SWAP):
@@ -414,7 +407,7 @@ def sweep(folder: Folder) -> list[str]:
 
 
 def sweep_below(top: Path) -> None:
-    """Clear what killed writers left in any folder of a home, those that nobody writes to again as well."""
+    """Remove the leftovers of killed writers in every folder of a home."""
     for path, _, found in os.walk(top):
         if any(name.startswith(PREFIX) for name in found):
             with contextlib.suppress(OSError, VadeError), Folder.at(path) as folder:
@@ -422,22 +415,22 @@ def sweep_below(top: Path) -> None:
 
 
 def leftovers(folder: Folder) -> list[str]:
-    """Names that killed writers left behind, without touching them."""
+    """Return the names of leftovers of killed writers, without removing them."""
     ours = sorted(name for name in folder.names(ordered=False) if name.startswith(PREFIX))
     return [name for name in ours if name.endswith((TEMP, SWAP)) and _orphaned(folder, name)]
 
 
 class DiskFolder(Folder):
-    """A folder as the store sees it: whatever is said of one file is done as above."""
+    """A folder with the file operations of this module."""
 
     __slots__ = ()
 
     def read(self, name: str, *, largest: int = LARGEST) -> bytes | None:
-        """All of a file, or None when there is none."""
+        """Return the content of a file, or None when there is none."""
         return read(self, name, largest=largest)
 
     def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-        """What the system knows of each name that is wanted, in no order."""
+        """Yield the status of each wanted name, in no order."""
         with os.scandir(self.path if self.fd is None else self.fd) as found:
             for each in found:
                 name = each.name
@@ -449,12 +442,12 @@ class DiskFolder(Folder):
                     yield name, state
 
     def mark(self) -> tuple[int, ...]:
-        """What changes when a name comes or goes."""
+        """Return values that change when a name is added or removed."""
         own = os.stat(self.path if self.fd is None else self.fd)
         return own.st_mtime_ns, own.st_ctime_ns, own.st_ino
 
     def reader(self, name: str) -> BinaryIO:
-        """A long file, a piece at a time."""
+        """Open a long file for reading in parts."""
         return open(self.open(name, os.O_RDONLY), "rb", buffering=1 << 17)
 
     def update(
@@ -465,64 +458,64 @@ class DiskFolder(Folder):
         mode: int = 0o600,
         largest: int = LARGEST,
     ) -> Written:
-        """Put `change(content)` in place of a file's content, on top of whatever is really there."""
+        """Replace a file's content by `change(content)`; repeat the change on top of a concurrent save."""
         return update(self, name, change, mode=mode, largest=largest)
 
     def create(self, name: str, content: bytes, *, mode: int = 0o600) -> None:
-        """Write a file that must not exist yet."""
+        """Write a new file; raise FileExistsError when the name exists."""
         create(self, name, content, mode=mode)
 
     def overwrite(self, name: str, block: bytes) -> None:
-        """Overwrite a file of one small, fixed size in place."""
+        """Overwrite a file of small, fixed size in place."""
         overwrite_block(self, name, block)
 
     def remove(self, name: str, keep: Callable[[bytes], None]) -> bytes | None:
-        """Take a file away after `keep` has put its content elsewhere."""
+        """Remove a file after `keep` has saved its content."""
         return remove(self, name, keep)
 
     def delete(self, name: str) -> None:
-        """Take a file away for good."""
+        """Delete a file permanently."""
         delete(self, name)
 
     def pen(self, name: str) -> LogPen:
-        """What adds lines to a log."""
+        """Return an open log for appending lines."""
         return LogPen(self, name)
 
     def append_line(self, name: str, line: bytes) -> int:
-        """Add one line to a log and return where it ends now."""
+        """Append one line to a log durably, and return the log's new end."""
         return append_line(self, name, line)
 
     def sweep(self) -> list[str]:
-        """Clear what killed writers left behind."""
+        """Remove leftovers of killed writers; return the names of rescued saves."""
         return sweep(self)
 
     def leftovers(self) -> list[str]:
-        """Names that killed writers left behind, without touching them."""
+        """Return the names of leftovers of killed writers, without removing them."""
         return leftovers(self)
 
     def lock(self, thing: str, *, seconds: float) -> AbstractContextManager[None]:
-        """Hold the lock on a thing, whose file lies here while it is held."""
+        """Hold the lock on a thing; the lock file lies in this folder while the lock is held."""
         return folders.hold_lock(self, thing, seconds=seconds)
 
 
 class SharedFolder(DiskFolder):
-    """A folder of a repository: its files have no other names, under which they could be somebody's."""
+    """A folder of a repository; files with several hard links are refused."""
 
     __slots__ = ()
     alone = True
 
 
 class LeftOut(NamedTuple):
-    """What of a stranger's folder is not looked at: how many files, and which were seen to be too long."""
+    """The files of an untrusted folder that are not read: their number, and the names of those too large."""
 
     number: int = 0
     too_long: tuple[str, ...] = ()
 
 
 class StrangersFolder(SharedFolder):
-    """A folder that came with a repository nobody has trusted: a part of it is looked at, whatever it holds.
+    """A folder of an untrusted repository; only its first files by name, and none that is large, are read.
 
-    The first files by name, none of them long: what strangers made must not take a command's time and memory.
+    The limits protect a command's time and memory from files that strangers made.
     """
 
     __slots__ = ("_chosen", "left_out")
@@ -533,17 +526,17 @@ class StrangersFolder(SharedFolder):
         self.left_out = LeftOut()  # known once its names were asked for
 
     def read(self, name: str, *, largest: int = LARGEST) -> bytes | None:
-        """All of a file that is not too long."""
+        """Return the content of a file that is not too large."""
         return super().read(name, largest=min(largest, STRANGE_LARGEST))
 
     def names(self, *, ordered: bool = True) -> list[str]:
-        """The names of what is looked at."""
+        """Return the names of the files that are read."""
         listed = super().names(ordered=ordered)
         chosen = self._choose(listed)
         return [name for name in listed if name in chosen or not _is_note(name)]
 
     def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-        """What the system knows of what is looked at."""
+        """Yield the status of the files that are read."""
         chosen = self._choose(super().names(ordered=False))
         yield from ((name, state) for name, state in chosen.items() if wanted(name))
 
@@ -570,7 +563,7 @@ class StrangersFolder(SharedFolder):
 
 
 def told_left_out(where: str, left: LeftOut) -> Finding:
-    """What to say of what is not looked at."""
+    """Return a finding about the files of an untrusted folder that are not read."""
     count = "1 file is" if left.number == 1 else f"{left.number:,} files are"
     long = f", among them {left.too_long[0]}" if left.too_long else ""
     many = f" and {len(left.too_long) - 1:,} more" if len(left.too_long) > 1 else ""
@@ -578,7 +571,7 @@ def told_left_out(where: str, left: LeftOut) -> Finding:
         f"{count} left out{long}{many}: until this folder is trusted, {STRANGE_FILES:,} files are read, "
         f"none above {STRANGE_LARGEST // 1024} KiB, {STRANGE_BYTES // 1024 // 1024} MiB in all"
     )
-    return Finding(LEFT_OUT, where, why, "read it, then run `vade trust`")
+    return Finding(LEFT_OUT, where, why, "read it, then run `vade review trust`")
 
 
 def _is_note(name: str) -> bool:
@@ -586,7 +579,7 @@ def _is_note(name: str) -> bool:
 
 
 class Disk(NamedTuple):
-    """A folder of this machine as the place where a memory is kept; a shared one is made by others."""
+    """A folder on this machine's disk as the storage of a memory."""
 
     path: Path
     shared: bool = False
@@ -594,28 +587,33 @@ class Disk(NamedTuple):
 
     @property
     def kind(self) -> type[DiskFolder]:
-        """How its folders are looked at."""
+        """Return the class for folders on this disk."""
         return StrangersFolder if not self.trusted else SharedFolder if self.shared else DiskFolder
 
     def open(self, *names: str, create: bool = False, mode: int = 0o700) -> DiskFolder:
-        """A folder below it, entered without following a link."""
+        """Open a folder below the disk's top without following links."""
+        here = view.current_view()
+        if here is not None:
+            if not create:
+                return here.open(self.kind, self.path, names)
+            here.forget_missing()
         with self.kind.at(self.path, create=create and not self.shared) as top:
             return top.enter(*names, create=create, mode=mode)
 
     def watch(self) -> Watch:
-        """What the system tells of changes."""
+        """Return a watch for changes of files."""
         return Watch()
 
 
 class _Found(NamedTuple):
-    """What came out when the new file went in; unsettled when somebody may still write to it."""
+    """A replaced file's content, and whether it is settled: no process can still write to it."""
 
     content: bytes | None
     settled: bool = True
 
 
 def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
-    """Write and sync the new content beside the file, under a name that says what it is."""
+    """Write and sync the new content to a temporary name next to the file."""
     temp = _temporary()
     staged = _name(name, old, new, SWAP)
     try:
@@ -635,7 +633,7 @@ def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) 
 
 
 def _check_size(folder: Folder, name: str, content: bytes, largest: int) -> None:
-    """Refuse to write what could not be read again."""
+    """Raise an error for a content that is too large to be read again later."""
     if len(content) > largest:
         raise InvalidText(
             f"{folder.path}/{name} would be {len(content):,} bytes long; at most {largest:,} are read",
@@ -644,7 +642,7 @@ def _check_size(folder: Folder, name: str, content: bytes, largest: int) -> None
 
 
 def _put(folder: Folder, name: str, staged: str, current: bytes | None, after: bytes) -> _Found | None:
-    """Bring the staged file in; returns what was there, or None when the file is not as it was."""
+    """Rename the staged file into place; return the replaced file, or None when the file has changed."""
     try:
         if current is None:
             folder.place(staged, name)
@@ -674,9 +672,9 @@ def _put(folder: Folder, name: str, staged: str, current: bytes | None, after: b
 
 
 def _put_back(folder: Folder, name: str, staged: str, ours: bytes) -> None:
-    """Undo an exchange: a person's save, which we cannot build upon, goes back in its place.
+    """Undo an exchange of two files, so that a person's save is in its place again.
 
-    What comes out is ours, or a newer save that was made on top of it meanwhile.
+    The file that comes back is the program's own, or a newer save that a person made of it meanwhile.
     """
     try:
         if folder.exchange(staged, name):
@@ -688,7 +686,7 @@ def _put_back(folder: Folder, name: str, staged: str, ours: bytes) -> None:
 
 
 def _clear_away(folder: Folder, staged: str, *, lost: bool) -> None:
-    """Be done with a file that left its place: visibly, when somebody's text would be lost with it."""
+    """Remove a replaced file; keep it as a conflict file when a person's text would be lost."""
     if lost:
         _rescue(folder, staged)
     else:
@@ -704,7 +702,7 @@ def _clear_staged(out: tuple[Folder, str, bool]) -> None:
 
 
 def _settle(folder: Folder, name: str) -> tuple[bytes, bool]:
-    """Read a file that has left its place, once nobody can write to it: a save under way goes in first."""
+    """Read a replaced file; return its content, and whether no process can write to it any more."""
     begun = time.monotonic()
     fd = folder.open(name, os.O_RDONLY)
     try:
@@ -720,14 +718,14 @@ def _settle(folder: Folder, name: str) -> tuple[bytes, bool]:
 
 
 def _await(folder: Folder, name: str) -> None:
-    """Give an editor that deletes and creates the moment it needs."""
+    """Wait briefly for an editor that saves by deleting a file and creating it again."""
     deadline = time.monotonic() + _PATIENCE_GONE
     while folder.stat(name) is None and time.monotonic() < deadline:
         time.sleep(0.002)
 
 
 def _orphaned(folder: Folder, name: str) -> bool:
-    """Whether the process that made a temporary file is gone."""
+    """Return whether the process that made a temporary file has ended."""
     if name in _abandoned:
         return True
     pid, _, token = name[len(PREFIX) :].partition("-")
@@ -748,7 +746,7 @@ def _orphaned(folder: Folder, name: str) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process of this number."""
+    """Return whether a process with this number exists."""
     if sys.platform == "win32":
         return False  # os.kill would end the process there; an open file cannot be removed anyway
     try:
@@ -761,7 +759,7 @@ def is_running(pid: int) -> bool:
 
 
 def _rescue(folder: Folder, staged: str) -> str:
-    """Give a person's displaced save a name they will see, beside the file it belongs to."""
+    """Rename a person's displaced save to a visible conflict name next to its file."""
     *_, token, _old, _new, target = staged[: -len(SWAP)].split("-", 5)
     stem, dot, ending = target.rpartition(".")
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
@@ -777,14 +775,14 @@ def _temporary() -> str:
 
 
 def _name(target: str, old: bytes | None, new: bytes, ending: str) -> str:
-    """A temporary name that carries what a sweeper must know: owner, both hashes, whose place it takes."""
+    """Return a temporary file name made of the process number, both content hashes and the target's name."""
     before = "0" * 16 if old is None else digest(old)[:16]
     short = target.encode()[-120:].decode(errors="ignore")
     return f"{PREFIX}{os.getpid()}-{_RUN}{os.urandom(4).hex()}-{before}-{digest(new)[:16]}-{short}{ending}"
 
 
 def _mode(folder: Folder, name: str, default: int) -> int:
-    """The permissions a person gave the file, else our own."""
+    """Return the permissions of the existing file, else the default ones."""
     state = folder.stat(name)
     return default if state is None else stat.S_IMODE(state.st_mode)
 
@@ -797,7 +795,7 @@ def _discard(folder: Folder, name: str) -> None:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write a whole content, however little of it the system takes at once."""
+    """Write all bytes to an open file, also when the system takes only a part at once."""
     view = memoryview(content)
     while view:
         count = os.write(fd, view)

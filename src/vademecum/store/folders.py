@@ -1,16 +1,15 @@
-"""Folders held open by handle, so that no path can be swapped under a reader or a writer.
+"""Folders held open by handle, with locks between processes and watches for changes.
 
-Every step down is taken without following links: nothing reached through a `Folder` lies outside of it.
-Where the system has no such handles (Windows), the same calls work on paths.
+A path cannot be swapped under a reader or a writer: every step down is taken without following links, so all
+that a `Folder` reaches lies inside of it. Where the system has no such handles (Windows), paths are used.
 
-A lock between processes is a file in one, owned by the kernel: when a process dies, its lock dies with it.
-Its holder removes the file, so the folder stays empty; whoever waited on a removed file notices and tries
-again on the new one.
+A lock is a file in a folder, locked by the kernel, so that a lock ends with its process. The holder removes
+the file; a process that waited on the removed file notices this and tries again on a new file.
 
-A watch tells what has changed in some folders since the last look, without a thread or a wait. On Linux the
-kernel queues every change the moment it is made (inotify), so a look is one read that comes back at once.
-Where there is no such queue, where it overflows or where no more folders can be watched, a look says that it
-cannot tell, and the caller goes and compares. Events are hints here, never the truth.
+A watch tells which names changed in some folders since the last look, without a thread or waiting. On Linux
+the kernel queues every change (inotify), and a look reads the queue. Where there is no queue, or it
+overflows, or too many folders are watched, a look says that it cannot tell, and the caller compares the
+folders. Events are hints and never the truth.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 class Folder:
-    """One open folder; use it in a `with` block."""
+    """An open folder; use it in a `with` block."""
 
-    __slots__ = ("fd", "path")
+    __slots__ = ("fd", "lent", "path")
     alone = (
         False  # whether a file may have no other name: what two share, one changes behind the other's back
     )
@@ -63,6 +62,7 @@ class Folder:
     def __init__(self, path: str, fd: int | None) -> None:
         self.path = path
         self.fd = fd
+        self.lent = False  # whether a view keeps it open for its request
 
     @classmethod
     def at(cls, path: Path | str, *, create: bool = False, mode: int = 0o700) -> Self:
@@ -77,19 +77,21 @@ class Folder:
         return cls(name, os.open(name, os.O_RDONLY | _DIRECTORY | _CLOEXEC))
 
     def enter(self, *names: str, create: bool = False, mode: int = 0o700) -> Self:
-        """Go down step by step, never through a link; the caller keeps and closes this folder."""
-        here = self._duplicate()
+        """Open a folder below, name by name and without following links; this folder stays open."""
+        here = self if names else self._duplicate()
         try:
             for name in names:
                 above, here = here, here._step(name, create=create, mode=mode)
-                above.close()
+                if above is not self:
+                    above.close()
         except BaseException:
-            here.close()
+            if here is not self:
+                here.close()
             raise
         return here
 
     def enter_all(self, names: Iterable[str], *, mode: int = 0o700) -> dict[str, Self]:
-        """Go one step down to each of many folders, making those that are missing: on disk by one wait."""
+        """Open many folders below, creating missing ones with one sync."""
         found: dict[str, Self] = {}
         made: list[str] = []
         try:
@@ -133,28 +135,28 @@ class Folder:
         return fd
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What the system knows of a name, without following a link; None when it does not exist."""
+        """Return the status of a name without following links; None when it does not exist."""
         try:
             return os.stat(self._target(name), dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def names(self, *, ordered: bool = True) -> list[str]:
-        """All names in this folder, sorted unless the order is no matter: of many it takes longest."""
+        """Return all names in the folder, sorted unless `ordered` is false."""
         found = os.listdir(self.path if self.fd is None else self.fd)
         return sorted(found) if ordered else found
 
     def unlink(self, name: str) -> None:
-        """Take a name away; one that is already deleted is fine."""
+        """Remove a name; a missing name is no error."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._target(name), dir_fd=self.fd)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what stood there."""
+        """Rename a file, replacing an existing one."""
         os.replace(self._target(old), self._target(new), src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def place(self, old: str, new: str) -> None:
-        """Give a file a name that nobody has; FileExistsError when somebody does."""
+        """Rename a file to a new name; raise FileExistsError when the name exists."""
         if self._rename_with(old, new, _EXCLUSIVE):
             return
         try:
@@ -170,20 +172,22 @@ class Folder:
             self.unlink(old)
 
     def exchange(self, one: str, other: str) -> bool:
-        """Swap two names in one step; False where the system cannot."""
+        """Swap two names in one step; return False where the system cannot do this."""
         return self._rename_with(one, other, _SWAP)
 
     def sync(self) -> None:
-        """Make the names in this folder survive a power cut."""
+        """Sync the names of the folder to disk."""
         if self.fd is not None:
             os.fsync(self.fd)
 
     def remove_folder(self, name: str) -> None:
-        """Take an empty folder away."""
+        """Remove an empty folder."""
         os.rmdir(self._target(name), dir_fd=self.fd)
 
     def close(self) -> None:
-        """Let go of the handle."""
+        """Close the folder's handle, unless a request's view keeps it open."""
+        if self.lent:
+            return
         fd, self.fd = self.fd, None  # gone even when closing fails: the number may be somebody else's by now
         if fd is not None:
             with contextlib.suppress(OSError):  # nothing is written through it that could fail to arrive
@@ -258,17 +262,14 @@ _AT_ONCE = 16  # waits for the disk side by side: a journal takes them in togeth
 
 
 def sync_all(descriptors: Sequence[int]) -> None:
-    """Make many files or folders survive a power cut; returns when all of them do.
-
-    One after the other, each would wait for a turn of the disk; side by side they share a few of them.
-    """
+    """Sync many files or folders to disk, in parallel threads, which is faster than one after the other."""
     do_all(os.fsync, descriptors)
 
 
 def do_all(do: Callable[[_Thing], object], things: Sequence[_Thing]) -> None:
-    """Do to many things side by side what waits for the disk; returns when it is done, or has failed.
+    """Apply a function that waits for the disk to many things, in threads, and wait for all.
 
-    Where nothing waits, threads would take longer than the work: then it is done one after the other.
+    Where the disk answers without waiting, threads would only cost time; then all runs in this thread.
     """
     done, begun = 0, time.perf_counter()
     while done < len(things) and (not done or time.perf_counter() - begun < _AT_A_GLANCE):
@@ -294,7 +295,7 @@ def do_all(do: Callable[[_Thing], object], things: Sequence[_Thing]) -> None:
 
 
 def _make(path: str, mode: int) -> None:
-    """Make a folder and those above it, each name on disk before anything is put below it."""
+    """Create a folder and its parents; each name is synced before anything is created below it."""
     if os.path.isdir(path):
         return
     parent, name = os.path.split(path)
@@ -305,7 +306,7 @@ def _make(path: str, mode: int) -> None:
 
 @functools.cache
 def renaming_call() -> Callable[[int, bytes, bytes, int], int] | None:
-    """The system's rename with flags, as a function that returns 0 or an error number."""
+    """Return the system call for renaming with flags (it returns 0 or an error number), or None."""
     import ctypes
 
     try:
@@ -329,9 +330,9 @@ _cleared: set[str] = set()  # folders of locks in which this process has looked 
 
 @contextlib.contextmanager
 def hold_lock(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
-    """Hold the lock on a thing (any string); `Locked`, naming the holder, when it takes too long.
+    """Hold the lock on a thing (any string); raise `Locked`, naming the holder, after `seconds`.
 
-    Who has to wait takes a ticket, and the oldest ticket goes first: with many writers nobody starves.
+    A process that has to wait takes a ticket, and the oldest ticket goes first, so that no process starves.
     """
     name = _lock_name(thing)
     fd = None if _tickets(folder, name) else _try(folder, name)
@@ -345,10 +346,10 @@ def hold_lock(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_locks(folder: Folder, things: Iterable[str]) -> Iterator[set[str]]:
-    """Hold the locks on those of many things that are free now; who waits for one is not overtaken.
+    """Hold those of many locks that are free now, and yield their names; a waiting process is not overtaken.
 
-    Nobody is waited for while others are held: so two who need the same cannot wait for each other for ever.
-    They are one file under many names, where a file can have these: a new file takes far longer than a name.
+    No lock is waited for while others are held, so two processes cannot block each other for ever. Where the
+    system has hard links, all locks are one file under many names, since new files are slow to create.
     """
     wanted = {_lock_name(thing): thing for thing in things}
     waiting = {name.partition("-")[0] for name in folder.names(ordered=False) if name.endswith(".wait")}
@@ -370,7 +371,7 @@ def hold_locks(folder: Folder, things: Iterable[str]) -> Iterator[set[str]]:
 
 
 def _name_also(folder: Folder, first: str, name: str) -> bool:
-    """Give the file of a lock that is held one more name; False when the name is somebody's, or it cannot."""
+    """Link the file of a held lock to another lock's name; return False when that fails."""
     if folder.fd is None:  # a file that is open keeps its names there
         return False
     try:
@@ -388,7 +389,7 @@ def _lock_name(thing: str) -> str:
 
 
 def _let_go(folder: Folder, name: str, fd: int | None) -> None:
-    """Remove a lock while it is held, so that nobody can remove one somebody else has just taken."""
+    """Remove the lock file while holding the lock, so that no other process's lock is removed."""
     try:
         folder.unlink(name)
     except OSError:
@@ -398,7 +399,7 @@ def _let_go(folder: Folder, name: str, fd: int | None) -> None:
 
 
 def _try(folder: Folder, name: str) -> int | None:
-    """Take the lock if it is free."""
+    """Lock a lock file if it is free; return its open handle, or None when the lock is taken."""
     while True:
         try:
             fd = folder.open(name, os.O_RDWR | os.O_CREAT)
@@ -426,7 +427,7 @@ def _try(folder: Folder, name: str) -> int | None:
 
 
 def _queue(folder: Folder, name: str, thing: str, seconds: float) -> int:
-    """Wait for our turn."""
+    """Wait with a ticket for this process's turn and the lock; return the lock file's handle."""
     begun = time.monotonic()
     ticket = f"{name}-{time.monotonic_ns():020d}-{os.getpid()}.wait"
     own = folder.open(ticket, os.O_RDWR | os.O_CREAT)
@@ -448,12 +449,12 @@ def _queue(folder: Folder, name: str, thing: str, seconds: float) -> int:
 
 
 def _tickets(folder: Folder, name: str) -> list[str]:
-    """The tickets of those who wait for a lock, oldest first."""
+    """Return the tickets of the processes that wait for a lock, oldest first."""
     return [each for each in folder.names() if each.startswith(name) and each.endswith(".wait")]
 
 
 def _next(folder: Folder, name: str, own: str) -> bool:
-    """Whether it is our turn; the tickets of the dead before us are taken away."""
+    """Return whether it is this process's turn; tickets of ended processes are removed."""
     for each in _tickets(folder, name):
         if each >= own:
             return True
@@ -463,7 +464,7 @@ def _next(folder: Folder, name: str, own: str) -> bool:
 
 
 def _void(folder: Folder, ticket: str) -> bool:
-    """Take a ticket away that nobody holds any more; whether it was one."""
+    """Remove a ticket whose process has ended; return whether it was such a ticket."""
     try:
         fd = folder.open(ticket, os.O_RDWR)
     except FileNotFoundError:
@@ -479,13 +480,13 @@ def _void(folder: Folder, ticket: str) -> bool:
 
 
 def _still_named(folder: Folder, name: str, fd: int) -> bool:
-    """Whether the file just locked is the one others will find under this name."""
+    """Return whether a locked file still has its name, and so is still the lock."""
     found = folder.stat(name)
     return found is not None and os.path.samestat(found, os.fstat(fd))
 
 
 def _clear(folder: Folder, own: str) -> None:
-    """Remove the lock files of killed processes, once; whoever waits on one notices and tries again."""
+    """Remove the lock files of killed processes once; waiting processes try again."""
     if folder.path in _cleared:
         return
     _cleared.add(folder.path)
@@ -507,14 +508,14 @@ def _clear_one(folder: Folder, name: str) -> bool:
 
 
 def somebody_died(path: str) -> bool:
-    """Whether a lock of a killed process was found in a folder of locks; told once."""
+    """Return once True if a lock of a killed process was found in this folder; afterwards False."""
     died = path in _left
     _left.discard(path)
     return died
 
 
 def _sign(fd: int) -> None:
-    """Leave word of who holds the lock; only ever read to tell a person whom to wait for."""
+    """Write the holder into the lock file, for messages only."""
     command = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     if os.fstat(fd).st_size:  # ext4 waits for the disk when a file that was cut is closed
         os.ftruncate(fd, 0)
@@ -522,7 +523,7 @@ def _sign(fd: int) -> None:
 
 
 def _holder(folder: Folder, name: str) -> str:
-    """Who holds the lock, as far as they left word."""
+    """Return the holder's name from the lock file."""
     with contextlib.suppress(OSError):
         fd = folder.open(name, os.O_RDONLY)
         try:
@@ -564,9 +565,9 @@ if sys.platform == "linux":
     import signal
 
     def unwritten(fd: int) -> bool:
-        """Whether nobody can write to this file, opened for reading; others may read it all they like.
+        """Return whether no process has the file open for writing.
 
-        Only then does the kernel grant a read lease; where it has none to give, nobody else is assumed.
+        The kernel grants a read lease only then. Where the file system has no leases, return True.
         """
         try:
             # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
@@ -581,7 +582,7 @@ if sys.platform == "linux":
 else:
 
     def unwritten(fd: int) -> bool:
-        """No way to know here: nobody else is assumed."""
+        """Return True, because this system cannot tell who writes."""
         return True
 
 
@@ -598,7 +599,7 @@ _FEW = 64
 
 
 class Seen(NamedTuple):
-    """What a look saw: names by their folder, or that anything may have changed."""
+    """The names that changed, by folder; or the statement that anything may have changed."""
 
     anything: bool = False
     names: frozenset[tuple[str, str]] = frozenset()
@@ -609,7 +610,7 @@ ANYTHING = Seen(anything=True)
 
 
 class Watch:
-    """A watch over folders, those that are not there yet included; it opens nothing until it covers some."""
+    """A watch for changes in folders, missing ones included; it opens nothing before `cover` is called."""
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -620,7 +621,7 @@ class Watch:
         self.working = False
 
     def cover(self, folders: Iterable[str]) -> None:
-        """Watch these folders and no others; whatever changes from now on is seen by the next look."""
+        """Watch these folders and no others; the next look reports every change from now on."""
         if self._process != os.getpid():
             self._fd, self._folders, self._process = None, {}, os.getpid()
         wanted = dict.fromkeys(folders)
@@ -643,7 +644,7 @@ class Watch:
                     self._folders.setdefault(number, []).append(folder)
 
     def look(self) -> Seen:
-        """What has changed since the last look; never waits."""
+        """Return the changes since the last look, without waiting."""
         if not self.working or self._fd is None or self._process != os.getpid():
             return ANYTHING  # after a fork, the queue is the parent's
         names: set[tuple[str, str]] = set()
@@ -661,9 +662,9 @@ class Watch:
         return Seen(names=frozenset(names)) if names else NOTHING
 
     def _moved(self) -> bool:
-        """Whether a folder has come or was exchanged, of which nothing is told.
+        """Return whether a watched folder was created or exchanged without an event.
 
-        What does not exist sends no events, and neither does a folder that is moved with those above it.
+        A missing folder sends no events, and neither does a folder that is moved together with its parents.
         """
         now = time.monotonic()
         whole = now - self._checked > _OFTEN and len(self._inodes) <= _FEW
@@ -674,7 +675,7 @@ class Watch:
         )
 
     def close(self) -> None:
-        """Let go of the queue."""
+        """Close the watch's queue."""
         fd, self._fd = self._fd, None
         self.working = False
         self._folders, self._inodes = {}, {}
@@ -686,7 +687,7 @@ class Watch:
         self.close()
 
     def _take(self, content: bytes, names: set[tuple[str, str]]) -> bool:
-        """Read events; False when they do not tell what changed."""
+        """Add the names from a block of events; return False if the events do not tell what changed."""
         at, anything = 0, False
         while at < len(content):
             number, mask, _, length = _EVENT.unpack_from(content, at)
@@ -718,7 +719,7 @@ def _inode(folder: str) -> tuple[int, int] | None:
 
 @functools.cache
 def _calls() -> Any:
-    """The system's own calls, or None where there are none."""
+    """Return the system's calls for watching, or None where there are none."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes

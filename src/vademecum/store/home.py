@@ -1,4 +1,4 @@
-"""The memory folder: where each kind of thing lives, and the locks around it."""
+"""The memory folder of a user: where each kind of file lies, and the locks around them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import files
 from vademecum.store.folders import hold_locks, somebody_died
+from vademecum.store.view import outside_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,13 +25,13 @@ AUDIT_STARTED = "audit-started"  # that there is an audit, known outside of its 
 _RENUMBER = f"write {FORMAT} into it if this version wrote this home, and the newer number if a newer one did"
 
 
-def _raised(number: bytes | None) -> bytes:
-    """A format's number as this version writes it, unless a newer one was quicker."""
+def _render_format(number: bytes | None) -> bytes:
+    """Return the content of the format file; a format number newer than this version's stays."""
     return f"{max(int(number or 1), FORMAT)}\n".encode()
 
 
-class Shelf(NamedTuple):
-    """One folder that holds things of a place: in the home, a team's in it, or a repository's `.vade/`."""
+class ScopeFolder(NamedTuple):
+    """A folder with the memory of one place: in the home, in a team's memory, or a repository's `.vade/`."""
 
     place: Place
     top: Path
@@ -45,30 +46,30 @@ class Shelf(NamedTuple):
 
     @property
     def workspace(self) -> str:
-        """The id of the team's workspace; nothing for what is no team's."""
+        """The id of the team's workspace; empty outside of teams."""
         return self.parts[2] if self.team else ""
 
     @property
     def outside(self) -> bool:
-        """Whether it lies in a repository and not in the home."""
+        """Whether the folder is in a repository, and not in the home."""
         return self.shared and not self.team
 
     @property
     def folder_mode(self) -> int:
-        """A home is its owner's alone; a repository's files are shared as git shares them."""
+        """The mode of new folders: private in a home, as git shares them in a repository."""
         return 0o755 if self.outside else 0o700
 
     @property
     def file_mode(self) -> int:
-        """As `folder_mode`, for files."""
+        """Return the mode of new files: private in a home, as git shares them in a repository."""
         return 0o644 if self.outside else 0o600
 
     def name_of(self, *names: str) -> str:
-        """How a path below this shelf is shown and asked for."""
+        """Return a path below this folder as it is shown to users."""
         return "/".join((self.label, *names))
 
     def open(self, *names: str, create: bool = False) -> Directory | None:
-        """The folder of this shelf, or one below it; None when it does not exist."""
+        """Open this folder or one below it; return None when it does not exist and `create` is false."""
         backend = self.backend or files.Disk(self.top, self.outside, self.trusted)
         try:
             return backend.open(*self.parts, *names, create=create, mode=self.folder_mode)
@@ -77,16 +78,27 @@ class Shelf(NamedTuple):
                 raise
             return None
 
+    def read(self, *names: str) -> bytes | None:
+        """Return the content of a file below this folder; None where there is none."""
+        try:
+            folder = self.open(*names[:-1])
+        except NotADirectoryError:
+            return None
+        if folder is None:
+            return None
+        with folder:
+            return folder.read(names[-1])
+
 
 class Home(NamedTuple):
-    """The folder that holds everything, `~/.vade` unless said otherwise."""
+    """The folder of all memory, `~/.vade` by default."""
 
     path: Path
     lock_seconds: float = 10.0
     backend: Backend | None = None  # where it is kept, if that is no folder
 
     def check(self) -> None:
-        """Refuse a home that cannot be one."""
+        """Refuse a path that cannot be a home."""
         if os.path.lexists(self.path) and not os.path.isdir(self.path):
             raise StorageFailed(
                 f"the memory folder {self.path} is not a folder",
@@ -95,7 +107,7 @@ class Home(NamedTuple):
 
     @property
     def format(self) -> int:
-        """The number of the format this home is kept in; one that says nothing is of the first."""
+        """The number of the home's format; 1 when the file is missing."""
         try:
             with files.reported(f"read {self.path / FORMAT_FILE}"):  # a disk that fails says nothing of it
                 content = (self.read(FORMAT_FILE) or b"").strip()
@@ -108,7 +120,7 @@ class Home(NamedTuple):
         return int(content)
 
     def check_format(self) -> None:
-        """Refuse to write where a newer version keeps things in a way that this one does not know."""
+        """Refuse to write to a home of a newer format."""
         found = self.format
         if found > FORMAT:
             raise NewerFormat(
@@ -116,12 +128,12 @@ class Home(NamedTuple):
             )
 
     def _mark_format(self) -> None:
-        """Say in which format this version writes, where nothing or an earlier version says it."""
+        """Write this version's format number into the format file, unless its number is as high."""
         with self.folder() as top:
             if top.stat(FORMAT_FILE) is not None:
                 if self.format < FORMAT:
                     with self.folder("locks") as locks, locks.lock(FORMAT_FILE, seconds=self.lock_seconds):
-                        top.update(FORMAT_FILE, _raised)
+                        top.update(FORMAT_FILE, _render_format)
                 return
             # Looked at before the number is there: whoever writes for the first time has put it there first.
             without_audit = top.stat("last-number") is not None and top.stat("audit") is None
@@ -135,44 +147,46 @@ class Home(NamedTuple):
         return (self.backend or files.Disk(self.path)).open(*names, create=create)
 
     def disk(self, *names: str, create: bool = False) -> files.DiskFolder:
-        """A folder of this machine, for what is no memory: a token, a database, a file system to try."""
+        """Open a folder on this machine's disk, for files that are no memory, such as tokens."""
         return files.Disk(self.path).open(*names, create=create)
 
-    def shelf(self, place: Place) -> Shelf:
-        """The shelf of a place in the home."""
+    def scope_folder(self, place: Place) -> ScopeFolder:
+        """Return the folder of a place in the home."""
         parts = ("memory", str(place.scope), *((place.id,) if place.id else ()))
-        return Shelf(place, self.path, parts, "/".join(parts), backend=self.backend)
+        return ScopeFolder(place, self.path, parts, "/".join(parts), backend=self.backend)
 
     @contextlib.contextmanager
     def lock(self, thing: str, *, derived: bool = False) -> Iterator[None]:
         """Hold the lock on a thing among all processes that use this home.
 
-        Whatever is written is written under a lock, so this is where a home of a newer format is refused;
-        what is `derived` can be made anew by any version.
+        Every write takes a lock, so here a home of a newer format is refused, except for `derived` files:
+        any version can rebuild them. A writer leaves its request's view and reads from the disk.
         """
-        if not derived:
-            self.check_format()
-        with self.folder("locks", create=True) as folder:
+        with outside_view():
             if not derived:
-                self._mark_format()
-            with folder.lock(thing, seconds=self.lock_seconds):
-                if isinstance(folder, files.DiskFolder) and somebody_died(folder.path):
-                    files.sweep_below(self.path)
-                yield
+                self.check_format()
+            with self.folder("locks", create=True) as folder:
+                if not derived:
+                    self._mark_format()
+                with folder.lock(thing, seconds=self.lock_seconds):
+                    if isinstance(folder, files.DiskFolder) and somebody_died(folder.path):
+                        files.sweep_below(self.path)
+                    yield
 
     @contextlib.contextmanager
     def locks(self, things: Iterable[str]) -> Iterator[set[str]]:
-        """Hold those of many locks that are free now; what of it is held is given."""
-        self.check_format()
-        with self.disk("locks", create=True) as folder:
-            self._mark_format()
-            with hold_locks(folder, things) as held:
-                if somebody_died(folder.path):
-                    files.sweep_below(self.path)
-                yield held
+        """Hold those of many locks that are free now, and yield their names."""
+        with outside_view():
+            self.check_format()
+            with self.disk("locks", create=True) as folder:
+                self._mark_format()
+                with hold_locks(folder, things) as held:
+                    if somebody_died(folder.path):
+                        files.sweep_below(self.path)
+                    yield held
 
     def read(self, *names: str) -> bytes | None:
-        """A file below the home, or None."""
+        """Return the content of a file below the home, or None."""
         try:
             with self.folder(*names[:-1]) as folder:
                 # A log grows for ever and is no larger than what was let into it.
@@ -182,7 +196,7 @@ class Home(NamedTuple):
             return None
 
     def lines(self, *names: str) -> Iterator[bytes]:
-        """The lines of a log below the home, one at a time; none when it does not exist."""
+        """Yield the lines of a log below the home; none when the log does not exist."""
         try:
             with self.folder(*names[:-1]) as folder, folder.reader(names[-1]) as log:
                 yield from log
@@ -190,7 +204,7 @@ class Home(NamedTuple):
             return
 
     def names(self, *parts: str, ordered: bool = True) -> list[str]:
-        """The names in a folder below the home; none when it does not exist."""
+        """Return the names in a folder below the home; none when the folder does not exist."""
         try:
             with self.folder(*parts) as folder:
                 return folder.names(ordered=ordered)

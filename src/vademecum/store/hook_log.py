@@ -1,4 +1,4 @@
-"""What hooks leave behind: what went wrong, without anybody's text, and which sessions agents have open."""
+"""Log of hooks: their failures (without any user text), and the sessions that agents have open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[^A-Za-z0-9 ._:-]+")
 
 
 class Failure(NamedTuple):
-    """One hook that could not do its work."""
+    """A hook that failed: when, where and why."""
 
     time: str
     agent: str
@@ -30,7 +30,7 @@ class Failure(NamedTuple):
 
 
 def write(home: Path, *, agent: str, event: str, why: str) -> None:
-    """Add a line, if there is a memory to add it to; that it cannot be written stops nobody."""
+    """Log a hook's failure, if a memory exists; errors while writing are ignored."""
     words = (_PLAIN.sub("", each)[:80] for each in (agent, event, why))
     line = "\t".join((clock.stamp(clock.now()), *words)) + "\n"
     path = os.path.join(home, NAME)
@@ -48,7 +48,7 @@ def write(home: Path, *, agent: str, event: str, why: str) -> None:
 
 
 def last(home: Path) -> Failure | None:
-    """The newest failure that is written down; None when there is none."""
+    """Return the newest logged failure of a hook; None when there is none."""
     for name in (NAME, OLDER):
         try:
             with open(os.path.join(home, name), "rb") as file:
@@ -70,7 +70,7 @@ _KEPT = 50  # lines
 
 
 class BackgroundSync(NamedTuple):
-    """What came of one sync that ran by itself."""
+    """The result of a sync that ran in the background."""
 
     time: str
     where: str  # a workspace's id, or `folder`
@@ -78,7 +78,7 @@ class BackgroundSync(NamedTuple):
 
 
 def record_sync(home: Path, where: str, problem: str) -> None:
-    """Write down what came of a sync; that it cannot be written stops nobody."""
+    """Save the result of a background sync; errors while writing are ignored."""
     words = (" ".join(outgoing.clean_text(each).split())[:300] for each in (where, problem))
     line = "\t".join((clock.stamp(clock.now()), *words))
     path = os.path.join(home, *SYNCS)
@@ -88,7 +88,7 @@ def record_sync(home: Path, where: str, problem: str) -> None:
 
 
 def last_sync(home: Path, where: str) -> BackgroundSync | None:
-    """The last one with a workspace or folder that ran by itself."""
+    """Return the result of the last background sync with a workspace or folder; None when there was none."""
     found = (BackgroundSync(*line.split("\t")) for line in _sync_lines(home) if line.count("\t") == 2)
     return next((each for each in reversed([*found]) if each.where == where), None)
 
@@ -111,7 +111,7 @@ _FULL = 500  # sessions that never ended; the oldest are forgotten
 
 
 class OpenSession(NamedTuple):
-    """A session that an agent has open: where, and below which processes its hooks run."""
+    """A session that an agent has open: its folder, and the processes that started its hook."""
 
     agent: str
     session: str
@@ -121,7 +121,7 @@ class OpenSession(NamedTuple):
 
 
 def open_session(home: Path, *, agent: str, session: str, folder: str) -> None:
-    """Write down that an agent is in a session; that it cannot be written stops nobody."""
+    """Save that an agent opened a session in a folder; errors while writing are ignored."""
     if not session or not os.path.isdir(home):
         return
     told = {"agent": agent, "session": session, "folder": folder, "above": _processes_above(_DEEPEST)}
@@ -143,15 +143,15 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def close_session(home: Path, *, agent: str, session: str) -> None:
-    """It is over."""
+    """Delete the note that an agent has this session open."""
     with contextlib.suppress(OSError):
         os.unlink(_open_path(home, agent, session))
 
 
 def find_session(home: Path, *, agent: str, folder: str) -> str:
-    """The session of the agent that started this process; empty when that cannot be told.
+    """Return the session of the agent that started this process; empty when unknown.
 
-    Where processes cannot be looked at, it is the only one that this agent has open in a folder.
+    Where processes cannot be listed, return the agent's session in the folder if it has exactly one.
     """
     mine = _processes_above(_NEAR)
     found = [each for each in _open_sessions(home) if not agent or not each.agent or each.agent == agent]
@@ -163,7 +163,7 @@ def find_session(home: Path, *, agent: str, folder: str) -> str:
 
 
 def _distance(mine: list[str], above: tuple[str, ...]) -> int:
-    """How many processes lie between two, by the nearest that both are below."""
+    """Return how many processes lie between two processes and their nearest common ancestor."""
     return min((at + above.index(one) for at, one in enumerate(mine) if one in above), default=_FAR)
 
 
@@ -193,9 +193,9 @@ def _forget_oldest(folder: str) -> None:
 
 
 def _processes_above(most: int) -> list[str]:
-    """The processes above this one, the nearest first, each by its number and when it began.
+    """Return the ancestors of this process, nearest first, each as its number and start time.
 
-    Nothing where they cannot be looked at so cheaply, as on systems without `/proc`.
+    Return none on systems without `/proc`, where listing processes is too slow.
     """
     found: list[str] = []
     pid = os.getppid()
@@ -216,7 +216,7 @@ _LAST = 20  # of a project
 
 
 def record_session(home: Path, project: str, *, session: str, agent: str) -> None:
-    """Write down that a hook kept a session of a project, the last one last; a failure stops nobody."""
+    """Save that a hook kept a session of a project, as the newest one; errors while writing are ignored."""
     listed = dict(recorded_sessions(home, project))
     listed.pop(session, None)
     listed[session] = agent
@@ -228,7 +228,7 @@ def record_session(home: Path, project: str, *, session: str, agent: str) -> Non
 
 
 def recorded_sessions(home: Path, project: str) -> list[tuple[str, str]]:
-    """The sessions of a project that hooks of this machine kept, each with its agent's name."""
+    """Return the sessions of a project that hooks on this machine kept, each with its agent's name."""
     try:
         with open(os.path.join(home, *RECORDED, project), encoding="ascii", errors="replace") as file:
             words = [line.split() for line in file.read(16_384).split("\n")]

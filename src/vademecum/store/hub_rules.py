@@ -1,12 +1,12 @@
-"""What hubs and this home's rules for them allow here: whose verified texts count, and who archives unasked.
+"""Rules about hubs in this home: whose verified texts count, and which machine archives automatically.
 
-`hub/<workspace>/vouched.json` is what the last sync made of the facts: for each stream the SHA-256 of texts
-and who verified them. It is never a decision of this home: without the member's name in `inject_from` of
-`workspace.json` it means nothing, and it counts for files of that team alone.
+`hub/<workspace>/vouched.json` comes from the last sync: for each stream, the SHA-256 of texts that members
+verified, and the member's name. A verification counts only if `inject_from` in `workspace.json` has the
+member's name, and only for files of that team.
 
-One machine at a time archives by itself in a synced place: the one to which the hub lends that right for a
-while (`care.json`), or in a shared folder the one that began it; in a team nobody's does. What a person asks
-for is not asked here.
+In a synced place only one machine archives automatically: the one to which the hub lends that right for some
+time (`care.json`), or in a shared folder the one that created it; in a team none does. These rules do not
+apply to a person's own commands.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _known: dict[str, tuple[_Stamp, dict[str, str]]] = {}
 
 
 def workspace_of(path: str) -> str:
-    """The team whose file that is, by its path as it is shown; nothing when it is no team's."""
+    """Return the team to which a file belongs, by its path as users see it; empty when it is no team's."""
     return path.removeprefix(_TOP).partition("/")[0] if path.startswith(_TOP) else ""
 
 
 def vouched_by(home: Home, path: str, name: str) -> str:
-    """The member who verified the text of that name and whose word counts here; nothing when nobody did."""
+    """Return the member who verified a text and whose word counts in this home; empty when there is none."""
     workspace = workspace_of(path)
     return _counting(home, workspace).get(name, "") if workspace else ""
 
 
 def stamp(home: Home) -> tuple[tuple[str, _Stamp], ...]:
-    """What stands for all vouches and rules: it differs when any of them has changed."""
+    """Return a value that differs whenever any of the saved verifications or rules has changed."""
     try:
         names = sorted(os.listdir(os.path.join(home.path, FOLDER)))
     except OSError:
@@ -55,7 +55,7 @@ def stamp(home: Home) -> tuple[tuple[str, _Stamp], ...]:
 
 
 def keep_vouches(home: Home, workspace: str, stream: str, vouched: Mapping[str, tuple[str, ...]]) -> None:
-    """Keep who verified which texts of one stream of a team."""
+    """Save which members verified which texts in a stream of a team."""
     with home.disk(FOLDER, workspace) as folder:
         told = load(folder.read(VOUCHED, largest=_LARGEST))
         listed = {name: list(members) for name, members in sorted(vouched.items())}
@@ -65,7 +65,7 @@ def keep_vouches(home: Home, workspace: str, stream: str, vouched: Mapping[str, 
 
 
 def note_withdrawal(home: Home, name: str, *, on: bool) -> None:
-    """Keep that a person no longer verifies a text, until every team has heard it; or that they do again."""
+    """Save that a person withdrew a verification, until every team knows; `on` false deletes the note."""
     for workspace in _list(home, kind="team"):
         known = read_withdrawn(home, workspace)
         if (name in known) is not on:
@@ -73,19 +73,19 @@ def note_withdrawal(home: Home, name: str, *, on: bool) -> None:
 
 
 def read_withdrawn(home: Home, workspace: str) -> frozenset[str]:
-    """The texts, by their SHA-256, that this home's person no longer verifies."""
+    """Return the SHA-256 of the texts whose verification this home's person withdrew, for one team."""
     listed = load(home.read(FOLDER, workspace, WITHDRAWN)).get("texts")
     return frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()
 
 
 def keep_withdrawn(home: Home, workspace: str, names: frozenset[str]) -> None:
-    """Keep which texts these are."""
+    """Save the SHA-256 of the texts whose verification was withdrawn, for one team."""
     with home.disk(FOLDER, workspace) as folder:
         folder.update(WITHDRAWN, lambda _: json.dumps({"texts": sorted(names)}).encode() + b"\n")
 
 
 def _counting(home: Home, workspace: str) -> dict[str, str]:
-    """Of each text that somebody verified whose word counts, who that is."""
+    """Return each verified text of a team with the member who verified it, if that member's word counts."""
     top = os.path.join(home.path, FOLDER, workspace)
     now = _stamp(home, workspace)
     known = _known.get(top)
@@ -112,7 +112,7 @@ def _read(home: Home, workspace: str) -> dict[str, str]:
 
 
 def load(content: bytes | None) -> dict[str, Any]:
-    """A small file of JSON; what cannot be read says nothing."""
+    """Return the object in a small JSON file; empty when the file cannot be read."""
     try:
         told = json.loads(content or b"{}")
     except ValueError:
@@ -138,14 +138,14 @@ SYNCED = (Scope.GLOBAL, Scope.PROJECT, Scope.AGENT)
 
 
 def may_care(home: Home, place: Place, *, now: datetime) -> bool:
-    """Whether what is old in a place may be archived here without anybody having asked for it."""
+    """Return whether old records of a place may be archived on this machine without a person's request."""
     if place.scope not in SYNCED:
         return True
     return all(_is_ours(home, name, told, place, now) for name, told in _joined(home))
 
 
 def keep_lease(home: Home, workspace: str, lent: Mapping[str, str]) -> None:
-    """Keep until when the hub lends the care of which places to this machine."""
+    """Save for which places, and until when, the hub lends this machine the right to archive."""
     with home.disk(FOLDER, workspace) as folder:
         folder.update(LENT, lambda _: json.dumps(dict(lent)).encode() + b"\n")
 
@@ -161,14 +161,14 @@ def _is_ours(home: Home, name: str, told: Mapping[str, Any], place: Place, now: 
 
 
 def _joined(home: Home) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The shared folder, and the personal workspaces that this home has joined."""
+    """Yield the shared folder and the personal workspaces that this home has joined."""
     for name, told in _list(home).items():
         if told.get("kind") == "personal" or (name == SHARED and told):
             yield name, told
 
 
 def _list(home: Home, *, kind: str = "") -> dict[str, Mapping[str, Any]]:
-    """What this home has joined, or what of one kind."""
+    """Return what this home has joined (teams, workspaces, folders), or only entries of one kind."""
     try:
         names = sorted(os.listdir(os.path.join(home.path, FOLDER)))
     except OSError:

@@ -1,31 +1,28 @@
-"""The journal: notes of one day, each under its time, appended and never rewritten."""
+"""Journal of each scope: a file for each day, with notes under their times, appended and never rewritten."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, document, scopes, tombstones
-from vademecum.store.document import decode
+from vademecum.store import archive, audit, scopes, tombstones
 from vademecum.store.files import note_trouble
-from vademecum.text import clock, names
+from vademecum.text import clock, document, filenames, names
+from vademecum.text.document import decode
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
     from datetime import datetime
 
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store.home import Home, ScopeFolder
     from vademecum.types import Place, Scope
-
-_DAY = re.compile(r"\d{4}-\d\d-\d\d(?:-[a-z0-9-]{1,60})?\.md")
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One file of the journal."""
+    """A file of the journal: the notes of one day."""
 
     place: Place
     path: str
@@ -34,7 +31,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journals a caller can reach; they always lie in the home, also when records lie in a repository."""
+    """The journals that a caller can reach. They lie in the home, even if records lie in a repository."""
 
     home: Home
     caller: scopes.Caller
@@ -42,15 +39,15 @@ class Journal:
     announce: Callable[[Change], None]
 
     def note(self, text: str, *, scope: Scope, slug: str = "") -> Noted:
-        """Append a note to the journal of today, by the local date; with a slug, to a file of its own."""
-        shelf = self._shelf(scopes.journal_place(self.caller, scope))
-        scopes.check_new_folder(shelf)
+        """Append a note to today's journal (local date), or with a slug to a separate file of today."""
+        scope_folder = self._scope_folder(scopes.journal_place(self.caller, scope))
+        scopes.check_new_folder(scope_folder)
         at = self.now()
-        if self.caller.project is not None and shelf.place.id == self.caller.project.id:
+        if self.caller.project is not None and scope_folder.place.id == self.caller.project.id:
             scopes.remember_project(self.home, self.caller.project, at=clock.stamp(at))
         purged = tombstones.check(self.home, self.caller, text)
         name = f"{at:%Y-%m-%d}{f'-{names.check_key(slug)}' if slug else ''}.md"
-        path = shelf.name_of(archive.JOURNAL, name)
+        path = scope_folder.name_of(filenames.JOURNAL, name)
         entry = Entry(text, clock.local_stamp(at), self.caller.origin, id=names.new_mark())
 
         def add(content: bytes | None) -> bytes:
@@ -59,11 +56,11 @@ class Journal:
 
         with (
             self.home.lock(f"journal {path}"),
-            self.home.folder(*shelf.parts, archive.JOURNAL, create=True) as folder,
+            self.home.folder(*scope_folder.parts, filenames.JOURNAL, create=True) as folder,
         ):
             written = folder.update(name, add)
             by = self.caller
-            archive.log_kept(self.home, shelf, archive.JOURNAL, name, entry, record=None, by=by)
+            archive.log_entry(self.home, scope_folder, filenames.JOURNAL, name, entry, record=None, by=by)
             if purged is not None:
                 tombstones.lift(self.home, text, at=clock.stamp(at))
             audit.write(
@@ -72,52 +69,55 @@ class Journal:
                 actor=self.caller.actor,
                 client=self.caller.client,
                 operation="note",
-                scope=shelf.place.scope,
+                scope=scope_folder.place.scope,
                 before=written.before,
                 after=written.after,
             )
-        self.announce(Change(ChangeKind.WRITTEN, shelf.place, path))
+        self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, path))
         return Noted(path, entry.time or "", purged=purged.at if purged else "")
 
     def days(self, places: Iterable[Place], *, only: Container[str] | None = None) -> Iterator[Day | Finding]:
-        """The days of these places, all or `only` those files; one that cannot be read is a finding."""
+        """Yield the journal days of these places, or `only` some files; an unreadable day is a finding."""
         if self.caller.audience is Audience.GROUP:
             return
         for place in places:
-            for shelf in self.shelves(place):
-                yield from self._days(shelf, only)
+            for scope_folder in self.scope_folders(place):
+                yield from self._days(scope_folder, only)
 
-    def shelves(self, place: Place) -> list[Shelf]:
-        """Where the journals of a place lie."""
-        return [shelf for shelf in scopes.shelves(self.home, self.caller, place) if not shelf.shared]
+    def scope_folders(self, place: Place) -> list[ScopeFolder]:
+        """Return the folders with the journals of a place."""
+        return [
+            scope_folder
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place)
+            if not scope_folder.shared
+        ]
 
-    def _shelf(self, place: Place) -> Shelf:
-        return self.shelves(place)[0]
+    def _scope_folder(self, place: Place) -> ScopeFolder:
+        return self.scope_folders(place)[0]
 
-    def _days(self, shelf: Shelf, only: Container[str] | None) -> Iterator[Day | Finding]:
+    def _days(self, scope_folder: ScopeFolder, only: Container[str] | None) -> Iterator[Day | Finding]:
         try:
-            folder = shelf.open(archive.JOURNAL)
+            folder = scope_folder.open(filenames.JOURNAL)
         except (OutsideMemory, NotADirectoryError) as error:
             yield Finding(
-                "malformed", shelf.name_of(archive.JOURNAL), str(error), "replace it with a folder", "error"
+                "malformed",
+                scope_folder.name_of(filenames.JOURNAL),
+                str(error),
+                "replace it with a folder",
+                "error",
             )
             return
         if folder is None:
             return
         with folder:
-            for name in filter(is_day, folder.names()):
+            for name in filter(filenames.is_day, folder.names()):
                 if only is not None and name not in only:
                     continue
-                path = shelf.name_of(archive.JOURNAL, name)
+                path = scope_folder.name_of(filenames.JOURNAL, name)
                 try:
                     content = folder.read(name)
                     if content is not None:
-                        yield Day(shelf.place, path, document.parse(decode(content)).entries)
+                        yield Day(scope_folder.place, path, document.parse(decode(content)).entries)
                 except (Malformed, OutsideMemory, OSError) as error:
                     note_trouble(error)
                     yield Finding("malformed", path, str(error), "fix it with any text editor", "error")
-
-
-def is_day(name: str) -> bool:
-    """Whether a file name can be a day's: the date, perhaps with a few words after it."""
-    return bool(_DAY.fullmatch(name))

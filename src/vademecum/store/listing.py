@@ -1,26 +1,26 @@
-"""`index.md`: a listing of records for people and other tools, made on demand and never read back."""
+"""Writer of `index.md`: a listing of records for people and other tools, made on demand, never read back."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vademecum.text import filenames
 from vademecum.text.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from vademecum.store.home import Shelf
+    from vademecum.store.home import ScopeFolder
     from vademecum.types import Record
 
-LISTING = "index.md"
 _LONGEST = 120
 _NOTHING: Mapping[str, Sequence[Record]] = {}
 
 
 def render_listing(records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING) -> str:
-    """The listing: one line a record, by type, in the form the Open Knowledge Format gives it.
+    """Return the listing's text: a line for each record, by type, in the Open Knowledge Format.
 
-    `also` has the records beside it that go with the one at a path.
+    `also` names, for a record's path, further records to be listed beside it.
     """
     by_type: dict[str, list[Record]] = {}
     for record in records:
@@ -38,15 +38,17 @@ def render_listing(records: Iterable[Record], also: Mapping[str, Sequence[Record
 
 
 def write_listing(
-    shelf: Shelf, records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING
+    scope_folder: ScopeFolder, records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING
 ) -> str | None:
-    """Write the listing beside the records; None when the shelf holds none."""
-    folder = shelf.open("records")
+    """Write the listing into the records' folder and return its path; None when the folder has no records."""
+    folder = scope_folder.open("records")
     if folder is None:
         return None
     with folder:
-        folder.update(LISTING, lambda _: render_listing(records, also).encode(), mode=shelf.file_mode)
-    return shelf.name_of("records", LISTING)
+        folder.update(
+            filenames.LISTING, lambda _: render_listing(records, also).encode(), mode=scope_folder.file_mode
+        )
+    return scope_folder.name_of("records", filenames.LISTING)
 
 
 def _link(record: Record) -> str:
@@ -55,7 +57,7 @@ def _link(record: Record) -> str:
 
 
 def _plain(text: str) -> str:
-    """One short line without secrets and without anything that Markdown would act upon."""
+    """Return a text as one short line without secrets and without characters that Markdown interprets."""
     line = " ".join(clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return short.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("<", "&lt;")

@@ -1,21 +1,22 @@
-"""How texts join in one record: a text begins it, follows in it, replaces an entry, or confirms what it says.
+"""Ways to join a text to one record: begin it, append, replace an entry, or confirm an equal entry.
 
-Pure text in, text out, so that the same joining can be done again on top of a person's edit.
+All functions take and return text, so that the same change can be repeated on top of a person's edit.
 
-A consolidation is a record that holds what several old ones said, each part whole under a heading of its own.
-The entries of a part stand as they stood, with their times and origins, signed with the key they came from.
-`aliases` lists the keys, so that each still answers; `parts` keeps the labels that a part had. What earlier
-versions consolidated, a line for each record, has neither, and is read as the one entry that it is.
+A consolidation is a record that holds several old records, each whole under a heading of its own. The
+entries of such a part keep their times and origins and are signed with the old record's key. The field
+`aliases` lists the old keys, which still find the part; `parts` keeps the old records' fields.
+Consolidations of earlier versions have neither field and are read as a single entry.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import document, frontmatter
-from vademecum.store.document import decode
-from vademecum.text import clock, names, normalise
+from vademecum.fields import read_tags
+from vademecum.text import clock, document, frontmatter, names, normalise
+from vademecum.text.document import decode
 from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ _CONFIRMATIONS = 5
 
 
 class Draft(NamedTuple):
-    """A text on its way into a record, with the labels it brings along."""
+    """A text to be saved in a record, with the fields to be saved with it."""
 
     text: str
     type: RecordType | None = None
     tags: tuple[str, ...] = ()
     mode: str = "append"
-    confidence: float | None = None
+    fields: Mapping[str, Any] = MappingProxyType({})  # values of other fields, by the name of their key
     protected: bool | None = None
     name: str = ""  # the words its key is made from, when not its own first ones
     wanted: str = ""  # the key that those make, which may be taken
@@ -49,9 +50,9 @@ class Draft(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The record that already teaches a lesson, and the entry that does.
+    """The record and the entry that already hold a lesson.
 
-    It `stays` as it is worded when it says more than the new text, or came from someone trusted more.
+    `stays` is true if the entry keeps its wording: it says more than the new text or is more trusted.
     """
 
     record: Record
@@ -60,7 +61,7 @@ class Known(NamedTuple):
 
 
 class Joining:
-    """How one text joins one file: a function of the file's content that remembers what it did."""
+    """The change that adds one text to one file; it can be applied repeatedly, and keeps its last result."""
 
     def __init__(
         self,
@@ -86,19 +87,19 @@ class Joining:
         self._held = False
 
     def __call__(self, content: bytes | None) -> bytes:
-        """The file with this text in it."""
+        """Return the file's content after the text was added; called with None for a missing file."""
         self.said, self.superseded, self.beside = None, (), None
         if content is None:
             self.outcome = Outcome.CREATED
             return self._begin().encode()
         parsed = document.parse(decode(content))
-        self._held = self._is_a_persons(parsed)
+        self._held = self._belongs_to_person(parsed)
         said = saying(parsed, self.draft.text)
         if said is not None and (not self._replaces_last or said == _living(parsed)[-1]):
             text = self._confirm(parsed, said)
-            self._stands_beside(parsed, said)
+            self._wait_for_decision(parsed, said)
             return text.encode()
-        text = self._superseding(parsed)
+        text = self._supersede(parsed)
         mark = None if self.beside is None else self.beside.time or UNDATED
         text = document.append(text, replace(self.entry, contradicts=mark))
         return frontmatter.edit(text, self._changes(parsed.front.values)).encode()
@@ -107,8 +108,8 @@ class Joining:
     def _replaces_last(self) -> bool:
         return self.draft.mode == "replace" and self.supersede is None
 
-    def _is_a_persons(self, parsed: document.Document) -> bool:
-        """Whether the record's labels are not the caller's to change."""
+    def _belongs_to_person(self, parsed: document.Document) -> bool:
+        """Return whether the record's fields belong to a person, so that the caller must not change them."""
         if self.verified is None:
             return False
         if is_guarded(parsed.front.values):
@@ -116,18 +117,18 @@ class Joining:
         return any(is_persons(each, self.verified) for each in parsed.entries)
 
     def _may_take(self, parsed: document.Document, entry: Entry) -> bool:
-        """Whether this text may take the place of an entry."""
+        """Return whether this text may supersede the given entry."""
         if self.verified is None:
             return True
         return not is_guarded(parsed.front.values) and not is_persons(entry, self.verified)
 
     @property
     def _protector(self) -> str | None:
-        """Who protects a record, where it is not a person: then it is kept from age and number alone."""
+        """Return the value of `protected_by`: None for a person, else `agent` (prevents only archiving)."""
         return None if self.caller.origin is Origin.USER else str(Origin.AGENT)
 
     def _begin(self) -> str:
-        """A new file."""
+        """Render a new record."""
         draft, at = self.draft, self.entry.time
         values: dict[str, Any] = {
             "type": str(draft.type or RecordType.PROJECT),
@@ -143,7 +144,8 @@ class Joining:
             "created": at,
             "updated": at,
             "generated": {**self.caller.provenance, "at": at},
-            "confidence": draft.confidence,
+            "confidence": None,  # its place in the file
+            **draft.fields,
             "protected": draft.protected or None,
             "protected_by": self._protector if draft.protected else None,
         }
@@ -151,8 +153,8 @@ class Joining:
             values |= {"confirmed": self._confirmations({}), **draft.labels({})}
         return document.append(frontmatter.edit(f"# {self.key}\n\n", values), self.entry)
 
-    def _superseding(self, parsed: document.Document) -> str:
-        """The text with the entry that this one replaces marked so."""
+    def _supersede(self, parsed: document.Document) -> str:
+        """Return the file's text with the entry to be replaced marked as superseded."""
         self.outcome = Outcome.REPLACED if self._replaces_last else Outcome.APPENDED
         if self.entry.superseded is not None:  # kept, and the wording that stands there stays
             self.outcome = Outcome.CONSOLIDATED
@@ -179,14 +181,14 @@ class Joining:
             text = document.sign(document.parse(text), index, superseded=self.entry.time)
         return text
 
-    def _stands_beside(self, parsed: document.Document, said: int) -> None:
-        """A replacement that is asked for again still waits."""
+    def _wait_for_decision(self, parsed: document.Document, said: int) -> None:
+        """Set the outcome to waiting if the confirmed text still waits to replace a person's entry."""
         for index in _contradicted(parsed, said) if self._replaces_last else ():
             if not self._may_take(parsed, parsed.entries[index]):
                 self.outcome, self.beside = Outcome.WAITING, parsed.entries[index]
 
     def _changes(self, values: Any) -> dict[str, Any]:
-        """The frontmatter keys that a new entry changes."""
+        """Return the frontmatter fields that a new entry changes."""
         changes: dict[str, Any] = {
             "updated": self.entry.time,
             "generated": {**self.caller.provenance, "at": self.entry.time},
@@ -203,7 +205,7 @@ class Joining:
         return changes
 
     def _labels(self, values: Any) -> dict[str, Any]:
-        """The labels that the text brings along, where they differ."""
+        """Return the fields of the draft that differ from those of the record."""
         draft = self.draft
         if self._held:
             return self._counted(values)
@@ -214,14 +216,13 @@ class Joining:
             changes |= {"tags": tags, "category": values.get("category") or category(tuple(tags))}
         if not values.get("type") or (draft.type is not None and str(draft.type) != values.get("type")):
             changes["type"] = str(draft.type or RecordType.PROJECT)
-        if draft.confidence is not None:
-            changes["confidence"] = draft.confidence
+        changes |= {name: value for name, value in draft.fields.items() if values.get(name) != value}
         if draft.protected and (values.get("protected") is not True or self._protector is None):
             changes |= {"protected": True, "protected_by": self._protector}
         return changes if draft.labels is None else changes | draft.labels(values)
 
     def _counted(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What a text of lower trust may add to a person's record: that it was learned once more."""
+        """Return the fields that a less trusted text may change in a person's record: counters only."""
         told = {} if self.draft.labels is None else self.draft.labels(values)
         known = values.get("confidence")
         surer = told.get("confidence")
@@ -235,7 +236,7 @@ class Joining:
         return self.caller.conversation or self.caller.session or ""
 
     def _confirmations(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """One confirmation per session, the newest five."""
+        """Return the five newest confirmations, at most one per session, with the caller's added."""
         mine = {"by": self.caller.actor, "session": self._session, "at": self.entry.time}
         listed = values.get("confirmed")
         earlier = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -245,7 +246,7 @@ class Joining:
         return [*others, mine][-_CONFIRMATIONS:]
 
     def _confirm(self, parsed: document.Document, said: int) -> str:
-        """The text with this confirmation, and the labels."""
+        """Return the file's text with the caller's confirmation and the changed fields."""
         self.outcome = Outcome.CONFIRMED
         entries = parsed.entries
         self.said = entries[said]
@@ -262,22 +263,22 @@ class Joining:
 
 
 def is_guarded(values: Mapping[str, Any]) -> bool:
-    """Whether a person protected a record, and not a program its own text."""
+    """Return whether a person protected the record, and not only a program its own text."""
     return values.get("protected") is True and values.get("protected_by") != str(Origin.AGENT)
 
 
 def is_persons(entry: Entry, verified: Verified) -> bool:
-    """Whether a living entry is a person's: they wrote it, or verified exactly this text."""
+    """Return whether a person wrote an entry that still holds, or verified exactly its text."""
     return entry.live and ((entry.origin or Origin.USER) is Origin.USER or verified(entry.text))
 
 
 def may_supersede(record: Record, entry: Entry, *, origin: Origin) -> bool:
-    """Whether a text may, unasked, take the place of one it resembles: none protected or more trusted."""
+    """Return whether a text may supersede a similar entry unasked: no if protected or more trusted."""
     return not record.protected and origin.rank <= (entry.origin or Origin.USER).rank
 
 
 def saying(parsed: document.Document, text: str) -> int | None:
-    """The last living entry that already says exactly this."""
+    """Return the index of the last entry that still holds and has exactly this text, else None."""
     wanted = normalise(text)
     # Most entries lack some word of it, and looking for one is much cheaper than folding the whole entry. A
     # word outside ASCII may be composed differently there, so it tells nothing.
@@ -295,7 +296,7 @@ def saying(parsed: document.Document, text: str) -> int | None:
 
 
 def _contradicted(parsed: document.Document, index: int) -> list[int]:
-    """The living entry that another one only stands beside."""
+    """Return the index of the valid entry that the given entry contradicts, in a list; empty when none."""
     entries = parsed.entries
     mark = entries[index].contradicts
     before = [each for each in _living(parsed) if each < index and (entries[each].time or UNDATED) == mark]
@@ -306,15 +307,8 @@ def _living(parsed: document.Document) -> list[int]:
     return [index for index, section in enumerate(parsed.sections) if section.live]
 
 
-def read_tags(value: object) -> tuple[str, ...]:
-    """Tags, written as a list or as words between commas."""
-    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
-    cleaned = (str(tag).strip() for tag in listed if tag is not None)
-    return tuple(dict.fromkeys(tag for tag in cleaned if tag))
-
-
 def category(tags: Sequence[str]) -> str | None:
-    """The first tag that names a signal."""
+    """Return the first tag that names a signal, else None."""
     return next((tag for tag in tags if tag in SIGNALS), None)
 
 
@@ -323,7 +317,7 @@ CONSOLIDATED_TAGS = ("_consolidated", "_auto_decay")
 
 
 class Part(NamedTuple):
-    """A record among those that were consolidated: its names and labels, and when it was last said."""
+    """A former record inside a consolidation: its keys, its fields, and the time of its last entry."""
 
     key: str
     said: str
@@ -334,19 +328,19 @@ class Part(NamedTuple):
     title: str = ""  # where it is more than the key in other letters
 
     def as_fields(self) -> dict[str, Any]:
-        """As it stands in the frontmatter."""
+        """Return the part as it is written in the frontmatter."""
         told: dict[str, Any] = {"key": self.key, "num": self.num, "id": self.id, "type": self.type}
         told |= {"said": self.said, "tags": list(self.tags), "title": self.title}
         return {name: value for name, value in told.items() if value not in (None, "", [])}
 
 
 def is_consolidation(record: Record) -> bool:
-    """Whether a record holds what others said."""
+    """Return whether a record is a consolidation of other records."""
     return record.source == CONSOLIDATED
 
 
 def parts_of(record: Record) -> dict[str, Part]:
-    """The records that one holds, by key; none for what an earlier version consolidated."""
+    """Return the parts of a consolidation by key; empty for any other record."""
     listed = record.fields.get("parts") if is_consolidation(record) else None
     found = {}
     for each in listed if isinstance(listed, list) else ():
@@ -366,8 +360,8 @@ def parts_of(record: Record) -> dict[str, Part]:
     return found
 
 
-def part_named(record: Record, name: str) -> str:
-    """The key of the part that answers to a key, number or id; empty when none does."""
+def find_part_key(record: Record, name: str) -> str:
+    """Return the key of the part with this key, number or id; empty when there is none."""
     for part in parts_of(record).values():
         if name in (part.key, part.id) or (part.num is not None and name == str(part.num)):
             return part.key
@@ -375,7 +369,7 @@ def part_named(record: Record, name: str) -> str:
 
 
 def narrowed(record: Record, key: str) -> Record:
-    """One part of a consolidation, with the names and labels it had; its path is where it stands now."""
+    """Return one part of a consolidation as a record with the consolidation's path."""
     part = parts_of(record)[key]
     own = tuple(each for each in record.entries if each.part == key)
     return replace(
@@ -384,7 +378,7 @@ def narrowed(record: Record, key: str) -> Record:
         id=part.id,
         num=part.num,
         type=part.type,
-        title=part.title or usual_title(part.key),
+        title=part.title or default_title(part.key),
         tags=part.tags,
         created=min((each.time for each in own if each.time), default=part.said),
         updated=part.said,
@@ -395,14 +389,14 @@ def narrowed(record: Record, key: str) -> Record:
 
 
 def spread(record: Record) -> list[Record]:
-    """A record as the topics it has: one, or of a consolidation each part."""
+    """Return the parts of a consolidation as records; for any other record, only itself."""
     return [narrowed(record, key) for key in parts_of(record)] or [record]
 
 
 def render_consolidation(
     key: str, members: Sequence[tuple[Part, Record]], *, place: Place, actor: str, now: datetime
 ) -> str:
-    """The file that holds some records: whole, the one that was said last at the end."""
+    """Return the text of a consolidation of some records, each whole, the most recent one last."""
     listed = sorted(members, key=lambda each: (each[0].said, each[0].key))
     at = clock.stamp(now)
     begun = [record.created or entry.time for _, record in listed for entry in record.entries[:1]]
@@ -429,23 +423,23 @@ def render_consolidation(
 
 
 def held(entry: Entry, part: Part) -> Entry:
-    """An entry as it stands in a consolidation; one without a time is as old as its record."""
+    """Return an entry as written into a consolidation; without a time it gets its record's time."""
     time = entry.time if clock.parse(entry.time) else part.said
     return replace(entry, time=time, origin=entry.origin or Origin.USER, part=part.key)
 
 
-def usual_title(key: str) -> str:
-    """The title of a record that nobody gave one."""
+def default_title(key: str) -> str:
+    """Return the default title of a record, made from its key."""
     return key.replace("-", " ").strip().capitalize()
 
 
 def consolidation_title(count: int) -> str:
-    """What a consolidation of so many records is called."""
+    """Return the title of a consolidation of this many records."""
     return f"Consolidated {count} old {'memory' if count == 1 else 'memories'}"
 
 
 def without_part(text: str, key: str) -> str | None:
-    """A consolidation without one of its parts; None when nothing else is in it."""
+    """Return a consolidation's text without one part; None when no other content is left."""
     left = document.without_part(text, key)
     values = frontmatter.parse(text).values
     listed = [each for each in _list(values.get("parts")) if each.get("key") != key]
@@ -456,8 +450,8 @@ def without_part(text: str, key: str) -> str | None:
     return _listing(frontmatter.edit(left, {"title": consolidation_title(len(listed))}), names, listed)
 
 
-def revived(record: Record) -> str:
-    """The file of a part as a record of its own again, from what the consolidation knows of it."""
+def render_part(record: Record) -> str:
+    """Return a part's text as a separate record, with the fields that the consolidation keeps."""
     values = {
         "type": record.type,
         "id": record.id or names.new_id(),
@@ -477,7 +471,7 @@ def revived(record: Record) -> str:
 
 
 def _listing(text: str, aliases: Sequence[object], parts: Sequence[dict[str, Any]]) -> str:
-    """A consolidation with these keys and parts in its frontmatter, one a line: people read it too."""
+    """Write the fields `aliases` and `parts` into a consolidation's frontmatter, one line for each part."""
     bare = frontmatter.edit(text, {"aliases": None, "parts": None})
     newline = frontmatter.line_ending(bare)
     lines: list[str] = []

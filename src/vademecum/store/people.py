@@ -1,7 +1,7 @@
-"""People: who speaks and whether they may decide, and what of theirs a change would take away.
+"""Rules about people: who is speaking, who may decide, and which of a person's texts a change would remove.
 
-Whoever changes a file for somebody trusted less than a person asks here first: entries a person wrote or
-verified and their records' labels stay. Text that stands beside a person's takes nothing away.
+Code that changes a file for a caller less trusted than a person asks here first: entries that a person wrote
+or verified, and the labels of such records, stay. Adding text beside a person's text is always allowed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, PersonsText
-from vademecum.store import archive, decisions, document
-from vademecum.store.document import decode
-from vademecum.store.merge import is_guarded, is_persons, read_tags
-from vademecum.text import names, normalise
-from vademecum.types import Entry, Origin, RecordType
+from vademecum.fields import FIELDS, Guard
+from vademecum.store import decisions
+from vademecum.store.merge import is_guarded, is_persons
+from vademecum.text import document, filenames, names, normalise
+from vademecum.text.document import decode
+from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,57 +29,18 @@ if TYPE_CHECKING:
 
 SCRIPT = "VADE_SCRIPT"  # by which a script says its name
 
-# Variables that agents set for the commands they run. A new agent is a new line.
-AGENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "CLAUDECODE": "Claude Code",
-        "CLAUDE_CODE": "Claude Code",
-        "CLAUDE_CODE_ENTRYPOINT": "Claude Code",
-        "CLAUDE_CODE_IS_COWORK": "Claude Code",
-        "CODEX_SANDBOX": "Codex",
-        "CODEX_SANDBOX_NETWORK_DISABLED": "Codex",
-        "CODEX_THREAD_ID": "Codex",
-        "CODEX_CI": "Codex",
-        "GEMINI_CLI": "Gemini CLI",
-        "QWEN_CODE": "Qwen Code",
-        "CURSOR_AGENT": "Cursor",
-        "OPENCODE": "opencode",
-        "OPENCODE_CLIENT": "opencode",
-        "KIRO_AGENT": "Kiro",
-        "KIRO_SESSION_ID": "Kiro",
-        "AGENT_CONTEXT_OUT": "Kiro",
-        "COPILOT_CLI": "GitHub Copilot",
-        "COPILOT_AGENT": "GitHub Copilot",
-        "COPILOT_AGENT_SESSION_ID": "GitHub Copilot",
-        "VSCODE_COPILOT_TERMINAL": "GitHub Copilot",
-        "AMP_CURRENT_THREAD_ID": "Amp",
-        "AMP_THREAD_ID": "Amp",
-        "AUGMENT_AGENT": "Augment",
-        "CLINE_ACTIVE": "Cline",
-        "ROO_ACTIVE": "Roo Code",
-        "GOOSE_TERMINAL": "Goose",
-        "CRUSH": "Crush",
-        "TRAE_AI_SHELL_ID": "Trae",
-        "ANTIGRAVITY_AGENT": "Antigravity",
-        "PI_CODING_AGENT": "Pi",
-        "OPENCLAW_SHELL": "OpenClaw",
-        "AI_AGENT": "an agent",
-    }
-)
-# Editors that have agents set these in a person's terminal too: there they say nothing.
-EDITORS: Mapping[str, str] = MappingProxyType(
-    {
-        "CURSOR_TRACE_ID": "Cursor",
-        "KIRO_AGENT_PATH": "Kiro",
-        "COPILOT_MODEL": "GitHub Copilot",
-        "AIDER_MODEL": "Aider",
-    }
-)
 _OFF = frozenset({"", "0", "false", "no"})
 
 
+class AgentVariables(NamedTuple):
+    """The environment variables that agents set, each with the agent's name."""
+
+    agents: Mapping[str, str] = MappingProxyType({})  # for the commands that they run
+    editors: Mapping[str, str] = MappingProxyType({})  # in a person's terminal too: there they say nothing
+
+
 class Speaker(NamedTuple):
-    """Whose word a command line is; `undecided` says why it may not decide, and is empty when it may."""
+    """The speaker at a command line; `undecided` says why the speaker may not decide, or is empty."""
 
     origin: Origin
     undecided: str = ""
@@ -86,15 +48,18 @@ class Speaker(NamedTuple):
     agent: str = ""  # inside of which it runs
 
 
-def speaker(environ: Mapping[str, str], *, terminal: bool, scripts: Sequence[str] = ()) -> Speaker:
-    """Who speaks: a person, or the agent whose environment this is.
+def speaker(
+    environ: Mapping[str, str], *, terminal: bool, scripts: Sequence[str] = (), variables: AgentVariables
+) -> Speaker:
+    """Return who speaks: a person, or the agent to which this environment belongs.
 
-    A person decides at a terminal, or through a script that the user allowed by name. An agent never does, so
-    that a name it can read in the settings does not make it one.
+    A person decides at a terminal, or through a script that the user allowed by name. An agent never decides,
+    even under a name that it has read in the settings.
     """
-    variable = inside(environ, terminal=terminal)
+    known = {**variables.agents, **({} if terminal else variables.editors)}
+    variable = next((name for name in known if environ.get(name, "").strip().lower() not in _OFF), None)
     if variable is not None:
-        agent = AGENTS.get(variable) or EDITORS[variable]
+        agent = known[variable]
         return Speaker(
             Origin.AGENT,
             f"this command line runs inside {agent} ({variable} is set)",
@@ -122,34 +87,27 @@ def speaker(environ: Mapping[str, str], *, terminal: bool, scripts: Sequence[str
 _OWN_TERMINAL = "use a terminal of your own"
 
 
-def inside(environ: Mapping[str, str], *, terminal: bool) -> str | None:
-    """The variable that tells whose environment this is; None for a person's own."""
-    known = AGENTS if terminal else {**AGENTS, **EDITORS}
-    return next((name for name in known if environ.get(name, "").strip().lower() not in _OFF), None)
-
-
 def login() -> str:
-    """The user's name on this machine, for the audit."""
+    """Return the user's name on this machine, for the audit."""
     name = os.environ.get("USER") or os.environ.get("LOGNAME") or os.environ.get("USERNAME") or ""
     return re.sub(r"[^A-Za-z0-9._-]", "", name)[:64] or "user"
 
 
 def has_terminal() -> bool:
-    """Whether somebody can read what this process says and answer it."""
+    """Return whether the process has a terminal for its output and input."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 WHY = "the user wrote or verified this, and only the user can change it"
-_LABELS = ("title", "key", "scope", "status", "stale_after")
 
 
 def is_bound(caller: Caller) -> bool:
-    """Whether a caller has to leave a person's words as they are."""
+    """Return whether the caller must not change a person's texts."""
     return caller.origin is not Origin.USER and not caller.approved
 
 
 def taken(before: bytes, after: bytes | None, *, kind: str, verified: Verified) -> str:
-    """What of a person's is in a file before a change and not after it; empty when nothing is."""
+    """Return a description of a person's texts or fields that a change would remove; empty when none."""
     try:
         values, entries = _read(before, kind)
     except Malformed:
@@ -167,22 +125,22 @@ def taken(before: bytes, after: bytes | None, *, kind: str, verified: Verified) 
     standing = {(normalise(each.text), each.origin or Origin.USER) for each in left if each.live}
     if any((normalise(each.text), each.origin or Origin.USER) not in standing for each in own):
         return "an entry"
-    return _relabelled(values, changed)
+    return _changed_field(values, changed)
 
 
-def check_taken(
-    home: Home, caller: Caller, before: bytes | None, after: bytes | None, *, kind: str = archive.RECORDS
+def check_loss(
+    home: Home, caller: Caller, before: bytes | None, after: bytes | None, *, kind: str = filenames.RECORDS
 ) -> None:
-    """Refuse a change that takes something of a person's away, unless a person makes it."""
+    """Refuse a change that removes a person's text or fields, unless a person makes it."""
     gone = barred(home, caller, before, after, kind=kind)
     if gone:
         raise PersonsText(f"{WHY} ({gone})")
 
 
 def barred(
-    home: Home, caller: Caller, before: bytes | None, after: bytes | None, *, kind: str = archive.RECORDS
+    home: Home, caller: Caller, before: bytes | None, after: bytes | None, *, kind: str = filenames.RECORDS
 ) -> str:
-    """What a caller may not take away with this change; empty when it may be made."""
+    """Return a description of what the caller must not remove with this change; empty when allowed."""
     if before is None or before == after or not is_bound(caller):
         return ""
     return taken(before, after, kind=kind, verified=lambda text: decisions.verified(home, text))
@@ -190,22 +148,23 @@ def barred(
 
 def _read(content: bytes, kind: str) -> tuple[Mapping[str, Any], Sequence[Entry]]:
     text = decode(content)
-    if kind == archive.PINNED:
+    if kind == filenames.PINNED:
         return {}, document.blocks(text)
     parsed = document.parse(text)
     return parsed.front.values, parsed.entries
 
 
-def _relabelled(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Which label of a person's record a change would set to something else."""
-    default = str(RecordType.PROJECT)
-    if str(before.get("type") or default) != str(after.get("type") or default):
-        return "its type"
-    if read_tags(before.get("tags")) != read_tags(after.get("tags")):
-        return "its tags"
-    if (before.get("protected") is True) != (after.get("protected") is True):
-        return "its protection"
-    for name in _LABELS:
-        if before.get(name) not in (None, after.get(name)):
-            return f"its {name.replace('_', ' ')}"
+def _changed_field(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the name of a field in a person's record that a change would alter; empty when none."""
+    for field in FIELDS:
+        was, is_now = before.get(field.name), after.get(field.name)
+        if field.guard is Guard.ALWAYS:
+            changed = field.kind.read(was) != field.kind.read(is_now)
+        else:
+            changed = field.guard is Guard.WHEN_SET and was not in (None, is_now)
+        if changed:
+            return f"its {_CALLED.get(field.name, field.name.replace('_', ' '))}"
     return ""
+
+
+_CALLED = {"protected": "protection"}

@@ -1,4 +1,4 @@
-"""Projects: where each is and how much is kept for it, whether it is trusted, what else may be its memory."""
+"""Projects that have memory: their folders, ids and trust, and the size of their memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, NotVisible, UsageError
-from vademecum.stand_ins import renamed
-from vademecum.store import archive, decisions, scopes
-from vademecum.store.journal import is_day
-from vademecum.store.records import is_record
-from vademecum.text import clock, names
+from vademecum.store import decisions, scopes
+from vademecum.text import clock, filenames, names
+from vademecum.text.filenames import is_day, is_record
 from vademecum.types import Audience, Finding, Origin
 
 if TYPE_CHECKING:
@@ -35,17 +33,17 @@ class KnownProject(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a person calls it: its folder, or its id."""
+        """Return the project's name for people: its folder's name, or its id."""
         return self.root.name if self.root is not None and self.root.name else self.id
 
     @property
     def present(self) -> bool:
-        """Whether its folder is still there."""
+        """Return whether the project's folder still exists."""
         return self.root is not None and self.root.is_dir()
 
 
 def known_projects(home: Home) -> list[KnownProject]:
-    """Every project with memory, the one written to last first."""
+    """Return every project with memory, the most recently written first."""
     roots = _roots(home)
     ids = {*roots, *(name for name in home.names("memory", "project") if name[:1] != ".")}
     joined = {
@@ -57,7 +55,7 @@ def known_projects(home: Home) -> list[KnownProject]:
 
 
 def moved_projects(home: Home, project: Project) -> list[KnownProject]:
-    """Projects without a remote whose folder is gone; those of this folder's name first."""
+    """Return projects without a remote whose folder is gone; those with this folder's name come first."""
     own = {project.id, *project.earlier, *scopes.aliases(home, project.id)}
     by_path = {name for name, _ in decisions.every(home, "projects")}
     gone = [
@@ -69,7 +67,7 @@ def moved_projects(home: Home, project: Project) -> list[KnownProject]:
 
 
 def _roots(home: Home) -> dict[str, Path]:
-    """Where each project was last written from, by its id."""
+    """Return the folder from which each project was last written, by project id."""
     noted = sorted(decisions.every(home, "projects"), key=lambda each: str(each[1].get("at") or ""))
     found = {}
     for name, decision in noted:
@@ -82,15 +80,15 @@ def _known(home: Home, id: str, root: Path | None, joined_to: str | None) -> Kno
     folders = [home.path / "memory" / "project" / id]
     if root is not None and scopes.is_trusted(home, root):
         folders.append(root / ".vade")
-    records = [each for top in folders for each in _files(top / archive.RECORDS) if is_record(each.name)]
-    days = [each for each in _files(folders[0] / archive.JOURNAL) if is_day(each.name)]
+    records = [each for top in folders for each in _files(top / filenames.RECORDS) if is_record(each.name)]
+    days = [each for each in _files(folders[0] / filenames.JOURNAL) if is_day(each.name)]
     newest = max((each.stat().st_mtime for each in (*records, *days)), default=None)
     updated = None if newest is None else clock.stamp(datetime.fromtimestamp(newest, UTC))
     return KnownProject(id, root, len(records), len(days), updated, joined_to)
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The plain files in a folder; none when it does not exist."""
+    """Yield the plain files in a folder; none when the folder does not exist."""
     try:
         with os.scandir(folder) as found:
             yield from [each for each in found if each.is_file(follow_symlinks=False)]
@@ -99,13 +97,13 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 class Projects:
-    """The projects that have memory, and what a person says of this one."""
+    """Commands on projects: list those with memory, and set up, trust or join the present project."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._work = workspace
 
     def init(self) -> Path:
-        """Make and trust `.vade/` in the project's root, so that its records are versioned with the code."""
+        """Create and trust `.vade/` in the project's root, so that records are versioned with the code."""
         self._work.may_write()
         self._work.only_a_person("trust a folder", "vade init")
         project = self._work.project()
@@ -117,9 +115,9 @@ class Projects:
         return made
 
     def trust(self, *, on: bool = True) -> Path:
-        """Trust the `.vade/` of this project, or take that back."""
+        """Trust the `.vade/` of this project, or with `on` false withdraw the trust."""
         self._work.may_write()
-        self._work.may_decide("trust a folder", "vade trust")
+        self._work.may_decide("trust a folder", "vade review trust")
         project = self._work.project()
         with self._work.reported(f"trust {project.root}"):
             if on:
@@ -132,7 +130,7 @@ class Projects:
         return project.root
 
     def alias(self, old: str) -> str:
-        """Join what was kept under another project id to this project."""
+        """Join the memory of another project id to this project."""
         self._work.may_write()
         self._work.only_a_person("join another project's memory", "vade project alias")
         project = self._work.project()
@@ -147,7 +145,7 @@ class Projects:
         return project.id
 
     def list(self) -> Sequence[KnownProject]:
-        """All projects that have memory here, the one written to last first."""
+        """Return all projects that have memory here, the most recently written first."""
         if self._work.caller.audience is Audience.GROUP:
             raise NotVisible("a group session sees only its own project")
         if self._work.settings.incognito:
@@ -155,11 +153,8 @@ class Projects:
         with self._work.reported("read the projects"):
             return known_projects(self._work.home)
 
-    if not TYPE_CHECKING:
-        __call__ = renamed("projects()", "projects.list()", list)
-
     def moved_here(self) -> Sequence[KnownProject]:
-        """Projects with memory whose folder is gone and which may be this one under its old path."""
+        """Return projects with memory whose folder is gone; this project may be one of them, moved."""
         project = self._work.caller.project
         if project is None or project.overridden or self._work.settings.incognito:
             return []
@@ -169,7 +164,7 @@ class Projects:
             return moved_projects(self._work.home, project)
 
     def elsewhere(self) -> Sequence[Finding]:
-        """What is kept for a project that may be this one, with the command that joins it."""
+        """Return findings about memory under another id that may be this project's, and how to join it."""
         found = [*self.earlier()]
         for each in self.moved_here()[:3]:
             count = "1 record" if each.records == 1 else f"{each.records} records"
@@ -178,7 +173,7 @@ class Projects:
         return found
 
     def earlier(self) -> Iterator[Finding]:
-        """That the project had another id here, whose memory only a person can join."""
+        """Yield a finding if the project had another id here, whose memory only a person can join."""
         project = self._work.caller.project
         if project is None or self._work.caller.audience is Audience.GROUP:
             return

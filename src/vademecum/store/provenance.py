@@ -1,7 +1,8 @@
-"""Where every entry came from: who said it, through which program, in which session, from which source.
+"""Origin of every entry: who said it, through which program, in which session, from which source.
 
-It is told by signatures, the log of kept entries, the frontmatter, the audit and the place an entry lies in;
-what is known of one holds for every copy of it. From that it is decided what a purge takes. Changes nothing.
+The origin comes from signatures, the log of acknowledged entries, frontmatter, the audit and an entry's
+place; it holds for every copy of the entry. From the origins a purge decides which entries to delete.
+This module changes nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +16,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory, UnknownName
-from vademecum.store import (
-    archive,
-    audit,
-    frontmatter,
-    listing,
-    pinned,
-    purge,
-    requests,
-    teams,
-    tombstones,
-)
-from vademecum.store.document import decode
+from vademecum.store import archive, audit, pending_writes, purge, teams, tombstones
 from vademecum.store.files import DiskFolder
 from vademecum.store.purge import Purged
-from vademecum.text import clock, names, normalise
+from vademecum.text import clock, filenames, frontmatter, names, normalise
+from vademecum.text.document import decode
 from vademecum.types import Entry, Origin, Scope, parse_origin
 
 if TYPE_CHECKING:
@@ -55,7 +46,7 @@ UNREAD = "it cannot be read, so its author is unknown"
 
 
 class Wanted(NamedTuple):
-    """What is to go: all of these at once."""
+    """The criteria of a purge; a purged entry meets all of them."""
 
     origin: Origin | None = None
     session: str = ""
@@ -67,11 +58,11 @@ class Wanted(NamedTuple):
 
     @property
     def names_somebody(self) -> bool:
-        """Whether it asks for more than a time and a scope."""
+        """Return whether the criteria name more than a time and a scope."""
         return bool(self.session or self.agent or self.source or self.origin)
 
     def __str__(self) -> str:
-        """As the receipt and the list of tombstones say it."""
+        """Return the criteria as the receipt of the purge shows them."""
         told = [f"{name} {value}" for name, value in self._asdict().items() if value and name in _NAMED]
         times = (("since", self.since), ("until", self.until))
         told += [f"{name} {clock.stamp(moment)}" for name, moment in times if moment is not None]
@@ -82,7 +73,7 @@ _NAMED = ("origin", "session", "agent", "source", "scope")
 
 
 class StoredFile(NamedTuple):
-    """One Markdown file of memory or of the archive: where it lies, and what it is a version of."""
+    """A Markdown file of memory or of the archive: its path, and the memory file of which it is a version."""
 
     top: Path
     parts: tuple[str, ...]
@@ -92,18 +83,18 @@ class StoredFile(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The path, as reports show it."""
+        """Return the file's path as reports show it."""
         return "/".join(self.parts)
 
     @property
     def archived(self) -> bool:
-        """Whether this is an earlier version."""
+        """Return whether the file is an archived version."""
         return self.parts[0] == "archive"
 
 
 @dataclass(slots=True)
 class KnownEntry:
-    """What is known of an entry, wherever a copy of it stands."""
+    """The origin of an entry, gathered from all of its copies."""
 
     entry: Entry
     origin: Origin
@@ -115,22 +106,22 @@ class KnownEntry:
     where: set[str] = field(default_factory=set)
 
     def stays(self, why: str) -> list[Purged]:
-        """That it is left where it stands, and why."""
+        """Return a report for each copy that the entry stays, with the reason."""
         return [Purged(where, 1, gone=False, why=why) for where in sorted(self.where)]
 
     @property
     def is_made(self) -> bool:
-        """Whether a pass made it, and nobody said it."""
+        """Whether an automatic pass wrote the entry."""
         return self.origin is not Origin.USER and not self.said
 
     @property
     def heard(self) -> set[str]:
-        """Every session that said it."""
+        """Every session that said the entry."""
         return self.sessions | {each.partition(":")[2] for each in self.said}
 
 
 class KnownEntries(NamedTuple):
-    """All that is known: entries by fingerprint, and of the files what they are and name."""
+    """The known entries by fingerprint, and the files."""
 
     entries: dict[str, KnownEntry]
     confirmed: dict[str, set[str]]  # the files whose labels name a session
@@ -139,7 +130,7 @@ class KnownEntries(NamedTuple):
 
 
 class PurgePlan(NamedTuple):
-    """What goes, and what looks like it and stays, with why."""
+    """The entries to purge, and similar entries that stay, with the reasons."""
 
     entries: tuple[Entry, ...]
     files: tuple[str, ...]
@@ -153,7 +144,7 @@ class PurgePlan(NamedTuple):
 
 
 def plan(home: Home, shared: Path | None, wanted: Wanted) -> PurgePlan:
-    """Decide what goes, from all that is known; nothing is changed."""
+    """Decide what a purge deletes; nothing is changed."""
     known = gather(home, shared)
     logs = {each.where: each for each in _sessions(home)}
     ids = _ids(wanted.session, logs.values()) if wanted.session else frozenset[str]()
@@ -178,7 +169,7 @@ def plan(home: Home, shared: Path | None, wanted: Wanted) -> PurgePlan:
 def _doomed(
     known: Mapping[str, KnownEntry], wanted: Wanted, ids: Collection[str]
 ) -> tuple[dict[str, KnownEntry], list[Purged]]:
-    """The entries that go, and those that stay though they came from there."""
+    """Return the entries to delete, and reports on entries of the same origin that stay."""
     doomed: dict[str, KnownEntry] = {}
     told: list[Purged] = []
     for mark, each in known.items():
@@ -194,7 +185,7 @@ def _doomed(
 
 
 def gather(home: Home, shared: Path | None) -> KnownEntries:
-    """Read every entry of a home and of this project's folder, with all that tells where it came from."""
+    """Read every entry of a home and of this project's folder, with everything about its origin."""
     found: dict[str, KnownEntry] = {}
     confirmed: dict[str, set[str]] = {}
     records: dict[str, tuple[str, int]] = {}
@@ -210,7 +201,7 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
         for session in _confirming(values):
             confirmed.setdefault(session, set()).add(file.where)
         entries = {archive.fingerprint(each): each for each in tombstones.read_entries(content, file.kind)}
-        if file.kind == archive.RECORDS and not file.archived:
+        if file.kind == filenames.RECORDS and not file.archived:
             records[file.where] = str(values.get("id") or ""), len(entries)
         for mark, entry in entries.items():
             origin = _origin_of(file, entry, kept.get((file.area, mark)))
@@ -218,20 +209,20 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
             each.origin = each.origin if file.archived else origin
             each.where.add(file.where)
             _learn(each, file, values, wrote)
-            if each.origin is Origin.IMPORT and file.kind == archive.JOURNAL:
+            if each.origin is Origin.IMPORT and file.kind == filenames.JOURNAL:
                 each.sources |= days.get((file.area, file.name), set())
     return KnownEntries(found, confirmed, records, told)
 
 
 def _origin_of(file: StoredFile, entry: Entry, kept: Origin | None) -> Origin:
-    """The origin that can be vouched for: in a repository a signature is anybody's claim."""
+    """Return the origin that can be relied on; signatures from a repository are only claims."""
     if file.area[0] == "repository":
         return kept or Origin.EXTERNAL
     return entry.origin or Origin.USER
 
 
 def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str, ...], str], Origin]:
-    """Learn from the logs of kept entries; the origin of each in its own place."""
+    """Read the origins of entries from the logs of acknowledged entries."""
     kept: dict[tuple[tuple[str, ...], str], Origin] = {}
     for parts, line in kept_lines(home):
         entry = Entry(line["text"], line["time"], parse_origin(line["origin"]))
@@ -248,30 +239,30 @@ def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str
 
 
 def _learn(each: KnownEntry, file: StoredFile, values: Mapping[str, Any], wrote: Mapping[Any, Any]) -> None:
-    """Add what a file and the audit tell of one of its entries."""
+    """Add to a known entry the facts that its file and the audit tell about it."""
     scope, owner = file.area[:2]
     each.scopes.add(archive.scope_of(file.area))
     if scope == Scope.SESSION:
         each.sessions.add(owner)
-    if each.origin is Origin.TOOL and file.kind == archive.JOURNAL:
+    if each.origin is Origin.TOOL and file.kind == filenames.JOURNAL:
         each.sessions |= set(_NOTE.findall(each.entry.text.split("\n", 1)[0]))
     moment = clock.parse(each.entry.time)
     at = clock.stamp(moment) if moment is not None else ""
     each.sessions |= _confirming(values, at)
     each.sources |= _sources_of(each, values, at)
     if not each.writers:  # who wrote it was not logged then: the second tells it
-        subject = str(values.get("id") or "") if file.kind == archive.RECORDS else f"{file.kind} {scope}"
+        subject = str(values.get("id") or "") if file.kind == filenames.RECORDS else f"{file.kind} {scope}"
         each.writers |= wrote.get((subject, at), set()) | _generated(values, at)
 
 
 def _confirming(values: Mapping[str, Any], at: str | None = None) -> set[str]:
-    """The sessions that confirmed a record, by its labels: all, or those that did so at a time."""
+    """Return the sessions that confirmed a record, by its frontmatter: all, or those of a given time."""
     told = [each for each in _list(values.get("confirmed")) if at is None or each.get("at") == at]
     return {str(each["session"]) for each in told if each.get("session")}
 
 
 def _generated(values: Mapping[str, Any], at: str) -> set[tuple[str, str]]:
-    """Who wrote last by the labels of a record, if that was then."""
+    """Return the writer from a record's field `generated`, if the field has the time of the entry."""
     told = values.get("generated")
     if not isinstance(told, dict) or not at or told.get("at") != at:
         return set()
@@ -279,7 +270,7 @@ def _generated(values: Mapping[str, Any], at: str) -> set[tuple[str, str]]:
 
 
 def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str]:
-    """Where an entry came from by its record: imports name it, other labels tell of the first entry only."""
+    """Return the sources of an entry by its record's fields; only imports name them for every entry."""
     label = str(values.get("source") or "")
     if each.origin is Origin.IMPORT:
         return {str(one.get("resource")) for one in _list(values.get("sources"))} or ({label} - {""})
@@ -287,13 +278,16 @@ def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str
 
 
 def _imported_days(home: Home) -> dict[tuple[tuple[str, ...], str], set[str]]:
-    """From which systems each day of a journal was imported, as the runs say: a journal has no labels."""
+    """Return the systems from which each journal day was imported, by the logs of runs.
+
+    A journal has no frontmatter that could tell this.
+    """
     found: dict[tuple[tuple[str, ...], str], set[str]] = {}
     for name in home.names("archive", "runs"):
         lines = [line for raw in home.lines("archive", "runs", name) if (line := _parsed(raw))]
         system = str(lines[0].get("what") or "") if lines else ""
         for line in lines if system.startswith(_IMPORT) else ():
-            if line.get("kind") == archive.JOURNAL:
+            if line.get("kind") == filenames.JOURNAL:
                 area = (str(line.get("scope")), str(line.get("id") or "_"))
                 found.setdefault((area, str(line.get("name"))), set()).add(f"{system.removeprefix(_IMPORT)}:")
     return found
@@ -312,11 +306,11 @@ def _list(value: object) -> list[dict[str, Any]]:
 
 
 def _writers(home: Home) -> dict[tuple[str, str], set[tuple[str, str]]]:
-    """Who wrote to which record, or noted in which scope, in which second, as the audit has it."""
+    """Return from the audit who wrote to which record, or noted in which scope, in each second."""
     found: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for line in audit.lines(home):
         subject = line.get("record") or (
-            f"{archive.JOURNAL} {line.get('scope')}" if line.get("op") == "note" else ""
+            f"{filenames.JOURNAL} {line.get('scope')}" if line.get("op") == "note" else ""
         )
         if subject and line.get("op") != "confirmed":
             who = str(line.get("actor") or ""), str(line.get("client") or "")
@@ -325,7 +319,7 @@ def _writers(home: Home) -> dict[tuple[str, str], set[tuple[str, str]]]:
 
 
 def _verdict(each: KnownEntry, wanted: Wanted, ids: Collection[str]) -> bool | str:
-    """Whether an entry goes; a text says why it cannot be told, or why it stays though it came from there."""
+    """Return whether to delete an entry; or a reason (text) why it stays or cannot be judged."""
     if wanted.origin not in (None, each.origin) or not _timely(each.entry.time, wanted):
         return False
     if wanted.scope is not None and str(wanted.scope) not in each.scopes:
@@ -341,7 +335,7 @@ def _verdict(each: KnownEntry, wanted: Wanted, ids: Collection[str]) -> bool | s
 
 
 def _from_source(known: Collection[str], source: str) -> bool | str:
-    """Whether an entry came from a source; of a journal only the system is known."""
+    """Return whether an entry came from a source; for a journal only the system is known."""
     matching = {one for one in known if _of_source(one, source)}
     if not matching and any(source.startswith(one) for one in known if one.endswith(":")):
         system = source.partition(":")[0]
@@ -350,7 +344,7 @@ def _from_source(known: Collection[str], source: str) -> bool | str:
 
 
 def _all_of(known: Collection[Any], matching: Collection[Any], otherwise: str) -> bool | str:
-    """Whether all that is known matches; when only some of it does, why it stays."""
+    """Return whether all known values match; if only some do, the text `otherwise`."""
     if not matching:
         return False
     return True if matching == known else otherwise
@@ -375,13 +369,13 @@ def _by_agent(each: KnownEntry, agent: str) -> bool | str:
 
 
 def is_agent(name: str, actor: str, client: str) -> bool:
-    """Whether a name means who wrote: the agent, or the program that it came through."""
+    """Return whether a name is that of the writer's agent, or of its program."""
     words = {word for part in client.split() for word in (part, part.partition("/")[0])}
     return name.lower() in {actor.lower(), actor.partition(":")[2].lower(), *map(str.lower, words)}
 
 
 def _of_source(resource: str, source: str) -> bool:
-    """Whether a text came from a system, or from a file or folder there."""
+    """Return whether a text's source is this system, or this file, or lies in this folder."""
     system, _, path = resource.partition(":")
     inner = source.rstrip("/")
     return (
@@ -394,7 +388,11 @@ def _of_source(resource: str, source: str) -> bool:
 def _copies(
     known: Mapping[str, KnownEntry], doomed: Mapping[str, KnownEntry], wanted: Wanted
 ) -> tuple[dict[str, KnownEntry], list[Purged]]:
-    """Entries that a pass made of doomed ones and nobody said, and other people's texts with their lines."""
+    """Return entries copied from deleted entries by an automatic pass, and reports on other copies.
+
+    An automatic copy is deleted with its original. A text that repeats the same lines but that somebody wrote
+    stays and is reported.
+    """
     lines = {line: each for each in doomed.values() for line in _telling_lines(each.entry.text)}
     copies: dict[str, KnownEntry] = {}
     told: list[Purged] = []
@@ -424,7 +422,7 @@ def _earlier(one: Entry, other: Entry) -> bool:
 
 
 class _Session(NamedTuple):
-    """A transcript by what its first event says."""
+    """A session's transcript, with the values of its first event."""
 
     where: str
     id: str
@@ -460,7 +458,7 @@ def _read_session(home: Home, parts: tuple[str, ...]) -> _Session:
 
 
 def _ids(session: str, logs: Iterable[_Session]) -> frozenset[str]:
-    """Every id that a session goes by, its subagents' with it."""
+    """Return every id of a session, including the ids of its subagents."""
     logs = [*logs]
     own = {session} | {each.own for each in logs if each.id == session and each.own}
     return frozenset(own | {each.id for each in logs if each.own in own})
@@ -469,7 +467,10 @@ def _ids(session: str, logs: Iterable[_Session]) -> frozenset[str]:
 def _transcripts(
     logs: Iterable[_Session], wanted: Wanted, ids: Collection[str]
 ) -> tuple[list[str], list[Purged]]:
-    """The transcripts that go, and those that only reach into the time; an origin is an entry's alone."""
+    """Return the transcripts to delete, and reports on transcripts that overlap the time only in part.
+
+    A criterion of origin never matches a transcript, because only entries have an origin.
+    """
     gone: list[str] = []
     told: list[Purged] = []
     if wanted.origin is not None or wanted.scope not in (None, Scope.PROJECT):
@@ -492,15 +493,15 @@ def _came_from(log: _Session, wanted: Wanted, ids: Collection[str]) -> bool:
     return not wanted.source or bool(log.source and _of_source(log.source, wanted.source))
 
 
-def _requests(home: Home, wanted: Wanted, ids: Collection[str]) -> Iterator[requests.Waiting]:
-    """The writes that wait for a person and came from there."""
-    for each in requests.every(home) if not wanted.source else ():
+def _requests(home: Home, wanted: Wanted, ids: Collection[str]) -> Iterator[pending_writes.PendingRequest]:
+    """Yield the pending writes that meet the criteria."""
+    for each in pending_writes.every(home) if not wanted.source else ():
         asked = each.request
         if asked is not None and _timely(asked.at, wanted) and _asked_by(asked, wanted, ids):
             yield each
 
 
-def _asked_by(asked: requests.Request, wanted: Wanted, ids: Collection[str]) -> bool:
+def _asked_by(asked: pending_writes.Request, wanted: Wanted, ids: Collection[str]) -> bool:
     if wanted.origin not in (None, asked.origin) or wanted.scope not in (None, asked.scope):
         return False
     if wanted.session and not {asked.session, asked.conversation}.intersection(ids):
@@ -510,7 +511,7 @@ def _asked_by(asked: requests.Request, wanted: Wanted, ids: Collection[str]) -> 
 
 
 def parse_kind(name: str) -> Origin:
-    """The origin of that name."""
+    """Return the origin with this name."""
     try:
         return Origin(name)
     except ValueError:
@@ -522,7 +523,7 @@ def parse_kind(name: str) -> Origin:
 
 
 def markdown(home: Home, shared: Path | None) -> Iterator[StoredFile]:
-    """Every Markdown file of memory, then those of this project's folder, then the archived versions."""
+    """Yield every Markdown file of memory, of this project's `.vade/`, and of the archive."""
     yield from below(home.path, "memory", _memory_file)
     if shared is not None:
         area = purge.repository_area(shared.parent)
@@ -533,7 +534,7 @@ def markdown(home: Home, shared: Path | None) -> Iterator[StoredFile]:
 def below(
     top: Path, start: str, place: Callable[[tuple[str, ...]], tuple[tuple[str, ...], str, str] | None]
 ) -> Iterator[StoredFile]:
-    """Every Markdown file below a folder that `place` knows; a folder nobody can look into is an error."""
+    """Yield every Markdown file below a folder that `place` recognises; raise if a folder is unreadable."""
     for path, below, inside in os.walk(top / start, onerror=purge.raise_unless_gone):
         below.sort()
         parts = tuple(os.path.relpath(path, top).split(os.sep))
@@ -556,7 +557,7 @@ def _memory_file(parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | N
 
 
 def shared_file(area: tuple[str, ...], parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
-    """What a file of a repository's `.vade/` is: its area of the archive, its kind and its name."""
+    """Return archive area, kind and file name for a file in a repository's `.vade/`; None for other files."""
     return _named(area, parts[1:])
 
 
@@ -567,13 +568,13 @@ def _archived_file(parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] |
 
 
 def _named(area: tuple[str, ...], rest: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
-    if len(rest) == 2 and rest[0] in (archive.RECORDS, archive.JOURNAL) and rest[1] != listing.LISTING:
+    if len(rest) == 2 and rest[0] in (filenames.RECORDS, filenames.JOURNAL) and rest[1] != filenames.LISTING:
         return area, rest[0], rest[1]
-    return (area, archive.PINNED, rest[0]) if len(rest) == 1 and rest[0] in pinned.NAMES else None
+    return (area, filenames.PINNED, rest[0]) if len(rest) == 1 and rest[0] in filenames.DOCUMENTS else None
 
 
 def read_file(file: StoredFile) -> bytes:
-    """What a file holds now; nothing when it is gone or leads out of memory."""
+    """Return the content of a file; empty when it is missing or outside of memory."""
     try:
         with DiskFolder.at(file.top) as top, top.enter(*file.parts[:-1]) as folder:
             return folder.read(file.parts[-1]) or b""
@@ -589,7 +590,7 @@ def _values(content: bytes) -> Mapping[str, Any] | None:
 
 
 def kept_logs(home: Home) -> Iterator[tuple[str, ...]]:
-    """Every log of kept entries, as the parts of its path."""
+    """Yield the path parts of every log of acknowledged entries."""
     top = ("archive", archive.KEPT)
     for scope in home.names(*top):
         for owner in home.names(*top, scope):
@@ -600,7 +601,7 @@ def kept_logs(home: Home) -> Iterator[tuple[str, ...]]:
 
 
 def kept_lines(home: Home) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Every line of these logs that can be read."""
+    """Yield every readable line of the logs of acknowledged entries, with the log's path parts."""
     for parts in kept_logs(home):
         for raw in home.lines(*parts):
             if kept_entry(raw) is not None:
@@ -608,7 +609,7 @@ def kept_lines(home: Home) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
 
 
 def kept_entry(raw: bytes) -> Entry | None:
-    """The entry that a line of such a log tells of; None when it cannot be read."""
+    """Return the entry in a line of a log of acknowledged entries; None for an unreadable line."""
     try:
         line = json.loads(raw)
         return Entry(str(line["text"]), line["time"], parse_origin(line["origin"]))

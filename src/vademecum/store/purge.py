@@ -1,10 +1,10 @@
-"""Permanent deletion: what a person has purged, and what they said to keep only so long.
+"""Permanent deletion: of texts and records that a person purges, and of data older than the settings allow.
 
-The one module that removes without keeping. A purge takes things from files, archive and every second copy,
-with a report of what was found where; the audit keeps a line that something was purged, and never held the
-text. A text is taken out of what people wrote, never out of what makes a file mean something: times,
-signatures, labels and decisions stay, and what is found in them is reported. What is old (archived versions,
-logs of runs, audit days) is deleted only where `archive_days` or `audit_days` is set.
+Only this module deletes without an archived version. A purge deletes from files, archive and every second
+copy, and reports each place. The audit gets a line that something was purged, and never holds the text. A
+text is removed from people's writing, but not from times, signatures, labels and decisions, which give a
+file its meaning: there it is reported. Old data (archived versions, logs of runs, audit days) is deleted
+only where `archive_days` or `audit_days` is set.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
-from vademecum.store import archive, audit, decisions, document, files, frontmatter, listing, merge
-from vademecum.store.document import decode
+from vademecum.fields import FIELDS
+from vademecum.store import archive, audit, decisions, files, merge
 from vademecum.store.files import DiskFolder
 from vademecum.store.folders import try_lock
-from vademecum.store.home import Shelf
-from vademecum.store.records import is_record
-from vademecum.text import clock, names
+from vademecum.store.home import ScopeFolder
+from vademecum.text import clock, document, filenames, frontmatter, names
+from vademecum.text.document import decode
+from vademecum.text.filenames import is_record
 from vademecum.types import MEMBER_NAME, Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -40,15 +41,8 @@ SHORTEST = 3
 _TRIES = 10
 _BLOCK = 1 << 20  # bytes of lines that are written at once
 
-# Labels with a meaning of their own; all others are words of a person.
-_LABELS = {"type", "id", "num", "key", "scope", "scope_id", "category", "source", "created", "updated"} | {
-    "generated",
-    "confidence",
-    "protected",
-    "confirmed",
-    "version",
-    "superseded",
-}
+# Keys whose values mean something to the program; the values of all others are words of a person.
+_LABELS = {field.name for field in FIELDS if not field.words} | {"version", "superseded"}
 # What an event of a transcript is known and found by, and what of it has no marks of ours inside.
 _MARKS = {"seq", "kind", "time", "id", "ids", "covers", "first_kept", "how", "role", "type"} | {
     "created",
@@ -70,7 +64,7 @@ _STRUCTURE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Replaced:
-    """A file without the text, how often it was taken out, and how often it had to be left."""
+    """A content without the purged text, and how many occurrences were removed and how many left."""
 
     content: bytes
     count: int
@@ -82,7 +76,7 @@ _STATE = ("state.db", "state.db-wal", "state.db-shm", "state.db-journal")
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """One place where something was found, how often, whether it is gone from there, and if not, why."""
+    """A place where a purge found the text: how often, and whether it was deleted or why not."""
 
     where: str
     count: int
@@ -92,7 +86,7 @@ class Purged:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What was deleted where, and what was not and why: a sequence of places."""
+    """The result of a purge: all places where it found something."""
 
     found: tuple[Purged, ...]
     dry: bool = False
@@ -108,10 +102,10 @@ class Purge:
         return self.found[at]
 
 
-def record(home: Home, shelf: Shelf, name: str, *, dry: bool = False) -> list[Purged]:
-    """Delete a record with all its versions, conflict copies and kept entries; the caller holds its lock.
+def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = False) -> list[Purged]:
+    """Delete a record with all its versions, conflict copies and logged entries; the caller holds its lock.
 
-    A `dry` run deletes nothing and says what would go.
+    A `dry` run deletes nothing; the result then lists what a real run would delete.
     """
     found: list[Purged] = []
     stem = name.removesuffix(".md")
@@ -119,36 +113,38 @@ def record(home: Home, shelf: Shelf, name: str, *, dry: bool = False) -> list[Pu
     def meant(each: str) -> bool:
         return each == name or (each.endswith(".md") and each.startswith(f"{stem}.conflict-"))
 
-    found += _from_consolidations(home, shelf, stem, dry=dry)
+    found += _from_consolidations(home, scope_folder, stem, dry=dry)
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
-    for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
-        found += _versions(home, shelf, each, dry=dry)
-    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
+    for each in filter(meant, archive.names(home, scope_folder, filenames.RECORDS)):
+        found += _versions(home, scope_folder, each, dry=dry)
+    kept = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS)
     for each in home.names(*kept):
         if meant(each.removesuffix(".jsonl")):
             if not dry:
                 with home.folder(*kept) as logs:
                     logs.delete(each)
             found.append(Purged("/".join((*kept, each)), 1))
-    folder = shelf.open(archive.RECORDS)
+    folder = scope_folder.open(filenames.RECORDS)
     if folder is not None:
         with folder:
             if not dry:
                 folder.sweep()
             for each in folder.names():
-                if meant(each) or each == listing.LISTING:  # a listing repeats what records say
+                if meant(each) or each == filenames.LISTING:  # a listing repeats what records say
                     if not dry:
                         folder.delete(each)
-                    if each != listing.LISTING:
-                        found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
+                    if each != filenames.LISTING:
+                        found.append(Purged(scope_folder.name_of(filenames.RECORDS, each), 1))
     return found
 
 
-def texts_of(home: Home, shelf: Shelf, name: str) -> list[str]:
-    """Every text that a record, an earlier version of it or the log of its entries holds."""
-    found = [entry.text for _, entry in archive.kept(home, shelf, archive.RECORDS, name)]
-    contents = [home.read(*each.parts) for each in archive.images(home, shelf, archive.RECORDS, name)]
-    folder = shelf.open(archive.RECORDS)
+def texts_of(home: Home, scope_folder: ScopeFolder, name: str) -> list[str]:
+    """Return every text in a record, its archived versions and the log of its entries."""
+    found = [entry.text for _, entry in archive.kept(home, scope_folder, filenames.RECORDS, name)]
+    contents = [
+        home.read(*each.parts) for each in archive.images(home, scope_folder, filenames.RECORDS, name)
+    ]
+    folder = scope_folder.open(filenames.RECORDS)
     if folder is not None:
         with folder:
             contents.append(folder.read(name))
@@ -158,11 +154,11 @@ def texts_of(home: Home, shelf: Shelf, name: str) -> list[str]:
     return found
 
 
-def _from_consolidations(home: Home, shelf: Shelf, key: str, *, dry: bool) -> Iterator[Purged]:
-    """Take a part out of every version and log of the consolidations that held it; the others stay."""
+def _from_consolidations(home: Home, scope_folder: ScopeFolder, key: str, *, dry: bool) -> Iterator[Purged]:
+    """Remove a former record from every archived version and log of the consolidations that contain it."""
     signed = f"of: {key}".encode()
-    for name in archive.names(home, shelf, archive.RECORDS):
-        for image in archive.images(home, shelf, archive.RECORDS, name):
+    for name in archive.names(home, scope_folder, filenames.RECORDS):
+        for image in archive.images(home, scope_folder, filenames.RECORDS, name):
             content = home.read(*image.parts) or b""
             if signed not in content:
                 continue
@@ -189,7 +185,7 @@ def _from_consolidations(home: Home, shelf: Shelf, key: str, *, dry: bool) -> It
             mine = False
         return _Replaced(b"" if mine else line, int(mine))
 
-    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
+    kept = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS)
     for name in home.names(*kept):
         if name.endswith(".jsonl"):
             gone = _replace(home, home.path, (*kept, name), without, dry=dry)
@@ -198,25 +194,27 @@ def _from_consolidations(home: Home, shelf: Shelf, key: str, *, dry: bool) -> It
 
 
 def _instead(rest: bytes, _: bytes | None) -> bytes:
-    """What stands in a file's place, whatever it holds."""
+    """Return the given new content, whatever the file's content is."""
     return rest
 
 
-def _versions(home: Home, shelf: Shelf, name: str, *, dry: bool) -> Iterator[Purged]:
+def _versions(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool) -> Iterator[Purged]:
     if dry:
-        yield from (Purged(each.path, 1) for each in archive.images(home, shelf, archive.RECORDS, name))
+        yield from (
+            Purged(each.path, 1) for each in archive.images(home, scope_folder, filenames.RECORDS, name)
+        )
         return
-    with home.disk("archive", *archive.area(shelf), archive.RECORDS) as parent:
+    with home.disk("archive", *archive.area(scope_folder), filenames.RECORDS) as parent:
         with parent.enter(name) as versions:
             versions.sweep()
-            for image in archive.images(home, shelf, archive.RECORDS, name):
+            for image in archive.images(home, scope_folder, filenames.RECORDS, name):
                 versions.delete(image.parts[-1])
                 yield Purged(image.path, 1)
         parent.remove_folder(name)
 
 
 def text(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> list[Purged]:
-    """Replace a text by a mark wherever it stands: in the home, and in the project's own `.vade/`."""
+    """Replace a text by `[purged]` everywhere in the home and in the project's own `.vade/`."""
     if not is_long_enough(wanted):
         raise UsageError(
             f"{names.shown(wanted)} is too short to be purged",
@@ -236,12 +234,12 @@ def _everywhere(home: Home, shared: Path | None, wanted: str, *, dry: bool = Fal
 
 
 def is_long_enough(wanted: str) -> bool:
-    """Whether a text is one that can be purged."""
+    """Return whether a text is long enough to be purged."""
     return len(wanted.strip()) >= SHORTEST and wanted not in MARK
 
 
 def finder(wanted: str) -> Callable[[str], tuple[int, int] | None]:
-    """What finds where in a text another one begins and ends, in any form that a file may have it in."""
+    """Return a function that finds the wanted text in another one, in every escaped form."""
     forms = _forms(wanted)
 
     def find(text: str) -> tuple[int, int] | None:
@@ -252,17 +250,17 @@ def finder(wanted: str) -> Callable[[str], tuple[int, int] | None]:
 
 
 def without_text(content: bytes, wanted: str) -> bytes:
-    """The content of a Markdown file without a text, as `text` leaves it."""
+    """Return the content of a Markdown file with a text removed."""
     return _in_markdown(content, _forms(wanted)).content
 
 
 def is_label(key: str) -> bool:
-    """Whether a key of the frontmatter has a meaning of its own, in which no text is purged."""
+    """Return whether programs use the values of a frontmatter key, so that no text is removed there."""
     return key in _LABELS
 
 
 def elsewhere(root: Path, wanted: str) -> list[Purged]:
-    """Where a text stands in the `.vade/` of another project: to be purged from there."""
+    """Return the files with the text in another project's `.vade/`, to be purged from that project."""
     found = []
     for path in sorted((root / ".vade").rglob("*.md")):
         count = occurrences(path, wanted) if path.is_file() and not path.is_symlink() else 0
@@ -272,7 +270,7 @@ def elsewhere(root: Path, wanted: str) -> list[Purged]:
 
 
 def derived(home: Home) -> None:
-    """Delete the index of every agent, the counters and the caches: nothing in them is the truth."""
+    """Delete the derived files: every agent's index, the counters and the caches."""
     for name in home.names("index"):
         if name.endswith(".db"):  # one that is being made anew is waited for
             with home.lock(f"index {name.removesuffix('.db')}"):
@@ -287,7 +285,7 @@ def derived(home: Home) -> None:
 
 
 def occurrences(path: Path, wanted: str) -> int:
-    """How often a text stands in a file that is not ours to change."""
+    """Count a text in a file that must not be changed."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").count(wanted)
     except OSError:
@@ -295,7 +293,7 @@ def occurrences(path: Path, wanted: str) -> int:
 
 
 def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
-    """Records whose key was made from the text: a name is not changed under a person."""
+    """Yield the records whose key was made from the text; such keys are reported but not changed."""
     words = names.slug(wanted)
     for path, _, found in os.walk(home.path / "memory", onerror=raise_unless_gone):
         for name in found:
@@ -325,13 +323,13 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str, *, dry: b
                 yield Purged(where, found.count)
             if found.left:
                 yield Purged(where, found.left, gone=False, why=_why(parts))
-        if counts and not dry and listing.LISTING in inside:  # it may repeat a part of the text
+        if counts and not dry and filenames.LISTING in inside:  # it may repeat a part of the text
             with DiskFolder.at(top) as folder, folder.enter(*parts) as records:
-                records.delete(listing.LISTING)
+                records.delete(filenames.LISTING)
 
 
 def sweep_below(top: Path, *starts: str) -> None:
-    """Clear what killed writers left in folders and all below them."""
+    """Remove the leftovers of killed writers in these folders and below."""
     for start in starts:
         for path, below, _ in os.walk(top / start, onerror=raise_unless_gone):
             below.sort()
@@ -339,13 +337,13 @@ def sweep_below(top: Path, *starts: str) -> None:
 
 
 def _sweep(top: Path, parts: tuple[str, ...]) -> None:
-    """Clear what killed writers left; a save that is brought to light by it is seen by the second look."""
+    """Remove a folder's leftovers of killed writers; a rescued save is found in the purge's second pass."""
     with contextlib.suppress(OutsideMemory), DiskFolder.at(top) as folder, folder.enter(*parts) as inner:
         inner.sweep()
 
 
 def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
-    """How a text is taken out of a file, or out of each line of a log; None for what is no text of ours."""
+    """Return the function that removes or counts a text in a file or log line; None for other files."""
     ending = os.path.splitext(parts[-1])[1]
     if ending == ".md" and parts[0] not in ("decisions", "audit"):
         return _in_markdown
@@ -359,7 +357,7 @@ def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
 
 
 def _why(parts: tuple[str, ...]) -> str:
-    """Why a text was left where it stands."""
+    """Return the reason why a text was left in a file."""
     if parts[:1] == ("decisions",):
         return "it is part of a decision; undo that instead"
     if parts[:1] == ("audit",):
@@ -368,7 +366,7 @@ def _why(parts: tuple[str, ...]) -> str:
 
 
 def raise_unless_gone(error: OSError) -> None:
-    """A folder that cannot be looked into may hold the text: say so."""
+    """Raise the error of an unreadable folder, which may hold the text."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -376,7 +374,7 @@ def raise_unless_gone(error: OSError) -> None:
 def _replace(
     home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes], _Replaced], *, dry: bool
 ) -> _Replaced:
-    """Take a text out of one file, under the lock that its writers take."""
+    """Remove a text from a file while holding the lock of the file's writers; return the counts."""
     name = parts[-1]
     try:
         with DiskFolder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
@@ -400,7 +398,7 @@ def _look_through(
     way: Callable[[bytes], _Replaced],
     write: Callable[[bytes], object] | None = None,
 ) -> _Replaced:
-    """How often a text stands in a log; each line without it is handed on, all others byte for byte."""
+    """Count a text in a log; pass each line without the text to `write`."""
     count = left = size = 0
     waiting: list[bytes] = []
     with contextlib.suppress(FileNotFoundError), folder.reader(name) as log:
@@ -420,7 +418,7 @@ def _look_through(
 
 
 def _rewrite(folder: DiskFolder, name: str, way: Callable[[bytes], _Replaced]) -> _Replaced:
-    """Put a log without a text in the place of the one that has it; only a line of it is ever in memory."""
+    """Replace a log by its content without a text, line by line."""
     for _ in range(_TRIES):
         before = folder.stat(name)
         if before is None:
@@ -449,7 +447,7 @@ def _rewrite(folder: DiskFolder, name: str, way: Callable[[bytes], _Replaced]) -
 
 
 def rewrite_log(folder: DiskFolder, name: str, way: Callable[[bytes], bytes | None]) -> None:
-    """Put a log in the place of another in which each line is as `way` has it, or left out."""
+    """Rewrite a log: `way` returns the new content of each line, or None to delete the line."""
 
     def line(body: bytes) -> _Replaced:
         return _Replaced(way(body) or b"", 0)
@@ -462,11 +460,11 @@ def _mark(state: os.stat_result | None) -> object:
 
 
 def lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
-    """The lock that writers of a file hold; those of a record also hold it for its copies in the archive."""
+    """Return the name of the lock for a file; a record and its archived copies share a lock."""
     if parts[0] == "transcripts":
         return f"transcript {'/'.join(parts)}"
     if parts[0] != "archive":
-        kind = parts[-2] if parts[-2:-1] in ((archive.RECORDS,), (archive.JOURNAL,)) else archive.PINNED
+        kind = parts[-2] if parts[-2:-1] in ((filenames.RECORDS,), (filenames.JOURNAL,)) else filenames.PINNED
         return _lock(kind, parts, top)
     below = parts[2:] if parts[1] == "kept" else parts[1:]
     if len(below) < 4:
@@ -475,31 +473,31 @@ def lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
     folders: tuple[str, ...] = ("memory", scope) if place == "_" else ("memory", scope, place)
     if scope == "repository":
         folders, top = (".vade",), _repositories(home).get(place, top)
-    inner = () if kind == archive.PINNED else (kind,)
+    inner = () if kind == filenames.PINNED else (kind,)
     return _lock(kind, (*folders, *inner, name.removesuffix(".jsonl")), top)
 
 
 def _lock(kind: str, parts: tuple[str, ...], top: Path) -> str:
     path = "/".join(parts)
-    if kind == archive.JOURNAL:
+    if kind == filenames.JOURNAL:
         return f"journal {path}"
-    return f"{'record' if kind == archive.RECORDS else 'pinned'} {path} in {top}"
+    return f"{'record' if kind == filenames.RECORDS else 'pinned'} {path} in {top}"
 
 
 def _repositories(home: Home) -> dict[str, Path]:
-    """The folders of trusted repositories, by the name that the archive gives them."""
+    """Return the folders of trusted repositories, by their names in the archive."""
     nowhere = Place(Scope.PROJECT, "")
     tops = (Path(str(decision.get("path"))) for _, decision in decisions.every(home, "trusted"))
-    return {archive.area(Shelf(nowhere, top, (".vade",), ".vade", shared=True))[1]: top for top in tops}
+    return {archive.area(ScopeFolder(nowhere, top, (".vade",), ".vade", shared=True))[1]: top for top in tops}
 
 
 def repository_area(top: Path) -> tuple[str, ...]:
-    """The folders in the archive that belong to a repository."""
-    return archive.area(Shelf(Place(Scope.PROJECT, ""), top, (".vade",), ".vade", shared=True))
+    """Return the path parts in the archive that belong to a repository."""
+    return archive.area(ScopeFolder(Place(Scope.PROJECT, ""), top, (".vade",), ".vade", shared=True))
 
 
 def _forms(wanted: str) -> re.Pattern[str]:
-    """A text as it may stand in a file: with either line ending, escaped or not, inside of JSON too."""
+    """Return a pattern for a text in every form: either line ending, escaped, inside of JSON."""
     plain = {wanted, document.escape(wanted)}
     forms = plain | {form.replace("\n", "\r\n") for form in plain}
     for _ in range(3):  # what a tool is given is JSON inside of a line of JSON, and may hold JSON itself
@@ -514,7 +512,7 @@ def _forms(wanted: str) -> re.Pattern[str]:
 
 
 def _in_markdown(content: bytes, forms: re.Pattern[str]) -> _Replaced:
-    """Take it out of titles, tags and texts; in a file that cannot be read nothing else has a meaning."""
+    """Remove a text from a Markdown file's titles, tags and entries; in a malformed file, from all bytes."""
     try:
         text = decode(content)
         front = frontmatter.parse(text)
@@ -536,7 +534,7 @@ def _in_markdown(content: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _in_body(body: str, forms: re.Pattern[str]) -> tuple[str, int, int]:
-    """The body without a text, but with all that the parser acts upon; how often it went, and stayed."""
+    """Return the body without a text, and the counts removed and left; headings and signatures stay."""
     fixed = [match.span() for match in _STRUCTURE.finditer(body)]
     pieces, done, count, left = [], 0, 0, 0
     for match in forms.finditer(body):
@@ -550,7 +548,7 @@ def _in_body(body: str, forms: re.Pattern[str]) -> tuple[str, int, int]:
 
 
 def _gaps(start: int, end: int, fixed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a stretch that lie outside of all fixed ones."""
+    """Yield the parts of a range that lie outside of all `fixed` ranges."""
     for first, last in fixed:
         if last > start and first < end:
             if first > start:
@@ -570,7 +568,7 @@ def _in_line(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
-    """Take it out of what was said in a session; kinds, ids and times stay, so that it can be replayed."""
+    """Remove a text from an event's spoken words; kinds, ids and times stay, so that replays work."""
     if not forms.search(raw.decode(errors="replace")):  # it would stand there as it is, or escaped
         return _Replaced(raw, 0)
     try:
@@ -587,7 +585,7 @@ def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Every text in a value, names of fields too."""
+    """Yield every string in a value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -598,7 +596,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _said(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
-    """An event without a text; what gives it its meaning is left as it is."""
+    """Return an event without a text, and the number of removals; keys and ids stay."""
     if isinstance(value, list):
         items = [_said(each, forms) for each in value]
         return [each for each, _ in items], sum(hits for _, hits in items)
@@ -616,7 +614,7 @@ def _only_counted(content: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _cleaned(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
-    """A value without a text, and how often it stood there."""
+    """Return a value without a text, and the number of its occurrences."""
     if isinstance(value, str):
         return forms.subn(MARK, value)
     if isinstance(value, list):
@@ -632,7 +630,7 @@ _LOGS = (archive.KEPT, "runs")
 
 
 def old_versions(home: Home, *, before: datetime) -> Iterator[tuple[str, ...]]:
-    """Archived versions and logs of runs from before a moment, each as the parts of its path."""
+    """Yield the paths, as parts, of archived versions and run logs from before a moment."""
     limit = clock.stamp(before).replace("-", "").replace(":", "")[:-1]
     for area in _areas(home):
         for kind in home.names("archive", *area):
@@ -647,28 +645,28 @@ def old_versions(home: Home, *, before: datetime) -> Iterator[tuple[str, ...]]:
 
 
 def delete_version(home: Home, parts: tuple[str, ...]) -> None:
-    """Delete one of these; with the last version of a record that is gone, its log of entries goes too."""
+    """Delete an archived version; with the last version of a deleted record, also the log of its entries."""
     with contextlib.suppress(FileNotFoundError), home.folder(*parts[:-1]) as folder:
         folder.delete(parts[-1])
-    if parts[1] in _LOGS or parts[3] != archive.RECORDS or home.names(*parts[:-1]):
+    if parts[1] in _LOGS or parts[3] != filenames.RECORDS or home.names(*parts[:-1]):
         return
-    shelf, name = _shelf(home, parts[1], parts[2]), parts[4]
-    if shelf is None:
+    scope_folder, name = _scope_folder(home, parts[1], parts[2]), parts[4]
+    if scope_folder is None:
         return
-    with home.lock(f"record {shelf.name_of(archive.RECORDS, name)} in {shelf.top}"):
-        records = shelf.open(archive.RECORDS)
+    with home.lock(f"record {scope_folder.name_of(filenames.RECORDS, name)} in {scope_folder.top}"):
+        records = scope_folder.open(filenames.RECORDS)
         here = False
         if records is not None:
             with records:
                 here = records.stat(name) is not None
         if not here and not home.names(*parts[:-1]):
-            kept = ("archive", archive.KEPT, *archive.area(shelf), archive.RECORDS)
+            kept = ("archive", archive.KEPT, *archive.area(scope_folder), filenames.RECORDS)
             with contextlib.suppress(FileNotFoundError), home.folder(*kept) as folder:
                 folder.delete(f"{name}.jsonl")
 
 
 def old_days(home: Home, *, before: datetime) -> list[str]:
-    """Days of the audit from before a moment; the newest day always stays."""
+    """Return the audit's days from before a moment, except the newest day, which always stays."""
     return audit.days_before(home, before)
 
 
@@ -679,13 +677,13 @@ def _areas(home: Home) -> Iterator[tuple[str, str]]:
                 yield scope, place
 
 
-def _shelf(home: Home, scope: str, place: str) -> Shelf | None:
-    """The shelf that a part of the archive belongs to; None when nobody knows it any more."""
+def _scope_folder(home: Home, scope: str, place: str) -> ScopeFolder | None:
+    """Return the folder whose versions lie in this part of the archive; None when unknown."""
     if scope in list(Scope):
-        return home.shelf(Place(Scope(scope), "" if place == "_" else place))
+        return home.scope_folder(Place(Scope(scope), "" if place == "_" else place))
     for _, decision in decisions.every(home, "trusted"):
         top = Path(str(decision.get("path")))
-        shelf = Shelf(Place(Scope.PROJECT, ""), top, (".vade",), ".vade", shared=True)
-        if archive.area(shelf) == (scope, place):
-            return shelf
+        scope_folder = ScopeFolder(Place(Scope.PROJECT, ""), top, (".vade",), ".vade", shared=True)
+        if archive.area(scope_folder) == (scope, place):
+            return scope_folder
     return None

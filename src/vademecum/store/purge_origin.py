@@ -1,8 +1,8 @@
-"""Purging by where something came from, everywhere in one step; what came back; and the receipt of a purge.
+"""Purge of entries by origin (session, source, writer) everywhere at once, with a receipt and later checks.
 
-What goes is decided first (`provenance`). Then an order is written to `purges/`, which names it by marks
-alone; then it goes, file by file, each in one piece. A purge that is killed is finished from its order, for
-which the provenance that went with the first files is not needed.
+First `provenance` decides which entries to delete. Then an order is written to `purges/`, with hashes
+instead of texts. Then the entries are deleted file by file, each file in one step. If the process is killed,
+the purge is finished from the order, even if the files that told the origin are already gone.
 """
 
 from __future__ import annotations
@@ -14,23 +14,11 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, StorageFailed
-from vademecum.store import (
-    archive,
-    audit,
-    decisions,
-    document,
-    files,
-    frontmatter,
-    listing,
-    merge,
-    provenance,
-    purge,
-    tombstones,
-)
-from vademecum.store.document import decode
+from vademecum.store import archive, audit, decisions, files, merge, provenance, purge, tombstones
 from vademecum.store.files import DiskFolder
 from vademecum.store.purge import Purge, Purged
-from vademecum.text import clock
+from vademecum.text import clock, document, filenames, frontmatter
+from vademecum.text.document import decode
 from vademecum.types import Entry
 
 if TYPE_CHECKING:
@@ -50,7 +38,7 @@ _TRIES = 10
 
 
 def preview(home: Home, shared: Path | None, found: provenance.PurgePlan) -> list[Purged]:
-    """What a purge would delete where, and what it would leave and tell of."""
+    """Return what a purge would delete, and what it would leave and report."""
     marks = {archive.fingerprint(each) for each in found.entries}
 
     def doomed(entry: Entry) -> bool:
@@ -63,16 +51,16 @@ def preview(home: Home, shared: Path | None, found: provenance.PurgePlan) -> lis
 def carry_out(
     home: Home, shared: Path | None, order: Tombstone, *, only: Collection[str] | None = None
 ) -> list[Purged]:
-    """Delete what an order names, wherever it stands or in `only` some files.
+    """Delete everything that an order names, everywhere or in `only` some files.
 
-    Whatever was deleted before it was killed does not exist any more, so it can be called again.
+    A killed deletion can be repeated: entries that are already deleted are skipped.
     """
     doomed = functools.partial(_is_doomed, tombstones.make_key(home), frozenset(order.doomed))
     return _delete(home, shared, order, doomed, only=only, dry=False)
 
 
 def delete_entries(home: Home, entries: Iterable[Entry]) -> list[Purged]:
-    """Delete these very entries wherever they stand in a home."""
+    """Delete exactly these entries everywhere in a home."""
     marks = {archive.fingerprint(each) for each in entries}
     order = tombstones.Tombstone("", "", "", "")
     return _delete(home, None, order, lambda entry: archive.fingerprint(entry) in marks, only=None, dry=False)
@@ -112,7 +100,7 @@ def _delete(
 
 
 def _sweep(home: Home, shared: Path | None) -> None:
-    """Clear what killed writers left: it may hold what goes."""
+    """Remove leftovers of killed writers everywhere, since they may hold purged text."""
     purge.sweep_below(home.path, "memory", "archive", "decisions", tombstones.FOLDER)
     if shared is not None:
         purge.sweep_below(shared.parent, shared.name)
@@ -130,7 +118,7 @@ def _from_markdown(
     *,
     dry: bool,
 ) -> int:
-    """Take entries out of one file, under the lock of its writers; how many were in it."""
+    """Delete entries from a file while holding the lock of its writers; return their number."""
     without = functools.partial(strip, kind=file.kind, doomed=doomed, sessions=sessions)
     content = provenance.read_file(file)
     gone = [each for each in tombstones.read_entries(content, file.kind) if doomed(each)]
@@ -155,7 +143,7 @@ def _from_markdown(
 
 
 def _replace_file(folder: DiskFolder, name: str, without: Callable[[bytes], bytes | None]) -> None:
-    """Put a file without the entries in its place, or take it away when nothing is left."""
+    """Rewrite a file without the entries; delete the file when nothing is left."""
     for _ in range(_TRIES):
         content = folder.read(name)
         if content is None or without(content) == content:
@@ -169,7 +157,7 @@ def _replace_file(folder: DiskFolder, name: str, without: Callable[[bytes], byte
 
 
 class _Changed(Exception):
-    """Somebody saved the file in between."""
+    """An error: the file was saved meanwhile."""
 
 
 def _check_same(expected: bytes, content: bytes) -> None:
@@ -178,9 +166,9 @@ def _check_same(expected: bytes, content: bytes) -> None:
 
 
 def _replace_image(folder: DiskFolder, name: str, without: Callable[[bytes], bytes | None]) -> None:
-    """Put an archived version without the entries beside the one that has them, which then goes.
+    """Write an archived version without the entries under a new name, then delete the original version.
 
-    Its name tells a hash of what it holds, so it gets another one.
+    The name has to change because it contains a hash of the content.
     """
     content = folder.read(name)
     if content is None:
@@ -199,13 +187,13 @@ def _replace_image(folder: DiskFolder, name: str, without: Callable[[bytes], byt
 def strip(
     content: bytes, *, kind: str, doomed: Callable[[Entry], bool], sessions: Collection[str] = ()
 ) -> bytes | None:
-    """A file without some entries, and otherwise byte for byte; None when no entry is left.
+    """Return a file's content without some entries, else byte for byte; None when no entry is left.
 
-    What was superseded by one that goes holds again, as if it had never come.
+    An entry superseded only by a deleted entry is valid again.
     """
     try:
         text = decode(content)
-        if kind == archive.PINNED:
+        if kind == filenames.PINNED:
             return _without_sections(text, doomed)
         return _without_entries(text, doomed, sessions)
     except Malformed:
@@ -246,7 +234,7 @@ def _without_entries(text: str, doomed: Callable[[Entry], bool], sessions: Colle
 
 
 def _cut(text: str, section: document.Section) -> str:
-    """The text without an entry, and without the gap that was made for it if it was the last."""
+    """Return the text without an entry and the blank line before it."""
     rest = text[section.end :]
     left = text[: section.start] + rest
     if not rest and left.endswith(("\n\n", "\n\r\n")):
@@ -255,7 +243,7 @@ def _cut(text: str, section: document.Section) -> str:
 
 
 def _lifted(text: str, times: Collection[str | None]) -> str:
-    """The text with every entry alive again that only entries of these times had superseded."""
+    """Return the text in which entries superseded only by deleted entries are valid again."""
     for index, each in enumerate(document.parse(text).entries):
         if each.superseded is not None and each.superseded in times:
             text = document.sign(document.parse(text), index, superseded="")
@@ -267,7 +255,7 @@ def _lifted(text: str, times: Collection[str | None]) -> str:
 def _labels(
     values: Mapping[str, Any], gone: Sequence[Entry], left: Sequence[Entry], sessions: Collection[str]
 ) -> dict[str, Any]:
-    """The labels that told of what is gone, as they would be without it."""
+    """Return the frontmatter fields to change in a record from which entries were deleted."""
     changes = _unconfirmed(values.get("confirmed"), sessions)
     moments = _moments(left)
     times = {clock.stamp(each) for each in _moments(gone)} - {clock.stamp(each) for each in moments}
@@ -285,7 +273,7 @@ def _moments(entries: Iterable[Entry]) -> list[datetime]:
 
 
 def _unconfirmed(listed: object, sessions: Collection[str]) -> dict[str, Any]:
-    """The confirmations without those of some sessions, if there are any."""
+    """Return the field of confirmations without those of some sessions; empty when nothing changes."""
     told = listed if isinstance(listed, list) else []
     others = [each for each in told if not (isinstance(each, dict) and each.get("session") in sessions)]
     return {} if len(others) == len(told) else {"confirmed": others or None}
@@ -299,7 +287,7 @@ def _from_log(
     *,
     dry: bool,
 ) -> int:
-    """Take entries out of the log of what was kept for one file."""
+    """Delete entries from a file's log of acknowledged entries; return their number."""
     lines = [*home.lines(*parts)]
     read = [each for raw in lines if (each := provenance.kept_entry(raw)) is not None]
     gone = [each for each in read if doomed(each)]
@@ -326,7 +314,7 @@ def _rewritten_line(
 
 
 def _kept_line(raw: bytes, times: Collection[str | None], sessions: Collection[str]) -> bytes:
-    """A line of what was kept without what tells of the entries and sessions that go."""
+    """Return a log line without references to deleted entries and sessions."""
     try:
         line = json.loads(raw)
         known = dict(line)
@@ -346,7 +334,7 @@ def _session_of(said: object) -> str:
 
 
 def _delete_file(home: Home, parts: tuple[str, ...], *, dry: bool) -> bool:
-    """Delete a transcript or a request as a whole; whether it was there."""
+    """Delete a whole transcript or request; return whether it existed."""
     try:
         with home.disk(*parts[:-1]) as folder:
             if folder.stat(parts[-1]) is None:
@@ -366,12 +354,12 @@ def _delete_file(home: Home, parts: tuple[str, ...], *, dry: bool) -> bool:
 
 
 def _tidy_folder(top: Path, parts: tuple[str, ...]) -> None:
-    """Delete the listing of a folder that was changed, and a folder of versions that is empty now."""
+    """Delete the listing of a changed folder, and the folder of versions if it is empty."""
     with contextlib.suppress(FileNotFoundError), DiskFolder.at(top) as folder:
         with folder.enter(*parts) as inner:
             left = inner.names()
-            if parts[-1] == archive.RECORDS and listing.LISTING in left:
-                inner.delete(listing.LISTING)
+            if parts[-1] == filenames.RECORDS and filenames.LISTING in left:
+                inner.delete(filenames.LISTING)
         if parts[0] == "archive" and not left:
             with folder.enter(*parts[:-1]) as above:
                 above.remove_folder(parts[-1])
@@ -381,7 +369,7 @@ def _tidy_folder(top: Path, parts: tuple[str, ...]) -> None:
 
 
 class Returned(NamedTuple):
-    """What was purged and stands in a file again: whole entries, and parts of others."""
+    """Purged text that is in a file again: whole entries, and lines or parts of others."""
 
     entries: tuple[Entry, ...]
     parts: tuple[str, ...]
@@ -389,9 +377,9 @@ class Returned(NamedTuple):
 
 
 def returned(home: Home, shared: Path | None, *, only: Tombstone | None = None) -> Returned:
-    """What a copy of files, a backup or another program brought back past every door.
+    """Return the purged texts that files contain again, after a backup or another program restored them.
 
-    With `only`, of all that was purged what this purge took.
+    With `only`, look for the texts of one purge instead of all.
     """
     marks = tombstones.load(home)
     if marks is not None and only is not None:
@@ -421,7 +409,7 @@ def returned(home: Home, shared: Path | None, *, only: Tombstone | None = None) 
 
 
 def elsewhere(root: Path, entries: Iterable[Entry]) -> list[Purged]:
-    """Where entries stand in the `.vade/` of another project: to be purged from there."""
+    """Return files with the entries in another project's `.vade/`, to be purged from that project."""
     marks = {archive.fingerprint(each) for each in entries}
     found = []
     for file in (
@@ -441,7 +429,7 @@ def elsewhere(root: Path, entries: Iterable[Entry]) -> list[Purged]:
 
 
 class Proof:
-    """A purge in the making: its tombstone and, where it was asked for, a receipt of what it did."""
+    """A purge in progress: its tombstone (a record of hashes) and, if requested, its receipt."""
 
     def __init__(
         self, work: Workspace, what: str, shared: Path | None, found: Iterable[Purged], *, prove: bool
@@ -454,7 +442,7 @@ class Proof:
         self._before = {each.where: self._digest(each.where) for each in found if each.gone} if prove else {}
 
     def put(self, *, texts: Iterable[str] = (), records: Sequence[str] = (), part: str = "") -> None:
-        """Leave the tombstone, before anything is deleted."""
+        """Save the tombstone before anything is deleted."""
         if not self.stone.prove:
             return
         key = tombstones.make_key(self._work.home)
@@ -469,7 +457,7 @@ class Proof:
     def finished(
         self, found: Sequence[Purged], *, scope: Scope | None = None, record: str | None = None
     ) -> Purge:
-        """The audit gets its line, which vouches for the receipt if there is one."""
+        """Write the audit line and the requested receipt of a purge, and return its result."""
         work, stone = self._work, self.stone
         told = functools.partial(
             audit.write,
@@ -498,7 +486,7 @@ class Proof:
         return Purge(tuple(found), receipt=receipt)
 
     def _receipt(self, found: Iterable[Purged]) -> dict[str, Any]:
-        """What went and where, with the hashes of each file before and after."""
+        """Return the receipt: the deleted texts by file, with hashes of each file before and after."""
         places = [
             {
                 "where": self._shown(each.where),
@@ -524,9 +512,9 @@ class Proof:
         }
 
     def _shown(self, where: str) -> str:
-        """A path as a receipt may keep it: the name of a record that is gone was made of its words."""
+        """Return a path as the receipt shows it, without the name of a purged record."""
         parts = where.split("/")
-        at = parts.index(archive.RECORDS) + 1 if archive.RECORDS in parts else len(parts)
+        at = parts.index(filenames.RECORDS) + 1 if filenames.RECORDS in parts else len(parts)
         if at >= len(parts):
             return where
         name = parts[at].removesuffix(".jsonl")
@@ -537,7 +525,7 @@ class Proof:
         return "/".join(parts)
 
     def _settle(self) -> None:
-        """Nothing is left to delete: the tombstone stays, an order that asked for none goes."""
+        """End a purge: keep the tombstone if a proof was requested, else delete the tombstone."""
         self.stone = self.stone._replace(done=True)
         if self.stone.prove:
             tombstones.put(self._work.home, self.stone)
@@ -545,7 +533,7 @@ class Proof:
             tombstones.drop(self._work.home, self.stone)
 
     def _digest(self, where: str) -> str | None:
-        """The hash of a file as it is now; None when it does not exist, or not ours."""
+        """Return a file's hash; None when the file is missing or outside of memory."""
         shared = self._shared
         own = shared is not None and where.startswith(f"{shared.name}/")
         path = (shared.parent if own and shared is not None else self._work.home.path) / where

@@ -1,4 +1,4 @@
-"""Records: one topic a file, dated entries inside, and the rules by which a text joins them."""
+"""Records: one file for each topic, with dated entries inside, and the rules for adding a text to them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum import fields
 from vademecum.errors import (
     Ambiguous,
     Collision,
@@ -18,15 +19,13 @@ from vademecum.errors import (
     Untrusted,
     VadeError,
 )
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 from vademecum.store import (
     archive,
     audit,
     copies,
     decisions,
-    document,
     files,
-    frontmatter,
     merge,
     people,
     scopes,
@@ -35,9 +34,10 @@ from vademecum.store import (
     tombstones,
 )
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
-from vademecum.store.document import decode
-from vademecum.store.merge import Draft, Joining, Known, may_supersede, read_tags, saying
-from vademecum.text import clock, is_same_text, names
+from vademecum.store.merge import Draft, Joining, Known, may_supersede, saying
+from vademecum.store.view import request_view
+from vademecum.text import clock, document, filenames, frontmatter, is_same_text, names
+from vademecum.text.document import decode
 from vademecum.types import (
     Change,
     ChangeKind,
@@ -58,39 +58,38 @@ if TYPE_CHECKING:
 
     from vademecum.config import Dedup
     from vademecum.store.backend import Directory
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store.home import Home, ScopeFolder
     from vademecum.text import similarity
     from vademecum.types import Place, Scope
 else:
     similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
-_LISTINGS = ("index.md", "log.md")
 _BEGINNING = 80  # characters of a superseded wording that are told
 
 
 class Found(NamedTuple):
-    """A record together with the file it was read from.
+    """A record and the file from which it was read.
 
-    Where a `part` was asked for, the file is a consolidation and the record has the entries of that part.
+    If `part` is set, the file is a consolidation, and the record has only the entries of that part.
     """
 
     record: Record
-    shelf: Shelf
+    scope_folder: ScopeFolder
     name: str
     part: str = ""
 
 
 class Listed(NamedTuple):
-    """A record's file, and a fact about it."""
+    """A record's file, and the value of one fact about the record."""
 
-    shelf: Shelf
+    scope_folder: ScopeFolder
     name: str
     fact: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Records:
-    """The records a caller can reach."""
+    """The records that a caller can reach."""
 
     home: Home
     caller: scopes.Caller
@@ -101,17 +100,17 @@ class Records:
     # ---------------------------------------------------------------- reading
 
     def all(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
-        """Every record of these places; a file that cannot be read is a finding, never an end."""
+        """Yield every record of these places; an unreadable file yields a finding, and the others follow."""
         for place in places:
-            for shelf in scopes.shelves(self.home, self.caller, place):
-                yield from self.on(shelf)
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place):
+                yield from self.on(scope_folder)
 
-    def on(self, shelf: Shelf) -> Iterator[Found | Finding]:
-        """Every record of one shelf."""
+    def on(self, scope_folder: ScopeFolder) -> Iterator[Found | Finding]:
+        """Yield every record of one folder; an unreadable file yields a finding."""
         try:
-            folder = shelf.open(archive.RECORDS)
+            folder = scope_folder.open(filenames.RECORDS)
         except (OutsideMemory, NotADirectoryError) as error:
-            yield _no_folder(shelf, error)
+            yield _no_folder(scope_folder, error)
             return
         if folder is None:
             return
@@ -120,69 +119,74 @@ class Records:
                 try:
                     content = folder.read(name)
                     if content is not None:
-                        yield Found(self.parse(shelf, name, content), shelf, name)
+                        yield Found(self.parse(scope_folder, name, content), scope_folder, name)
                 except (Malformed, OutsideMemory, OSError) as error:
                     files.note_trouble(error)
-                    yield _unreadable(shelf, name, error)
+                    yield _unreadable(scope_folder, name, error)
 
-    def facts(self, shelf: Shelf, fact: Fact, *, only: Collection[str] | None = None) -> Facts:
-        """A fact about every record of a shelf, or `only` some; no file is read whose fact is known."""
-        folder = shelf.open(archive.RECORDS)
+    def facts(self, scope_folder: ScopeFolder, fact: Fact, *, only: Collection[str] | None = None) -> Facts:
+        """Return a fact about the records of a folder, or `only` some; cached facts need no reading."""
+        folder = scope_folder.open(filenames.RECORDS)
         if folder is None:
             return Facts({}, {}, {})
         with folder:
-            make = functools.partial(fact.of, self, shelf)
-            return self.catalogue.known(shelf, folder, fact, make, wanted=is_record, only=only)
+            make = functools.partial(fact.of, self, scope_folder)
+            return self.catalogue.known(
+                scope_folder, folder, fact, make, wanted=filenames.is_record, only=only
+            )
 
-    def known(self, places: Iterable[Place], fact: Fact) -> Iterator[tuple[Shelf, Facts] | Finding]:
-        """A fact about the records of each shelf of these places."""
+    def known(self, places: Iterable[Place], fact: Fact) -> Iterator[tuple[ScopeFolder, Facts] | Finding]:
+        """Yield each folder of these places with a fact about its records; or a finding if unreadable."""
         for place in places:
-            for shelf in scopes.shelves(self.home, self.caller, place):
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place):
                 try:
-                    yield shelf, self.facts(shelf, fact)
+                    yield scope_folder, self.facts(scope_folder, fact)
                 except (OutsideMemory, NotADirectoryError) as error:
-                    yield _no_folder(shelf, error)
+                    yield _no_folder(scope_folder, error)
 
     def listed(self, places: Iterable[Place], fact: Fact) -> Iterator[Listed | Finding]:
-        """Every record of these places of which a fact says anything, in the order of `all`."""
+        """Yield each record of these places for which a fact has a value, in the order of `all`."""
         for each in self.known(places, fact):
             if isinstance(each, Finding):
                 yield each
                 continue
-            shelf, known = each
+            scope_folder, known = each
             telling = [name for name, value in known.facts.items() if value]
             for name in sorted((*telling, *known.failed)):
                 if name in known.failed:
-                    yield _unreadable(shelf, name, known.failed[name])
+                    yield _unreadable(scope_folder, name, known.failed[name])
                 else:
-                    yield Listed(shelf, name, known.facts[name])
+                    yield Listed(scope_folder, name, known.facts[name])
 
-    def unreadable(self, shelf: Shelf, known: Facts) -> list[Finding]:
-        """What is wrong with the files of a shelf of which nothing is known."""
-        return [_unreadable(shelf, name, known.failed[name]) for name in sorted(known.failed)]
+    def unreadable(self, scope_folder: ScopeFolder, known: Facts) -> list[Finding]:
+        """Return findings for the files of a folder that could not be read."""
+        return [_unreadable(scope_folder, name, known.failed[name]) for name in sorted(known.failed)]
 
-    def digests(self, places: Iterable[Place]) -> list[tuple[Shelf, Digest]]:
-        """What stands for the files of each shelf of these places that has any."""
+    def digests(self, places: Iterable[Place]) -> list[tuple[ScopeFolder, Digest]]:
+        """Return a digest of the records for each folder of these places that has any."""
         found = []
         for place in places:
-            for shelf in scopes.shelves(self.home, self.caller, place):
-                folder = shelf.open(archive.RECORDS)
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place):
+                folder = scope_folder.open(filenames.RECORDS)
                 if folder is not None:
                     with folder:
-                        found.append((shelf, self.catalogue.digest(folder, is_record)))
+                        found.append((scope_folder, self.catalogue.digest(folder, filenames.is_record)))
         return found
 
-    def parse(self, shelf: Shelf, name: str, content: bytes) -> Record:
-        """Read a record from its bytes."""
+    def parse(self, scope_folder: ScopeFolder, name: str, content: bytes) -> Record:
+        """Parse a record from its bytes."""
         parsed = document.parse(decode(content))
-        record = _from_front(shelf, name, parsed.front.values)
-        entries = self._with_origins(shelf, name, parsed.entries)
+        record = _from_front(scope_folder, name, parsed.front.values)
+        entries = self._with_origins(scope_folder, name, parsed.entries)
         return replace(record, title=record.title or parsed.title or record.key, entries=entries)
 
     def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
-        """The record by key, number or id; the nearest scope wins, or with `only` it must be the only one."""
+        """Return the record with this key, number or id, from the nearest scope.
+
+        With `only`, raise an error if several records have that name.
+        """
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        with self.catalogue.one_look():
+        with request_view():
             found = list(self._named(name.removeprefix("#"), places))
         if not found:
             where = f" in {scope} memory" if scope else ""
@@ -193,7 +197,7 @@ class Records:
         # A key is the nearest one's; a number or an id is one record's alone, and never quietly another's.
         shared = len(found) > 1 and found[0].record.key != name.removesuffix(".md")
         if len(found) > 1 and (only or (shared and self._is_number(name))):
-            listed = ", ".join(self._sayable(each, found) for each in found)
+            listed = ", ".join(self._unique_name(each, found) for each in found)
             raise Ambiguous(
                 f"{names.shown(name)} names {len(found)} records: {listed}",
                 hint="use one of these names instead; `vade check` shows which are copies",
@@ -204,41 +208,45 @@ class Records:
         number = name.removeprefix("#")
         return number.isdecimal() or names.is_id(number)
 
-    def _sayable(self, found: Found, among: Sequence[Found]) -> str:
-        """A name that means this record and no other: its key, with its scope if need be, or its path."""
+    def _unique_name(self, found: Found, among: Sequence[Found]) -> str:
+        """Return a name that only this record has: its key, if needed with its scope, else its path."""
         record = found.record
         alike = [each for each in among if each.record.key == record.key]
         here = [each for each in alike if each.record.place.scope is record.place.scope]
-        own = self._file_of(found.shelf, record.key) == found.name if len(here) == 1 else False
+        own = self._file_of(found.scope_folder, record.key) == found.name if len(here) == 1 else False
         if not own:
             return record.path
         return record.key if len(alike) == 1 else f"{record.key} --scope {record.place.scope}"
 
     def raw(self, key: str, *, scope: Scope | None = None) -> Found | None:
-        """The file of a key that cannot be read as a record, so that a person can mend it."""
+        """Return the unreadable file of a key, so that a person can repair it."""
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        for shelf in self._shelves(places):
-            name = self._file_of(shelf, key.removesuffix(".md"))
+        for scope_folder in self._scope_folders(places):
+            name = self._file_of(scope_folder, key.removesuffix(".md"))
             if name is not None:
-                path = shelf.name_of(archive.RECORDS, name)
-                blank = Record(key_of(name), shelf.place, path, str(RecordType.PROJECT), key, ())
-                return Found(blank, shelf, name)
+                path = scope_folder.name_of(filenames.RECORDS, name)
+                blank = Record(
+                    filenames.key_of(name), scope_folder.place, path, str(RecordType.PROJECT), key, ()
+                )
+                return Found(blank, scope_folder, name)
         return None
 
     def living(self, places: Iterable[Place]) -> Iterator[tuple[str, str | None]]:
-        """The key and id of every record of the user's own in these places."""
-        for shelf in self._shelves(places):
-            if shelf.trusted:
-                yield from ((key_of(name), said[_ID]) for name, said in self._labels(shelf).items())
+        """Yield the key and id of every record in trusted folders of these places."""
+        for scope_folder in self._scope_folders(places):
+            if scope_folder.trusted:
+                yield from (
+                    (filenames.key_of(name), said[_ID]) for name, said in self._labels(scope_folder).items()
+                )
 
     def lost(self, found: Found) -> list[Entry]:
-        """Entries that were acknowledged for this record and that an edit has taken out of its file."""
+        """Return the acknowledged entries of a record that an edit has removed from its file."""
         if found.part:
             return []  # its own file is in the archive, whole
         return archive.missing(
             self.home,
-            found.shelf,
-            archive.RECORDS,
+            found.scope_folder,
+            filenames.RECORDS,
             found.name,
             found.record.entries,
             record=found.record.id,
@@ -247,31 +255,35 @@ class Records:
     # ---------------------------------------------------------------- writing
 
     def store(self, draft: Draft, *, scope: Scope, key: str | None, dedup: Dedup) -> Stored:
-        """Keep a text: under its key, in the record it repeats, or in one of its own."""
+        """Save a text: under its key, in the record that already says it, or in a new record."""
         place = scopes.place_for(self.caller, scope)
-        shelves = scopes.shelves(self.home, self.caller, place)
+        scope_folders = scopes.scope_folders(self.home, self.caller, place)
         if draft.team:
-            shelves = [shelf for shelf in shelves if shelf.workspace == draft.team]
-            shelves = [shelf._replace(writes=True) for shelf in shelves]
+            scope_folders = [
+                scope_folder for scope_folder in scope_folders if scope_folder.workspace == draft.team
+            ]
+            scope_folders = [scope_folder._replace(writes=True) for scope_folder in scope_folders]
         if key is not None:
-            with self.catalogue.one_look():
-                shelf, name, fresh = self._answering(shelves, key)
-            return self._write(shelf, name, draft, fresh=fresh)
-        shelves = teams.only_own(shelves)  # a text that merely resembles a team's is not told to the team
+            with request_view():
+                scope_folder, name, fresh = self._answering(scope_folders, key)
+            return self._write(scope_folder, name, draft, fresh=fresh)
+        scope_folders = teams.only_own(
+            scope_folders
+        )  # a text that merely resembles a team's is not told to the team
         # One at a time per place, or two processes would each find no near-duplicate of the other's text.
         with self.home.lock(f"place {place}"):
-            with self.catalogue.one_look():
-                near = self._near_duplicate(shelves, draft.text, dedup)
+            with request_view():
+                near = self._near_duplicate(scope_folders, draft.text, dedup)
                 if near is None:
                     draft = draft._replace(wanted=names.key_from(draft.text))
-                    shelf, name, fresh = self._free_key(shelves, draft)
+                    scope_folder, name, fresh = self._free_key(scope_folders, draft)
             if near is not None:
                 found, entry = near
                 allowed = may_supersede(found.record, entry, origin=self.caller.origin)
                 draft = draft._replace(mode="append")  # what it replaces is decided here
                 supersede = entry.text if allowed else None
-                return self._write(found.shelf, found.name, draft, supersede=supersede)
-            return self._write(shelf, name, draft, fresh=fresh)
+                return self._write(found.scope_folder, found.name, draft, supersede=supersede)
+            return self._write(scope_folder, name, draft, fresh=fresh)
 
     def learn(
         self,
@@ -281,76 +293,78 @@ class Records:
         likely: Callable[[bytes], bool],
         known: Callable[[Iterable[Record]], Known | None],
     ) -> Stored:
-        """Keep a lesson: in the record of its type that teaches it already, or in one of its own.
+        """Save a lesson in the record of its type that already has it, or in a new record.
 
-        `known` picks that record among those whose files are `likely` to hold it.
+        `known` picks that record from the records whose files are `likely` to hold the lesson.
         """
         place = scopes.place_for(self.caller, scope)
-        shelves = teams.only_own(scopes.shelves(self.home, self.caller, place))
+        scope_folders = teams.only_own(scopes.scope_folders(self.home, self.caller, place))
         # One at a time per place, or two processes would each find the lesson new.
         with self.home.lock(f"place {place}"):
-            of_type = self.typed(shelves, str(draft.type), likely=likely)
+            of_type = self.typed(scope_folders, str(draft.type), likely=likely)
             listed = {each.record.path: each for each in of_type}
             match = known(each.record for each in listed.values())
             if match is None:
-                return self.begin(shelves, draft)
+                return self.begin(scope_folders, draft)
             found = listed[match.record.path]
-            shelf, name = found.shelf, found.name
+            scope_folder, name = found.scope_folder, found.name
             if is_same_text(draft.text, match.entry.text):
-                return self._write(shelf, name, draft)
+                return self._write(scope_folder, name, draft)
             outdone = next((e for e in match.record.entries if is_same_text(e.text, draft.text)), None)
             if outdone is not None:  # said before, in words that others have replaced: those are confirmed
-                return self._write(shelf, name, draft._replace(text=match.entry.text), heard=outdone)
+                return self._write(scope_folder, name, draft._replace(text=match.entry.text), heard=outdone)
             if match.stays or self.holds(listed[match.record.path]):
-                return self._write(shelf, name, draft, yields=True)
-            return self._write(shelf, name, draft, supersede=match.entry.text)
+                return self._write(scope_folder, name, draft, yields=True)
+            return self._write(scope_folder, name, draft, supersede=match.entry.text)
 
-    def standing_alone(self, found: Found) -> Found:
-        """A record that can be changed for itself: a part of a consolidation becomes one again."""
+    def as_own_record(self, found: Found) -> Found:
+        """Return a record that can be changed separately; a part of a consolidation is restored first."""
         if not found.part:
             return found
-        self._check_writable(found.shelf)
+        self._check_writable(found.scope_folder)
         return self.load(*self._revive(found))
 
     def join(self, found: Found, draft: Draft) -> Stored:
-        """Keep a text in this very record."""
-        return self._write(found.shelf, found.name, draft)
+        """Add a text to the given record."""
+        return self._write(found.scope_folder, found.name, draft)
 
     def typed(
-        self, shelves: Iterable[Shelf], *types: str, likely: Callable[[bytes], bool] = bool
+        self, scope_folders: Iterable[ScopeFolder], *types: str, likely: Callable[[bytes], bool] = bool
     ) -> Iterator[Found]:
-        """The records of these types on the shelves that may be written; only those are read to the end."""
-        for shelf in shelves:
-            folder = shelf.open(archive.RECORDS) if shelf.trusted else None
+        """Yield the records of these types in trusted folders whose content is `likely` the one sought."""
+        for scope_folder in scope_folders:
+            folder = scope_folder.open(filenames.RECORDS) if scope_folder.trusted else None
             if folder is None:
                 continue
             with folder:
-                labels = self._labels(shelf)
+                labels = self._labels(scope_folder)
                 for name in sorted(name for name, said in labels.items() if said[_TYPE] in types):
                     with contextlib.suppress(Malformed, OutsideMemory, OSError):  # told by the listing
                         content = folder.read(name)
                         if content is not None and likely(content):
-                            yield Found(self.parse(shelf, name, content), shelf, name)
+                            yield Found(self.parse(scope_folder, name, content), scope_folder, name)
 
-    def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
-        """Keep a text in a new record, under the first free key made from its words."""
+    def begin(self, scope_folders: Sequence[ScopeFolder], draft: Draft) -> Stored:
+        """Save a text in a new record, under the first free key made from its words."""
         wanted = names.key_from(draft.name or draft.text)
         draft = draft._replace(wanted=wanted)
         for number in range(1, 10_000):
-            shelf, name, _ = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
-            folder = shelf.open(archive.RECORDS)
+            scope_folder, name, _ = self._locate(
+                scope_folders, wanted if number == 1 else names.numbered(wanted, number)
+            )
+            folder = scope_folder.open(filenames.RECORDS)
             if folder is None:
-                return self._write(shelf, name, draft)
+                return self._write(scope_folder, name, draft)
             with folder:
                 taken = folder.stat(name) is not None
-            if not taken and not self._is_alias(key_of(name), shelves):
-                return self._write(shelf, name, draft, fresh=True)
+            if not taken and not self._is_alias(filenames.key_of(name), scope_folders):
+                return self._write(scope_folder, name, draft, fresh=True)
         raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
 
     def revise(
         self, found: Found, change: Callable[[Mapping[str, Any]], dict[str, Any]], *, operation: str
     ) -> Record:
-        """Set frontmatter keys to what follows from those that are there now."""
+        """Set frontmatter fields to values computed by `change` from the current ones."""
 
         def edit(text: str) -> str:
             return frontmatter.edit(text, change(frontmatter.parse(text).values))
@@ -358,26 +372,26 @@ class Records:
         return self._rewrite(found, edit, operation=operation)
 
     def said(self, record: Record) -> Mapping[str, tuple[str, ...]]:
-        """Which sessions said each entry of a record, as this home knows it, by fingerprint."""
+        """Return the sessions that said each entry of a record, by fingerprint."""
         return self._logged(record, archive.said)
 
     def writers(self, record: Record) -> Mapping[str, Mapping[str, str]]:
-        """Who wrote each entry of a record, and through which program, if no person did, by fingerprint."""
+        """Return the writer and program of each entry that no person wrote, by fingerprint."""
         return self._logged(record, archive.writers)
 
     def _logged(
         self, record: Record, told: Callable[..., Mapping[tuple[str | None, str], Any]]
     ) -> Mapping[str, Any]:
-        """What the log of a record's file tells of its entries."""
-        for shelf in scopes.shelves(self.home, self.caller, record.place):
+        """Return the log's values for the entries of a record, by fingerprint."""
+        for scope_folder in scopes.scope_folders(self.home, self.caller, record.place):
             name = record.path.rpartition("/")[2]
-            if shelf.name_of(archive.RECORDS, name) == record.path:
-                found = told(self.home, shelf, archive.RECORDS, name)
+            if scope_folder.name_of(filenames.RECORDS, name) == record.path:
+                found = told(self.home, scope_folder, filenames.RECORDS, name)
                 return {mark: each for (owner, mark), each in found.items() if owner == record.id}
         return {}
 
     def change_fields(self, found: Found, fields: dict[str, Any], *, operation: str) -> Record:
-        """Set frontmatter keys of a record and nothing else."""
+        """Set frontmatter fields of a record, and change nothing else."""
 
         def edit(text: str) -> str:
             return frontmatter.edit(text, fields)
@@ -385,8 +399,8 @@ class Records:
         return self._rewrite(found, edit, operation=operation)
 
     def replace_text(self, found: Found, seen: bytes, text: str, *, operation: str) -> Record:
-        """Put a whole edited file in a record's place; the old one goes to the archive."""
-        self._check_writable(found.shelf)
+        """Replace a record's whole text by an edited one; the old text goes to the archive."""
+        self._check_writable(found.scope_folder)
         edited = self._sign_changes(text, seen)
 
         def put(current: bytes | None) -> str:
@@ -396,74 +410,76 @@ class Records:
                 raise Conflict(f"{changed}; your version is saved as {image.path}")
             return edited
 
-        with self.locked(found.shelf, found.name):
-            with self._folder(found.shelf) as folder:
+        with self.locked(found.scope_folder, found.name):
+            with self._folder(found.scope_folder) as folder:
                 put(folder.read(found.name))
             self._archive(found, seen, operation)
             record = self._apply(found, lambda current: put(current.encode()), operation=operation)
             self._log_edit(found, seen, edited, record=record.id)
-        return self.parse(found.shelf, found.name, edited.encode())
+        return self.parse(found.scope_folder, found.name, edited.encode())
 
     def tidy(self, place: Place) -> None:
-        """Clear what killed writers left on the shelves of a place."""
-        for shelf in scopes.shelves(self.home, self.caller, place):
-            folder = shelf.open(archive.RECORDS) if shelf.trusted else None
+        """Remove the leftovers of killed writers in the folders of a place."""
+        for scope_folder in scopes.scope_folders(self.home, self.caller, place):
+            folder = scope_folder.open(filenames.RECORDS) if scope_folder.trusted else None
             if folder is not None:
                 with folder:
                     folder.sweep()
 
-    def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
-        """Move a record to the archive; of a consolidation, the part that was named."""
-        self._check_writable(found.shelf)
+    def forget(self, found: Found, *, operation: str = "forget") -> archive.ArchivedVersion:
+        """Move a record to the archive; of a consolidation, only the named part."""
+        self._check_writable(found.scope_folder)
         if found.part:
             return self._forget_part(found, operation)
-        image: archive.Image | None = None
+        image: archive.ArchivedVersion | None = None
 
         def keep(content: bytes) -> None:
             nonlocal image
-            people.check_taken(self.home, self.caller, content, None)
+            people.check_loss(self.home, self.caller, content, None)
             image = self._archive(found, content, operation)
 
-        with self.locked(found.shelf, found.name), self._folder(found.shelf) as folder:
+        with self.locked(found.scope_folder, found.name), self._folder(found.scope_folder) as folder:
             folder.sweep()
-            holders = self.holding(found.shelf, key_of(found.name))
+            holders = self.holding(found.scope_folder, filenames.key_of(found.name))
             content = folder.remove(found.name, keep)
             if content is None or image is None:
                 raise NotFound(f"{found.record.path} is already deleted")
             self._audit(operation, found.record, before=content)
-        self.announce(Change(ChangeKind.REMOVED, found.shelf.place, found.record.path))
-        self.release(holders, key_of(found.name))  # or its earlier text would answer in its place
+        self.announce(Change(ChangeKind.REMOVED, found.scope_folder.place, found.record.path))
+        self.release(holders, filenames.key_of(found.name))  # or its earlier text would answer in its place
         return image
 
-    def restore(self, shelf: Shelf, name: str, image: archive.Image) -> Record:
-        """Bring an archived version back, byte for byte; a record now in its place is archived first."""
-        self._check_writable(shelf)
-        with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
+    def restore(self, scope_folder: ScopeFolder, name: str, image: archive.ArchivedVersion) -> Record:
+        """Restore an archived version, byte for byte; a record now in its place is archived first."""
+        self._check_writable(scope_folder)
+        with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
             content = (
-                self._rebuilt(shelf, name) if image.why == archive.KEPT else self.home.read(*image.parts)
+                self._rebuilt(scope_folder, name)
+                if image.why == archive.KEPT
+                else self.home.read(*image.parts)
             )
             if content is None:
                 raise NotFound(f"{image.path} is gone from the archive")
-            record = self.parse(shelf, name, content)
+            record = self.parse(scope_folder, name, content)
             if folder.stat(name) is None:
                 self._check_free(folder, name)
 
             def put(current: bytes | None) -> bytes:
-                people.check_taken(self.home, self.caller, current, content)
+                people.check_loss(self.home, self.caller, current, content)
                 tombstones.check_brought(self.home, self.caller, current, content, strict=True)
                 if current is not None and current != content:
-                    self._archive(Found(record, shelf, name), current, "restore")
+                    self._archive(Found(record, scope_folder, name), current, "restore")
                 return content
 
-            holders = self.holding(shelf, record.key)
-            written = folder.update(name, put, mode=shelf.file_mode)
+            holders = self.holding(scope_folder, record.key)
+            written = folder.update(name, put, mode=scope_folder.file_mode)
             self._audit("restore", record, before=written.before, after=content)
-        self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
         self.release(holders, record.key)
         return record
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
-        """Put entries back that an edit had taken out, where their times belong."""
+        """Insert entries that an edit had removed into the record, in order of time."""
 
         def edit(text: str) -> str:
             for entry in lost:
@@ -476,7 +492,7 @@ class Records:
 
     def _write(
         self,
-        shelf: Shelf,
+        scope_folder: ScopeFolder,
         name: str,
         draft: Draft,
         *,
@@ -485,13 +501,14 @@ class Records:
         heard: Entry | None = None,
         fresh: bool = False,
     ) -> Stored:
-        """Join a text to the record in this file, or begin the record with it.
+        """Add a text to the record in this file, or create the record with the text.
 
-        A text that `yields` is kept as superseded; `heard` is the entry with the caller's own words, when
-        those confirm another one. A record that was consolidated, be it a moment ago, is one of its own
-        again first; a `fresh` name is known to be none's.
+        With `yields`, the text is saved as already superseded. `heard` is an entry with the caller's own
+        words, if these confirm a different entry. A record that was consolidated is first restored as a
+        separate record.
+        `fresh` states that no record has this file name.
         """
-        self._prepare(shelf)
+        self._prepare(scope_folder)
         at = self.now()
         stamp = clock.stamp(at)
         purged = tombstones.check(self.home, self.caller, draft.text)
@@ -503,22 +520,22 @@ class Records:
             cites=draft.cites or None,
             id=names.new_mark(),
         )
-        seen = _no_copies(short_numbers.read_labels(self._numbered_shelves(), wanted=is_record))
-        with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
+        seen = _no_copies(short_numbers.read_labels(self._numbered_folders(), wanted=filenames.is_record))
+        with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
             current = folder.read(name)
-            held = None if fresh else self._held_as_part(shelf, name, current)
-            holders = self.holding(shelf, held.part) if held is not None else []
+            held = None if fresh else self._consolidated_part(scope_folder, name, current)
+            holders = self.holding(scope_folder, held.part) if held is not None else []
             back = self._content_of(held) if held is not None and current is None else None
             if current is None:
                 self._check_free(folder, name)
                 current = back
-            num = self._number(shelf, name, current, above=short_numbers.highest(seen))
+            num = self._number(scope_folder, name, current, above=short_numbers.highest(seen))
             join = Joining(
                 draft,
                 entry,
                 caller=self.caller,
-                place=shelf.place,
-                key=key_of(name),
+                place=scope_folder.place,
+                key=filenames.key_of(name),
                 num=num,
                 id=names.new_id(),
                 supersede=supersede,
@@ -526,28 +543,34 @@ class Records:
             )
             if current is not None and draft.mode == "replace":
                 # The pre-image goes first.
-                archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
+                archive.keep(self.home, scope_folder, filenames.RECORDS, name, current, why="replace", at=at)
             written = folder.update(
-                name, lambda found: join(back if found is None else found), mode=shelf.file_mode
+                name, lambda found: join(back if found is None else found), mode=scope_folder.file_mode
             )
             if back is not None and written.before is None:
-                self._log_back(shelf, name, back)
+                self._log_back(scope_folder, name, back)
                 written = written._replace(before=back)
-            record = self._labelled(shelf, name, written.after)
-            self._log(shelf, name, join, record=record.id, heard=heard)
+            record = self._labelled(scope_folder, name, written.after)
+            self._log(scope_folder, name, join, record=record.id, heard=heard)
             if heard is None:
-                self._vouch(shelf, join)
+                self._vouch(scope_folder, join)
             if purged is not None:
                 tombstones.lift(self.home, draft.text, at=stamp)
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
         if held is not None and _says_all(written.before, held.record):
             self.release(holders, held.part)
-        self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
         merged = _merged(record, join)
         record = self._settled(record, seen)
         told = Stored(
-            join.outcome, record.key, record.num, record.id, shelf.place, record.path, team=shelf.team
+            join.outcome,
+            record.key,
+            record.num,
+            record.id,
+            scope_folder.place,
+            record.path,
+            team=scope_folder.team,
         )
         return told._replace(beside=join.beside, merged=merged, purged=purged.at if purged else "")
 
@@ -555,21 +578,21 @@ class Records:
         return decisions.verified(self.home, text)
 
     def check_purged(self, text: str) -> None:
-        """Refuse a text that a person purged, whoever brings it."""
+        """Raise an error for a text that a person has purged."""
         found = tombstones.find(self.home, text)
         if found is not None:
             raise tombstones.refused(found)
 
     def holds(self, found: Found) -> bool:
-        """Whether a record is a person's, and the caller has to leave it as it is."""
+        """Return whether the record belongs to a person, so that the caller must not change it."""
         if not people.is_bound(self.caller):
             return False
-        with self._folder(found.shelf) as folder:
+        with self._folder(found.scope_folder) as folder:
             content = folder.read(found.name)
         return content is not None and bool(people.barred(self.home, self.caller, content, None))
 
     def settle(self, found: Found, *, old: str, new: str, labels: Mapping[str, Any]) -> Record:
-        """Let one living entry take the place of another, as a person decided; both must stand there."""
+        """Mark an entry that still holds as superseded by another entry, as a person decided."""
         at = clock.stamp(self.now())
 
         def edit(text: str) -> str:
@@ -584,126 +607,142 @@ class Records:
             text = document.sign(parsed, living[old], superseded=at)
             return frontmatter.edit(text, dict(labels)) if labels else text
 
-        with self.locked(found.shelf, found.name):
-            with self._folder(found.shelf) as folder:
+        with self.locked(found.scope_folder, found.name):
+            with self._folder(found.scope_folder) as folder:
                 seen = folder.read(found.name)
             if seen is not None:
                 self._archive(found, seen, "replace")
             record = self._apply(found, edit, operation=str(Outcome.REPLACED))
-            at_file = self.home, found.shelf, archive.RECORDS, found.name
+            at_file = self.home, found.scope_folder, filenames.RECORDS, found.name
             archive.log_superseded(*at_file, record.entries, record=record.id)
         return record
 
-    def _numbered_shelves(self) -> list[Shelf]:
-        """The shelves in sight whose records have numbers of this home; a repository's are settled apart."""
-        shelves = self._shelves(scopes.visible(self.caller))
-        return [*dict.fromkeys(each for each in shelves if each.trusted and not each.shared)]
+    def _numbered_folders(self) -> list[ScopeFolder]:
+        """Return the folders in sight whose records are numbered by this home; repositories are left out."""
+        scope_folders = self._scope_folders(scopes.visible(self.caller))
+        return [*dict.fromkeys(each for each in scope_folders if each.trusted and not each.shared)]
 
     def _settled(self, record: Record, seen: Sequence[short_numbers.Label]) -> Record:
-        """Give copies numbers and ids of their own; the record that was written, as it is afterwards."""
+        """Give duplicate records new numbers and ids; return the written record with its final ones."""
         for copy in short_numbers.find_copies(seen):
             # The text is kept: whatever keeps a copy from being told apart now, the next write tries again.
             with contextlib.suppress(VadeError, OSError):
-                told = self._told_apart(copy, above=short_numbers.highest(seen))
+                told = self._renumber_copy(copy, above=short_numbers.highest(seen))
                 record = told if told is not None and told.path == record.path else record
         return record
 
-    def _told_apart(self, copy: short_numbers.Copy, *, above: int) -> Record | None:
-        """Give one copy what it lacks; None when its file no longer says what it said."""
+    def _renumber_copy(self, copy: short_numbers.Copy, *, above: int) -> Record | None:
+        """Give a duplicate record a new number or id; return None when its file has changed meanwhile."""
         label = copy.label
-        if label.shelf is None:
+        if label.scope_folder is None:
             return None
-        found = self.load(label.shelf, label.name)
+        found = self.load(label.scope_folder, label.name)
         if (copy.num and found.record.num != label.num) or (copy.id and found.record.id != label.id):
             return None
-        fields: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if copy.num:
-            fields["num"] = short_numbers.allocate(self.home, above=above)
+            changes["num"] = short_numbers.allocate(self.home, above=above)
         if copy.id:
-            fields["id"] = names.new_id()
-        return self.change_fields(found, fields, operation="renumber")
+            changes["id"] = names.new_id()
+        return self.change_fields(found, changes, operation="renumber")
 
     def _log(
-        self, shelf: Shelf, name: str, join: Joining, *, record: str | None, heard: Entry | None = None
+        self,
+        scope_folder: ScopeFolder,
+        name: str,
+        join: Joining,
+        *,
+        record: str | None,
+        heard: Entry | None = None,
     ) -> None:
-        """Log what was acknowledged, and who said it; a confirmed entry too if it never was.
+        """Log the acknowledged entry and its session; also a confirmed entry that is not in the log yet.
 
-        Its own store may have failed, or another session may be saying it now.
+        Such an entry has no line if logging failed earlier, or while another session is saving the entry.
         """
         entry, by = join.entry, self.caller.speaker
         if join.said is not None:
             # In the home the file says whose it was first. In a shared folder it may say anything: there a
             # person's word makes it theirs, and an agent's repetition does not make it the agent's.
             own = self.caller.origin if self.caller.origin is Origin.USER else Origin.EXTERNAL
-            entry = replace(join.said, origin=own if shelf.shared else join.said.origin or Origin.USER)
+            entry = replace(join.said, origin=own if scope_folder.shared else join.said.origin or Origin.USER)
             words = entry if heard is None else heard
-            if archive.log_said(self.home, shelf, archive.RECORDS, name, words, record=record, by=by):
+            if archive.log_session(
+                self.home, scope_folder, filenames.RECORDS, name, words, record=record, by=by
+            ):
                 return
         # The entry goes last: once it is there, nothing of this is logged again.
-        archive.log_superseded(self.home, shelf, archive.RECORDS, name, join.superseded, record=record)
-        archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record, by=self.caller)
+        archive.log_superseded(
+            self.home, scope_folder, filenames.RECORDS, name, join.superseded, record=record
+        )
+        archive.log_entry(
+            self.home, scope_folder, filenames.RECORDS, name, entry, record=record, by=self.caller
+        )
 
-    def _vouch(self, shelf: Shelf, join: Joining) -> None:
-        """A person who says what stands there already has verified it."""
+    def _vouch(self, scope_folder: ScopeFolder, join: Joining) -> None:
+        """Record a person's verification when the person repeats an entry that already exists."""
         if self.caller.origin is not Origin.USER or join.said is None:
             return
-        if shelf.shared or (join.said.origin or Origin.USER) is not Origin.USER:
+        if scope_folder.shared or (join.said.origin or Origin.USER) is not Origin.USER:
             at = clock.stamp(self.now())
             decisions.verify(self.home, join.said.text, at=at, by=self.caller.actor)
 
     def _log_edit(self, found: Found, seen: bytes, edited: str, *, record: str | None) -> None:
-        """Log the entries that an edit through us brought, and those it took away."""
+        """Log the entries that an edit through this program added, and the entries it removed."""
         before, after = _entries(seen), document.parse(edited).entries
         earlier = {archive.fingerprint(entry) for entry in before}
         now = {archive.fingerprint(entry) for entry in after}
-        at = self.home, found.shelf, archive.RECORDS, found.name
+        at = self.home, found.scope_folder, filenames.RECORDS, found.name
         for entry in after:
             if archive.fingerprint(entry) not in earlier:
-                archive.log_kept(*at, entry, record=record)
+                archive.log_entry(*at, entry, record=record)
         gone = [entry for entry in before if archive.fingerprint(entry) not in now]
-        archive.log_taken(*at, gone, record=record)
+        archive.log_removed(*at, gone, record=record)
         archive.log_superseded(*at, after, record=record)  # a person may have set or lifted a mark
 
-    def _rebuilt(self, shelf: Shelf, name: str) -> bytes:
-        """A record whose file is gone, from its newest archived version and the log of its entries."""
-        at = self.home, shelf, archive.RECORDS, name
+    def _rebuilt(self, scope_folder: ScopeFolder, name: str) -> bytes:
+        """Rebuild a deleted record from its newest archived version and the log of its entries."""
+        at = self.home, scope_folder, filenames.RECORDS, name
         log = [*archive.kept(*at)]
         record = log[-1][0] if log else None
-        living = self._with_number(record or "", self._shelves(scopes.visible(self.caller)))
-        moved = next((each for each in living if each.shelf.trusted), None)
+        living = self._with_number(record or "", self._scope_folders(scopes.visible(self.caller)))
+        moved = next((each for each in living if each.scope_folder.trusted), None)
         if moved is not None:
-            raise Collision(f"{key_of(name)} was merged into {moved.record.key}", hint="nothing is lost")
-        text = self._last_version(shelf, name, record)
+            raise Collision(
+                f"{filenames.key_of(name)} was merged into {moved.record.key}", hint="nothing is lost"
+            )
+        text = self._last_version(scope_folder, name, record)
         if text is None:
             entries = [entry for owner, entry in log if owner == record]
-            text = self._bare(shelf, name, record, entries)
+            text = self._bare(scope_folder, name, record, entries)
         for entry in archive.missing(*at, document.parse(text).entries, record=record):
             text = document.insert(text, entry)
         return text.encode()
 
-    def _last_version(self, shelf: Shelf, name: str, record: str | None) -> str | None:
-        """The newest archived version of that very record that can be read."""
-        for image in reversed(archive.images(self.home, shelf, archive.RECORDS, name)):
+    def _last_version(self, scope_folder: ScopeFolder, name: str, record: str | None) -> str | None:
+        """Return the newest readable archived version of exactly this record."""
+        for image in reversed(archive.images(self.home, scope_folder, filenames.RECORDS, name)):
             content = self.home.read(*image.parts) or b""
             try:
-                if self._labelled(shelf, name, content).id == record:
+                if self._labelled(scope_folder, name, content).id == record:
                     return document.parse(decode(content)).source
             except Malformed:
                 continue
         return None
 
-    def _bare(self, shelf: Shelf, name: str, record: str | None, entries: Sequence[Entry]) -> str:
-        """A record with nothing but what the log of its entries tells."""
+    def _bare(
+        self, scope_folder: ScopeFolder, name: str, record: str | None, entries: Sequence[Entry]
+    ) -> str:
+        """Return a record's text made only from the log of its entries."""
         times = sorted(entry.time for entry in entries if entry.time)
         values = {
             "type": str(RecordType.PROJECT),
             "id": record,
-            "num": short_numbers.number_of(self.home, record) or self._number(shelf, name, None),
-            "key": key_of(name),
+            "num": short_numbers.number_of(self.home, record) or self._number(scope_folder, name, None),
+            "key": filenames.key_of(name),
             "created": times[0] if times else None,
             "updated": times[-1] if times else None,
         }
-        text = frontmatter.edit(f"# {key_of(name)}\n\n", values)
+        text = frontmatter.edit(f"# {filenames.key_of(name)}\n\n", values)
         undated = [entry for entry in entries if entry.time is None]
         if not undated:
             return text
@@ -711,47 +750,47 @@ class Records:
         return document.sign(document.parse(text), 0, origin=undated[-1].origin)
 
     def _rewrite(self, found: Found, edit: Callable[[str], str], *, operation: str) -> Record:
-        self._check_writable(found.shelf)
-        with self.locked(found.shelf, found.name):
+        self._check_writable(found.scope_folder)
+        with self.locked(found.scope_folder, found.name):
             return self._apply(found, edit, operation=operation)
 
     def _apply(self, found: Found, edit: Callable[[str], str], *, operation: str) -> Record:
-        """Edit a record that must still be there; the caller holds its lock."""
+        """Edit an existing record; the caller holds its lock."""
 
         def change(content: bytes | None) -> bytes:
             if content is None:
                 raise NotFound(f"{found.record.path} is gone")
             after = edit(decode(content)).encode()
-            people.check_taken(self.home, self.caller, content, after)
+            people.check_loss(self.home, self.caller, content, after)
             strict = operation == "restore"  # who edits a file by hand stores it again
             tombstones.check_brought(self.home, self.caller, content, after, strict=strict)
             return after
 
-        with self._folder(found.shelf) as folder:
-            written = folder.update(found.name, change, mode=found.shelf.file_mode)
-            record = self.parse(found.shelf, found.name, written.after)
+        with self._folder(found.scope_folder) as folder:
+            written = folder.update(found.name, change, mode=found.scope_folder.file_mode)
+            record = self.parse(found.scope_folder, found.name, written.after)
             if written.changed:
                 self._audit(operation, record, before=written.before, after=written.after)
-        self.announce(Change(ChangeKind.WRITTEN, found.shelf.place, record.path))
+        self.announce(Change(ChangeKind.WRITTEN, found.scope_folder.place, record.path))
         return record
 
     def _named(self, name: str, places: Iterable[Place]) -> Iterator[Found]:
-        """Records of that key; when there is none, those of that number or id; or the one at that path.
+        """Yield the records with this key; if none has it, those with this number, id or path.
 
-        What a stranger's folder calls by that name counts only when nothing of the user's own does.
+        Records in untrusted folders are returned only if no other record has the name.
         """
-        shelves = self._shelves(places)
+        scope_folders = self._scope_folders(places)
         if "/" in name:
-            yield from self._at(name, shelves)
+            yield from self._at(name, scope_folders)
             return
         for trusted in (True, False):
-            some = [shelf for shelf in shelves if shelf.trusted is trusted]
+            some = [scope_folder for scope_folder in scope_folders if scope_folder.trusted is trusted]
             by_key = [*self._with_key(name.removesuffix(".md"), some)]
-            here = {each.shelf.place for each in by_key}
+            here = {each.scope_folder.place for each in by_key}
             # An earlier key answers where nothing has it now, in its own place.
-            others = [shelf for shelf in some if shelf.place not in here]
+            others = [scope_folder for scope_folder in some if scope_folder.place not in here]
             by_key += self._with_alias(name.removesuffix(".md"), others)
-            by_key.sort(key=lambda each: some.index(each.shelf))
+            by_key.sort(key=lambda each: some.index(each.scope_folder))
             # A key of digits may be another record's number: then both answer, and a person has to choose.
             digits = name.isdecimal() and bool(by_key)
             found = by_key + [
@@ -763,218 +802,240 @@ class Records:
                 yield from found
                 return
 
-    def _at(self, path: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
-        """The record in a file, by its path as it is shown."""
+    def _at(self, path: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
+        """Yield the records at a path, as users see it."""
         above, _, name = path.rpartition("/")
-        for shelf in shelves:
-            if shelf.name_of(archive.RECORDS) == above and is_record(name) and self._exists(shelf, name):
-                yield self.load(shelf, name)
+        for scope_folder in scope_folders:
+            if (
+                scope_folder.name_of(filenames.RECORDS) == above
+                and filenames.is_record(name)
+                and self._exists(scope_folder, name)
+            ):
+                yield self.load(scope_folder, name)
                 return
 
-    def _exists(self, shelf: Shelf, name: str) -> bool:
-        folder = shelf.open(archive.RECORDS)
+    def _exists(self, scope_folder: ScopeFolder, name: str) -> bool:
+        folder = scope_folder.open(filenames.RECORDS)
         if folder is None:
             return False
         with folder:
             return folder.stat(name) is not None
 
-    def _with_key(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
-        for shelf in shelves:
-            file = self._file_of(shelf, key)
+    def _with_key(self, key: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
+        for scope_folder in scope_folders:
+            file = self._file_of(scope_folder, key)
             if file is not None:
-                yield self.load(shelf, file)
+                yield self.load(scope_folder, file)
 
-    def _with_number(self, name: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
-        """Records of that number or id."""
+    def _with_number(self, name: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
+        """Yield the records with this number or id."""
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else None
         if number is None and not names.is_id(name):
             return
         wanted = name if number is None else number
         direct: list[Found] = []
         held: list[Found] = []
-        for shelf in shelves:
-            labels = self._labels(shelf)
+        for scope_folder in scope_folders:
+            labels = self._labels(scope_folder)
             for file in sorted(
                 file
                 for file, said in labels.items()
                 if wanted in (said[_NUM], said[_ID]) or wanted in said[_PARTS]
             ):
                 with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):  # told by the listing
-                    found = self.load(shelf, file)
+                    found = self.load(scope_folder, file)
                     if wanted in (found.record.num, found.record.id):
                         direct.append(found)
-                    elif part := merge.part_named(found.record, str(wanted)):
+                    elif part := merge.find_part_key(found.record, str(wanted)):
                         held.append(_narrowed(found, part))
         yield from direct or held
 
     def _is_archived(self, key: str, places: Iterable[Place]) -> bool:
-        """Whether a record of this key was moved to the archive, and can be restored from there."""
-        shelves = [shelf for shelf in self._shelves(places) if shelf.trusted]
-        images = (archive.images(self.home, shelf, archive.RECORDS, f"{key}.md") for shelf in shelves)
+        """Return whether the archive has a record with this key."""
+        scope_folders = [scope_folder for scope_folder in self._scope_folders(places) if scope_folder.trusted]
+        images = (
+            archive.images(self.home, scope_folder, filenames.RECORDS, f"{key}.md")
+            for scope_folder in scope_folders
+        )
         return any(each.why in archive.FORGOTTEN for some in images for each in some)
 
-    def _with_alias(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
-        """Records that answer to an earlier key, at most one of a place."""
-        places: dict[Place, list[Shelf]] = {}
-        for shelf in shelves:
-            places.setdefault(shelf.place, []).append(shelf)
+    def _with_alias(self, key: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
+        """Yield the records that had this key earlier, at most one for each place."""
+        places: dict[Place, list[ScopeFolder]] = {}
+        for scope_folder in scope_folders:
+            places.setdefault(scope_folder.place, []).append(scope_folder)
         for some in places.values():
             found = self._aliased(key, some)
             if found is not None:
                 yield found
 
-    def _aliased(self, key: str, shelves: Iterable[Shelf]) -> Found | None:
-        """The record of these shelves that answers to an earlier key: of several the last said."""
+    def _aliased(self, key: str, scope_folders: Iterable[ScopeFolder]) -> Found | None:
+        """Return the record of these folders that had this key earlier; of several, the most recent one."""
         if not names.is_key(key):
             return None
-        best = max(self._holders(key, shelves), key=lambda each: each.record.updated or "", default=None)
+        best = max(
+            self._holders(key, scope_folders), key=lambda each: each.record.updated or "", default=None
+        )
         if best is None:
             return None
-        part = merge.part_named(best.record, key)
+        part = merge.find_part_key(best.record, key)
         return _narrowed(best, part) if part else best
 
-    def _holders(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
-        """The records of these shelves that have a key among their earlier ones."""
-        for shelf in shelves:
-            labels = self._labels(shelf, strict=True)
+    def _holders(self, key: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
+        """Yield the records of these folders that have this key among their aliases."""
+        for scope_folder in scope_folders:
+            labels = self._labels(scope_folder, strict=True)
             for name in sorted(name for name, said in labels.items() if key in said[_ALIASES]):
                 with contextlib.suppress(Malformed, NotFound):  # told by the listing
-                    found = self.load(shelf, name)
+                    found = self.load(scope_folder, name)
                     if key in found.record.aliases:  # a part may have been taken out meanwhile
                         yield found
 
-    def _is_alias(self, key: str, shelves: Iterable[Shelf]) -> bool:
-        """Whether a key that is free as a file still names something of the caller's own."""
-        return self._aliased(key, [shelf for shelf in shelves if shelf.trusted]) is not None
+    def _is_alias(self, key: str, scope_folders: Iterable[ScopeFolder]) -> bool:
+        """Return whether a key without a file is an alias of a record."""
+        return (
+            self._aliased(key, [scope_folder for scope_folder in scope_folders if scope_folder.trusted])
+            is not None
+        )
 
-    def _labels(self, shelf: Shelf, *, strict: bool = False) -> dict[str, Any]:
-        """The labels of every record of a shelf; what cannot be read is told by the listing.
+    def _labels(self, scope_folder: ScopeFolder, *, strict: bool = False) -> dict[str, Any]:
+        """Return the frontmatter of every readable record of a folder, by file name.
 
-        Where it is `strict`, a disk that fails is told, or a key would begin twice.
+        With `strict`, raise a disk error, since a missed record would let a second one begin under its key.
         """
         try:
-            known = self.facts(shelf, LABELS)
+            known = self.facts(scope_folder, LABELS)
         except (OutsideMemory, NotADirectoryError):
             return {}
         if strict:
             _raise_failures(known)
         return known.facts
 
-    def _answering(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str, bool]:
-        """The file that a text for this key goes to, and whether nothing answers to the key yet.
+    def _answering(self, scope_folders: Sequence[ScopeFolder], key: str) -> tuple[ScopeFolder, str, bool]:
+        """Return the folder and file for a text under this key, and whether the key is new.
 
-        It is the key's own, or that of the record it is an alias of. A part of a consolidation has a file of
-        its own again: a text that joined the consolidation would stand among topics it has nothing to do
-        with.
+        The file is the key's own, or that of the record with this alias. For a part of a consolidation it is
+        a separate file, since a text added to the consolidation would stand among foreign topics.
         """
-        shelf, name, there = self._locate(shelves, key)
+        scope_folder, name, there = self._locate(scope_folders, key)
         if there:
-            return shelf, name, False
-        found = self._aliased(key, [each for each in shelves if each.trusted])
+            return scope_folder, name, False
+        found = self._aliased(key, [each for each in scope_folders if each.trusted])
         if found is None:
-            return shelf, name, True
-        return found.shelf, f"{found.part}.md" if found.part else found.name, False
+            return scope_folder, name, True
+        return found.scope_folder, f"{found.part}.md" if found.part else found.name, False
 
-    def _revive(self, found: Found) -> tuple[Shelf, str]:
-        """Make a part of a consolidation a record of its own again, as it was when it was consolidated."""
-        shelf, name = found.shelf, f"{found.part}.md"
-        with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
-            holders = self.holding(shelf, found.part)
+    def _revive(self, found: Found) -> tuple[ScopeFolder, str]:
+        """Restore a part of a consolidation as a separate record; return its folder and file name."""
+        scope_folder, name = found.scope_folder, f"{found.part}.md"
+        with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
+            holders = self.holding(scope_folder, found.part)
             if folder.read(name) is None:
                 self._check_free(folder, name)
                 content = self._content_of(found)
-                written = folder.update(name, lambda current: current or content, mode=shelf.file_mode)
-                self._log_back(shelf, name, written.after)
-        self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
+                written = folder.update(name, lambda current: current or content, mode=scope_folder.file_mode)
+                self._log_back(scope_folder, name, written.after)
+        self.announce(
+            Change(ChangeKind.WRITTEN, scope_folder.place, scope_folder.name_of(filenames.RECORDS, name))
+        )
         self.release(holders, found.part)
-        return shelf, name
+        return scope_folder, name
 
-    def _held_as_part(self, shelf: Shelf, name: str, current: bytes | None) -> Found | None:
-        """The part of a consolidation that this file was, if it is to be a record of its own again.
+    def _consolidated_part(self, scope_folder: ScopeFolder, name: str, current: bytes | None) -> Found | None:
+        """Return the consolidated part that must be restored before a text joins this file; else None.
 
-        One that is a file already is still a part where a process died before it took it out, and only what
-        was archived once can be one.
+        After a crash a part can have its own file and still be in the consolidation. Only a file with
+        archived versions can be such a part.
         """
-        if current is not None and not archive.images(self.home, shelf, archive.RECORDS, name):
+        if current is not None and not archive.images(self.home, scope_folder, filenames.RECORDS, name):
             return None
-        held = self._aliased(key_of(name), [shelf])
+        held = self._aliased(filenames.key_of(name), [scope_folder])
         return held if held is not None and held.part else None
 
-    def _log_back(self, shelf: Shelf, name: str, content: bytes) -> None:
-        """Say that a part of a consolidation has the file again that it had."""
-        record = self.parse(shelf, name, content)
-        archive.log_returned(self.home, shelf, archive.RECORDS, name, record.entries, record=record.id)
+    def _log_back(self, scope_folder: ScopeFolder, name: str, content: bytes) -> None:
+        """Log and audit that a part of a consolidation has a separate file again."""
+        record = self.parse(scope_folder, name, content)
+        archive.log_returned(
+            self.home, scope_folder, filenames.RECORDS, name, record.entries, record=record.id
+        )
         self._audit("restore", record, after=content)
 
     def _content_of(self, found: Found) -> bytes:
-        """The file a part had: its archived version if that says all the part says, else made anew."""
-        images = archive.images(self.home, found.shelf, archive.RECORDS, f"{found.part}.md")
+        """Return the file content for a part: its archived version if complete, else made from the part."""
+        images = archive.images(self.home, found.scope_folder, filenames.RECORDS, f"{found.part}.md")
         for image in reversed([each for each in images if each.why in archive.FORGOTTEN]):
             content = self.home.read(*image.parts) or b""
             if _says_all(content, found.record):
                 return content
-        return merge.revived(found.record).encode()
+        return merge.render_part(found.record).encode()
 
-    def holding(self, shelf: Shelf, key: str) -> list[Found]:
-        """The consolidations that a record is a part of."""
-        return [each for each in self._holders(key, [shelf]) if key in merge.parts_of(each.record)]
+    def holding(self, scope_folder: ScopeFolder, key: str) -> list[Found]:
+        """Return the consolidations that contain a record."""
+        return [each for each in self._holders(key, [scope_folder]) if key in merge.parts_of(each.record)]
 
     def release(self, holders: Iterable[Found], key: str) -> None:
-        """Take a part out of consolidations; their versions with it go to the archive.
+        """Remove a part from consolidations; their earlier versions go to the archive.
 
-        They are those that held it when whoever asks read or wrote its file: in one that a sweep has made
-        since then it may be the only copy.
+        `holders` are the consolidations read together with the part's file. A consolidation made later stays
+        as it is, because it may hold the only copy of the part.
         """
         for found in holders:
             self._release_from(found, key)
 
     def _release_from(self, found: Found, key: str) -> None:
-        shelf = found.shelf
-        with self.locked(shelf, found.name), self._folder(shelf) as folder:
+        scope_folder = found.scope_folder
+        with self.locked(scope_folder, found.name), self._folder(scope_folder) as folder:
             current = folder.read(found.name)
-            if current is None or key not in merge.parts_of(self.parse(shelf, found.name, current)):
+            if current is None or key not in merge.parts_of(self.parse(scope_folder, found.name, current)):
                 return
             entries = _entries(current)
             whole = merge.without_part(decode(current), key) is None
             self._archive(found, current, "retire" if whole else "release")
             gone = [entry for entry in entries if whole or entry.part == key]
-            at = self.home, shelf, archive.RECORDS, found.name
-            archive.log_taken(*at, gone, record=found.record.id)
+            at = self.home, scope_folder, filenames.RECORDS, found.name
+            archive.log_removed(*at, gone, record=found.record.id)
             if not whole:
                 self._apply(found, lambda text: merge.without_part(text, key) or text, operation="release")
                 return
             folder.remove(found.name, lambda _: None)
             self._audit("release", found.record, before=current)
-        self.announce(Change(ChangeKind.REMOVED, shelf.place, found.record.path))
+        self.announce(Change(ChangeKind.REMOVED, scope_folder.place, found.record.path))
 
-    def _forget_part(self, found: Found, operation: str) -> archive.Image:
-        """Move one part of a consolidation to the archive, as the record that it was."""
+    def _forget_part(self, found: Found, operation: str) -> archive.ArchivedVersion:
+        """Archive a part of a consolidation as a separate record, and remove it from the consolidation."""
         name, content = f"{found.part}.md", self._content_of(found)
-        whole, holders = Found(found.record, found.shelf, name), self.holding(found.shelf, found.part)
+        whole, holders = (
+            Found(found.record, found.scope_folder, name),
+            self.holding(found.scope_folder, found.part),
+        )
         image = self._archive(whole, content, operation)
         self.release(holders, found.part)
-        self._audit(operation, self.parse(found.shelf, name, content), before=content)
+        self._audit(operation, self.parse(found.scope_folder, name, content), before=content)
         return image
 
-    def _shelves(self, places: Iterable[Place]) -> list[Shelf]:
-        """The shelves of these places, the nearest first, and behind them those nobody has trusted."""
-        shelves = [shelf for place in places for shelf in scopes.shelves(self.home, self.caller, place)]
-        return sorted(shelves, key=lambda shelf: not shelf.trusted)
+    def _scope_folders(self, places: Iterable[Place]) -> list[ScopeFolder]:
+        """Return the folders of these places, the nearest first and untrusted ones last."""
+        scope_folders = [
+            scope_folder
+            for place in places
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place)
+        ]
+        return sorted(scope_folders, key=lambda scope_folder: not scope_folder.trusted)
 
-    def load(self, shelf: Shelf, name: str) -> Found:
-        """The record in a file."""
-        with self._folder(shelf) as folder:
+    def load(self, scope_folder: ScopeFolder, name: str) -> Found:
+        """Return the record in a file; raise an error when the file cannot be read."""
+        with self._folder(scope_folder) as folder:
             content = folder.read(name)
         if content is None:
-            raise NotFound(f"{shelf.name_of(archive.RECORDS, name)} is gone")
+            raise NotFound(f"{scope_folder.name_of(filenames.RECORDS, name)} is gone")
         try:
-            return Found(self.parse(shelf, name, content), shelf, name)
+            return Found(self.parse(scope_folder, name, content), scope_folder, name)
         except Malformed as error:
-            raise Malformed(f"{shelf.name_of(archive.RECORDS, name)}: {error}") from error
+            raise Malformed(f"{scope_folder.name_of(filenames.RECORDS, name)}: {error}") from error
 
-    def _file_of(self, shelf: Shelf, key: str) -> str | None:
-        """The file that holds a key: `<key>.md`, or a hand-made file whose name makes that key."""
-        folder = shelf.open(archive.RECORDS)
+    def _file_of(self, scope_folder: ScopeFolder, key: str) -> str | None:
+        """Return the file of a key: `<key>.md`, or a hand-made file whose name converts to the key."""
+        folder = scope_folder.open(filenames.RECORDS)
         if folder is None:
             return None
         with folder:
@@ -982,52 +1043,57 @@ class Records:
             if names.folded(key) == key and "/" not in key and folder.stat(exact) is not None:
                 return exact
             # A name that is a key can only be its own; the others are few and made by hand.
-            handmade = names.not_keys(self.catalogue.names(folder, is_record))
-            alike = sorted(name for name in handmade if key_of(name) == key)
+            handmade = names.not_keys(self.catalogue.names(folder, filenames.is_record))
+            alike = sorted(name for name in handmade if filenames.key_of(name) == key)
             if alike:
                 hidden = copies.hidden_in(folder, folder.names(ordered=False))
                 alike = [name for name in alike if name not in hidden]
         if len(alike) > 1:
-            listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
+            listed = " and ".join(scope_folder.name_of(filenames.RECORDS, name) for name in alike)
             raise Collision(
                 f"{listed} have the same key {key}", hint="rename one of these files, or use its path"
             )
         return alike[0] if alike else None
 
-    def _locate(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str, bool]:
-        """The file of a key, and whether it is there."""
+    def _locate(self, scope_folders: Sequence[ScopeFolder], key: str) -> tuple[ScopeFolder, str, bool]:
+        """Return the folder and file name of a key, and whether the file exists."""
         names.check_key(key)
-        for shelf in shelves:
-            name = self._file_of(shelf, key)
+        for scope_folder in scope_folders:
+            name = self._file_of(scope_folder, key)
             if name is not None:
-                return shelf, name, True
-        return scopes.shelf_for_new(shelves), f"{key}.md", False
+                return scope_folder, name, True
+        return scopes.folder_for_new(scope_folders), f"{key}.md", False
 
-    def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str, bool]:
-        """A key made from the first words, numbered when that one holds something else; whether it is new."""
+    def _free_key(self, scope_folders: Sequence[ScopeFolder], draft: Draft) -> tuple[ScopeFolder, str, bool]:
+        """Return folder, file and whether the file is new, for a key from the draft's first words.
+
+        If the key is taken, a number is added to it, unless the record under the key already says the text.
+        """
         wanted = draft.wanted
         for number in range(1, 10_000):
-            shelf, name, _ = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
-            folder = shelf.open(archive.RECORDS)
+            scope_folder, name, _ = self._locate(
+                scope_folders, wanted if number == 1 else names.numbered(wanted, number)
+            )
+            folder = scope_folder.open(filenames.RECORDS)
             if folder is None:
-                return shelf, name, False
+                return scope_folder, name, False
             with folder:
                 content = folder.read(name)
-            if content is None and self._is_alias(key_of(name), shelves):
+            if content is None and self._is_alias(filenames.key_of(name), scope_folders):
                 continue  # it names something that was consolidated
             if content is None:
-                return shelf, name, True
+                return scope_folder, name, True
             # What stood in the place of a redacted secret may be another one this time.
             known = not similarity.is_redacted(draft.text)
             if known and saying(document.parse(decode(content)), draft.text) is not None:
-                return shelf, name, False
+                return scope_folder, name, False
         raise Collision(f"there are too many records called {wanted}", hint="choose a key with `--key`")
 
     def _near_duplicate(
-        self, shelves: Sequence[Shelf], text: str, dedup: Dedup
+        self, scope_folders: Sequence[ScopeFolder], text: str, dedup: Dedup
     ) -> tuple[Found, Entry] | None:
-        """Among the newest records of this place, the entry that says nearly the same."""
-        recent = self._recent(shelves, dedup)
+        """Return a recent record and its entry that says nearly the same as a text; else None."""
+        recent = self._recent(scope_folders, dedup)
         if not recent:
             return None
         best: tuple[float, Found, Entry] | None = None
@@ -1040,43 +1106,45 @@ class Records:
                     best = likeness, found, entry
         return None if best is None else best[1:]
 
-    def _recent(self, shelves: Sequence[Shelf], dedup: Dedup) -> list[Found]:
-        """The newest records updated within the window, by what they say of themselves.
+    def _recent(self, scope_folders: Sequence[ScopeFolder], dedup: Dedup) -> list[Found]:
+        """Return the most recently updated records within the window, by their field `updated`.
 
-        The time of a file is no measure: a copy, a checkout or a backup that came back has another one.
+        File times are not used, because a copy, a checkout or a restored backup changes them.
         """
         since = clock.micro(self.now() - timedelta(days=dedup.window_days))
-        candidates: list[tuple[int, int, str, Shelf]] = []
-        for shelf in shelves:
-            if shelf.trusted:
-                known = _raise_failures(self.facts(shelf, LABELS))
+        candidates: list[tuple[int, int, str, ScopeFolder]] = []
+        for scope_folder in scope_folders:
+            if scope_folder.trusted:
+                known = _raise_failures(self.facts(scope_folder, LABELS))
                 candidates += (
-                    (said[_UPDATED], known.stamps[name][1], name, shelf)
+                    (said[_UPDATED], known.stamps[name][1], name, scope_folder)
                     for name, said in known.facts.items()
                     if said[_UPDATED] is not None and said[_UPDATED] >= since
                 )
         # A stamp is cut to the second; within it the file's own time says which is newer.
         candidates.sort(key=lambda each: (each[0], each[1], each[2]), reverse=True)
         found: list[Found] = []
-        for _, _, name, shelf in candidates:
+        for _, _, name, scope_folder in candidates:
             if len(found) >= dedup.newest:
                 break
             try:
-                found.append(self.load(shelf, name))
+                found.append(self.load(scope_folder, name))
             except (Malformed, NotFound, OutsideMemory):
                 continue
         return found
 
-    def _labelled(self, shelf: Shelf, name: str, content: bytes) -> Record:
-        """A record with its labels alone; a long one need not be read to its end for them."""
-        return _from_front(shelf, name, frontmatter.parse(decode(content)).values)
+    def _labelled(self, scope_folder: ScopeFolder, name: str, content: bytes) -> Record:
+        """Return a record parsed from its frontmatter alone."""
+        return _from_front(scope_folder, name, frontmatter.parse(decode(content)).values)
 
-    def _number(self, shelf: Shelf, name: str, current: bytes | None, *, above: int = 0) -> int | None:
-        """A number for a record that has none, or that shares its own with an older one; else None."""
-        own = None if current is None else self._labelled(shelf, name, current)
-        if not shelf.shared:
+    def _number(
+        self, scope_folder: ScopeFolder, name: str, current: bytes | None, *, above: int = 0
+    ) -> int | None:
+        """Return a new number for a record that has none or shares an older record's; else None."""
+        own = None if current is None else self._labelled(scope_folder, name, current)
+        if not scope_folder.shared:
             return short_numbers.allocate(self.home, above=above) if own is None or own.num is None else None
-        others = [said for each, said in self._labels(shelf).items() if each != name]
+        others = [said for each, said in self._labels(scope_folder).items() if each != name]
         highest = max((said[_NUM] or 0 for said in others), default=above)
         if own is not None and own.num is not None:
             # Two clones chose the same number: the later record moves on.
@@ -1089,13 +1157,15 @@ class Records:
                 return None
         return short_numbers.allocate(self.home, above=highest)
 
-    def _with_origins(self, shelf: Shelf, name: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-        """Entries with the origin that can be vouched for, whatever a file of others claims."""
-        if shelf.signed:
+    def _with_origins(
+        self, scope_folder: ScopeFolder, name: str, entries: tuple[Entry, ...]
+    ) -> tuple[Entry, ...]:
+        """Return the entries with reliable origins, whatever the signatures in a shared file claim."""
+        if scope_folder.signed:
             return tuple(entry if entry.origin else replace(entry, origin=Origin.USER) for entry in entries)
         known: dict[str, Origin | None] = {}
-        if shelf.trusted:
-            for _, entry in archive.kept(self.home, shelf, archive.RECORDS, name):
+        if scope_folder.trusted:
+            for _, entry in archive.kept(self.home, scope_folder, filenames.RECORDS, name):
                 known[archive.fingerprint(entry)] = entry.origin
         return tuple(
             replace(entry, origin=known.get(archive.fingerprint(entry)) or document.least_known(entry.origin))
@@ -1103,7 +1173,7 @@ class Records:
         )
 
     def _sign_changes(self, text: str, seen: bytes) -> str:
-        """Entries that the caller changed are theirs now; a signature alone raises none above what it was."""
+        """Sign changed entries of a text as the caller's; changing only a signature raises no trust."""
         known: dict[str, list[Origin]] = {}
         for entry in _entries(seen):
             known.setdefault(archive.fingerprint(entry), []).append(entry.origin or Origin.USER)
@@ -1116,19 +1186,19 @@ class Records:
                 text = document.sign(document.parse(text), index, origin=least)
         return text
 
-    def _prepare(self, shelf: Shelf) -> None:
-        """What must hold before a text comes to a shelf."""
-        self._check_writable(shelf)
-        scopes.check_new_folder(shelf)
-        if self.caller.project is not None and shelf.place.id == self.caller.project.id:
+    def _prepare(self, scope_folder: ScopeFolder) -> None:
+        """Check that a text may be saved in a folder."""
+        self._check_writable(scope_folder)
+        scopes.check_new_folder(scope_folder)
+        if self.caller.project is not None and scope_folder.place.id == self.caller.project.id:
             scopes.remember_project(self.home, self.caller.project, at=clock.stamp(self.now()))
 
-    def _check_writable(self, shelf: Shelf) -> None:
-        if not shelf.trusted:
-            raise Untrusted(f"{shelf.top / '.vade'} came with the repository and is not trusted yet")
+    def _check_writable(self, scope_folder: ScopeFolder) -> None:
+        if not scope_folder.trusted:
+            raise Untrusted(f"{scope_folder.top / '.vade'} came with the repository and is not trusted yet")
 
     def _check_free(self, folder: Directory, name: str) -> None:
-        """Refuse a new name that another system would take for one that is here."""
+        """Raise an error for a new name that some systems cannot tell from an existing name."""
         wanted = names.folded(name)
         begins = (wanted[:1], wanted[:1].upper())
         # Most of many thousands begin otherwise.
@@ -1139,19 +1209,19 @@ class Records:
             if other != name and names.folded(other) == wanted:
                 raise Collision(f"{name} differs from {other} only in ways some systems ignore")
 
-    def _folder(self, shelf: Shelf, *, create: bool = False) -> Directory:
-        folder = shelf.open(archive.RECORDS, create=create)
+    def _folder(self, scope_folder: ScopeFolder, *, create: bool = False) -> Directory:
+        folder = scope_folder.open(filenames.RECORDS, create=create)
         if folder is None:
-            raise NotFound(f"{shelf.name_of(archive.RECORDS)} is gone")
+            raise NotFound(f"{scope_folder.name_of(filenames.RECORDS)} is gone")
         return folder
 
-    def locked(self, shelf: Shelf, name: str) -> AbstractContextManager[None]:
-        """Hold the lock of one record's file."""
-        return self.home.lock(f"record {shelf.name_of(archive.RECORDS, name)} in {shelf.top}")
+    def locked(self, scope_folder: ScopeFolder, name: str) -> AbstractContextManager[None]:
+        """Return the lock of a record's file, for a `with` block."""
+        return self.home.lock(f"record {scope_folder.name_of(filenames.RECORDS, name)} in {scope_folder.top}")
 
-    def _archive(self, found: Found, content: bytes, why: str) -> archive.Image:
+    def _archive(self, found: Found, content: bytes, why: str) -> archive.ArchivedVersion:
         return archive.keep(
-            self.home, found.shelf, archive.RECORDS, found.name, content, why=why, at=self.now()
+            self.home, found.scope_folder, filenames.RECORDS, found.name, content, why=why, at=self.now()
         )
 
     def _audit(
@@ -1171,85 +1241,59 @@ class Records:
         )
 
 
-def _no_folder(shelf: Shelf, error: Exception) -> Finding:
+def _no_folder(scope_folder: ScopeFolder, error: Exception) -> Finding:
     return Finding(
-        "malformed", shelf.name_of(archive.RECORDS), str(error), "replace it with a folder", "error"
+        "malformed", scope_folder.name_of(filenames.RECORDS), str(error), "replace it with a folder", "error"
     )
 
 
-def _unreadable(shelf: Shelf, name: str, error: Exception) -> Finding:
+def _unreadable(scope_folder: ScopeFolder, name: str, error: Exception) -> Finding:
     mend = "fix it with any text editor; the file is left unchanged"
-    return Finding("malformed", shelf.name_of(archive.RECORDS, name), str(error), mend, "error")
+    return Finding("malformed", scope_folder.name_of(filenames.RECORDS, name), str(error), mend, "error")
 
 
 def _narrowed(found: Found, part: str) -> Found:
-    """A consolidation as one of its parts."""
+    """Return a found consolidation narrowed to one of its parts."""
     return found._replace(record=merge.narrowed(found.record, part), part=part)
 
 
 def in_folder(folder: Directory) -> list[str]:
-    """The files of a folder that hold records, without second copies of them."""
-    listed = [name for name in folder.names() if is_record(name)]
+    """Return the names of a folder's record files, without second copies."""
+    listed = [name for name in folder.names() if filenames.is_record(name)]
     hidden = copies.hidden_in(folder, listed)
     return [name for name in listed if name not in hidden] if hidden else listed
 
 
-def is_record(name: str) -> bool:
-    """Whether a file name can be a record's; listings are generated, conflict files wait for a person."""
-    return (
-        name.endswith(".md")
-        and name[0] != "."
-        and name not in _LISTINGS
-        and (".conflict-" not in name or not files.is_conflict(name))
-    )
-
-
-def key_of(name: str) -> str:
-    """The key of a record file: its name, or a key made from the name of a hand-made one."""
-    stem = name.removesuffix(".md")
-    return stem if names.is_key(stem) else names.slug(stem)
-
-
-def _from_front(shelf: Shelf, name: str, values: Mapping[str, Any]) -> Record:
-    """What the frontmatter says of a record."""
+def _from_front(scope_folder: ScopeFolder, name: str, values: Mapping[str, Any]) -> Record:
+    """Make a record from its frontmatter, without entries."""
     return Record(
-        key=key_of(name),
-        place=shelf.place,
-        path=shelf.name_of(archive.RECORDS, name),
-        type=str(values.get("type") or RecordType.PROJECT),
-        title=str(values.get("title") or ""),
+        key=filenames.key_of(name),
+        place=scope_folder.place,
+        path=scope_folder.name_of(filenames.RECORDS, name),
         entries=(),
-        id=_text(values.get("id")),
-        num=values["num"] if type(values.get("num")) is int else None,
-        tags=read_tags(values.get("tags")),
-        created=_text(values.get("created")),
-        updated=_text(values.get("updated")),
-        category=_text(values.get("category")),
-        source=_text(values.get("source")),
-        confidence=_number(values.get("confidence")),
-        protected=values.get("protected") is True,
-        trusted=shelf.trusted,
-        team=shelf.team,
+        trusted=scope_folder.trusted,
+        team=scope_folder.team,
         fields=values,
+        **fields.read_typed(values),
     )
 
 
 def _says_all(content: bytes | None, record: Record) -> bool:
-    """Whether a file has every text of a record, so that none is missed when the record goes."""
+    """Return whether a file has every text of a record."""
     return {entry.text for entry in record.entries} <= {entry.text for entry in _entries(content or b"")}
 
 
 def _entries(content: bytes) -> tuple[Entry, ...]:
-    """The entries of a file; none when it cannot be read."""
+    """Return the entries of a file; none when it cannot be parsed."""
     try:
         return document.parse(decode(content)).entries
     except Malformed:
         return ()
 
 
-def _labels_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
-    """What a record is found by: its number and id, those of its parts, earlier keys, and its times."""
-    record = records.parse(shelf, name, content)
+def _labels_of(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> tuple[Any, ...]:
+    """Return the fields by which a record is found: number, id, aliases, times and type."""
+    record = records.parse(scope_folder, name, content)
     moment = clock.parse(record.updated if record.fields.get("updated") else record.created)
     parts = merge.parts_of(record).values()
     return (
@@ -1267,16 +1311,16 @@ _NUM, _ID, _PARTS, _ALIASES, _UPDATED, _TYPE, _CREATED = range(7)
 LABELS = Fact("labels", 2, _labels_of)
 
 
-def _lost_of(records: Records, shelf: Shelf, name: str, content: bytes) -> int:
-    """How many entries were acknowledged and are no longer in the file."""
-    return len(records.lost(Found(records.parse(shelf, name, content), shelf, name)))
+def _lost_of(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> int:
+    """Return the number of acknowledged entries that are no longer in the file."""
+    return len(records.lost(Found(records.parse(scope_folder, name, content), scope_folder, name)))
 
 
 LOST = Fact("lost", 1, _lost_of, logged=True)
 
 
 def _raise_failures(known: Facts) -> Facts:
-    """Tell of a disk that fails; a file that is no record or that nobody may read is for the listing."""
+    """Raise the disk error if a file failed to be read; malformed files are reported elsewhere."""
     for error in known.failed.values():
         if isinstance(error, OSError) and not isinstance(error, PermissionError):
             raise error
@@ -1284,16 +1328,16 @@ def _raise_failures(known: Facts) -> Facts:
 
 
 def _no_copies(labels: Sequence[short_numbers.Label]) -> list[short_numbers.Label]:
-    """Labels without those of second copies, which wait to be merged and get no names of their own."""
-    by_shelf: dict[Shelf | None, dict[str, str | None]] = {}
+    """Return the labels (fields for finding a record) without those of second copies."""
+    by_folder: dict[ScopeFolder | None, dict[str, str | None]] = {}
     for each in labels:
-        by_shelf.setdefault(each.shelf, {})[each.name] = each.id
-    hidden = {shelf: copies.find(ids, ids.get) for shelf, ids in by_shelf.items()}
-    return [each for each in labels if each.name not in hidden[each.shelf]]
+        by_folder.setdefault(each.scope_folder, {})[each.name] = each.id
+    hidden = {scope_folder: copies.find(ids, ids.get) for scope_folder, ids in by_folder.items()}
+    return [each for each in labels if each.name not in hidden[each.scope_folder]]
 
 
 def _merged(record: Record, join: Joining) -> Merged | None:
-    """What a text was merged with, when it was so without being told to."""
+    """Return a description of an automatic merge with a similar text; None when there was none."""
     if join.outcome is not Outcome.CONSOLIDATED:
         return None
     older = " ".join(next(iter(join.superseded), join.entry).text.split())
@@ -1303,11 +1347,3 @@ def _merged(record: Record, join: Joining) -> Merged | None:
 
 def _age(record: Record) -> tuple[str, str]:
     return record.created or "", record.id or ""
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

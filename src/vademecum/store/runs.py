@@ -1,11 +1,11 @@
-"""Runs: edits that belong together, each with its earlier version, and the way back from all of them.
+"""Runs: groups of edits made together, each edit with the earlier version, so that a run can be undone.
 
-`archive/runs/<run>.jsonl` says what a run did, content-free: a line is on disk before the file it speaks of
-is touched, so a run that was killed half-way is known as far as it came and can be taken back as far. An edit
-names the bytes it was thought out for: a file that holds anything else by now is left alone and reported.
+`archive/runs/<run>.jsonl` lists what a run did, without any text. A line is on disk before its file is
+changed, so a killed run is known as far as it came and can be undone as far. An edit names the content for
+which it was planned: a file with any other content is left alone and reported.
 
-Who has many things to write that belong together stages them first: records as they would be, every write
-laid beside the files without touching the disk, which becomes one edit a file.
+To plan many changes, `Staged` offers records as they would be: each write is kept in memory beside the
+files, and becomes one edit for each file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Collision, Malformed, NotFound, OutsideMemory
-from vademecum.store import archive, audit, document, files, frontmatter, people, scopes, tombstones
-from vademecum.store.document import decode
+from vademecum.store import archive, audit, files, people, scopes, tombstones
 from vademecum.store.home import Home
 from vademecum.store.merge import Joining
-from vademecum.store.records import Found, Records, in_folder, is_record, key_of
-from vademecum.text import clock, names, normalise
+from vademecum.store.records import Found, Records, in_folder
+from vademecum.text import clock, document, filenames, frontmatter, names, normalise
+from vademecum.text.document import decode
+from vademecum.text.filenames import is_record, key_of
 from vademecum.types import Audience, Change, ChangeKind, Entry, Origin, Place, Record, Scope, Stored
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store.backend import Directory
-    from vademecum.store.home import Shelf
+    from vademecum.store.home import ScopeFolder
     from vademecum.store.merge import Draft
 
     _File = tuple[str, str, str, str]
@@ -42,22 +43,22 @@ _RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{11}")
 
 
 class Edit(NamedTuple):
-    """One file as it was when somebody thought about it, and as it shall be."""
+    """A planned change of one file: its content when the change was planned, and its new content."""
 
-    shelf: Shelf
-    kind: str  # archive.RECORDS, archive.JOURNAL or archive.PINNED
+    scope_folder: ScopeFolder
+    kind: str  # one of the kinds in `filenames`: RECORDS, JOURNAL or PINNED
     name: str
     before: bytes | None  # None: there is no such file yet
     after: bytes | None  # None: the whole file goes to the archive
 
     @property
     def path(self) -> str:
-        """The file as shown."""
-        return self.shelf.name_of(*_below(self.kind), self.name)
+        """Return the file's path as users see it."""
+        return self.scope_folder.name_of(*_below(self.kind), self.name)
 
 
-class Told(NamedTuple):
-    """What became of an edit: done, or why not."""
+class EditResult(NamedTuple):
+    """The result of an edit: done, or the reason why not."""
 
     path: str
     done: bool
@@ -65,7 +66,7 @@ class Told(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """A run as it is listed."""
+    """A run's entry in the list of runs."""
 
     run: str
     what: str
@@ -78,7 +79,7 @@ class Brief(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """One run of edits, begun with its first edit."""
+    """A run of edits; it begins with its first edit."""
 
     home: Home
     caller: scopes.Caller
@@ -90,22 +91,22 @@ class Run:
     _lines: int = field(default=0)
     _swept: set[str] = field(default_factory=set)
 
-    def do(self, edit: Edit, operation: str, *, replacing: bool = False) -> Told:
-        """Make one edit, unless its file is no longer the one it was made for.
+    def do(self, edit: Edit, operation: str, *, replacing: bool = False) -> EditResult:
+        """Apply an edit, unless its file has changed since the edit was planned.
 
-        An edit takes no text away, unless it is `replacing` what was generated before it.
+        An edit that would lose a text is refused, except with `replacing`, for text generated earlier.
         """
-        if not edit.shelf.trusted:
-            return Told(edit.path, False, "its folder is not trusted")
-        if not replacing and not keeps_text(edit):
-            return Told(edit.path, False, LOSSY)
+        if not edit.scope_folder.trusted:
+            return EditResult(edit.path, False, "its folder is not trusted")
+        if not replacing and not is_text_kept(edit):
+            return EditResult(edit.path, False, LOSSY)
         if people.barred(self.home, self.caller, edit.before, edit.after, kind=edit.kind):
-            return Told(edit.path, False, people.WHY)
+            return EditResult(edit.path, False, people.WHY)
         if tombstones.brought(self.home, edit.before, edit.after, kind=edit.kind) is not None:
-            return Told(edit.path, False, tombstones.WHY)
+            return EditResult(edit.path, False, tombstones.WHY)
         with self.home.lock(_lock(edit)), _folder(edit, create=edit.after is not None) as folder:
             if folder is None or folder.read(edit.name) != edit.before:
-                return Told(edit.path, False, CHANGED)
+                return EditResult(edit.path, False, CHANGED)
             self._begin()
             image = None
             if edit.before is not None:
@@ -116,10 +117,10 @@ class Run:
             try:
                 _replace(folder, edit)
             except _Changed:
-                return Told(edit.path, False, CHANGED)
+                return EditResult(edit.path, False, CHANGED)
             self._tell(edit, operation)
         self._announce(edit)
-        return Told(edit.path, True)
+        return EditResult(edit.path, True)
 
     def _begin(self) -> None:
         if self.id:
@@ -130,17 +131,19 @@ class Run:
         self.id = f"{re.sub('[-:]', '', at)}-{moment.microsecond:05x}{names.new_id()[-6:]}"
         _append(self.home, self.id, {"run": self.id, "what": self.what, "at": at, "by": self.caller.actor})
 
-    def _keep(self, edit: Edit, content: bytes, why: str) -> archive.Image:
-        return archive.keep(self.home, edit.shelf, edit.kind, edit.name, content, why=why, at=self.now())
+    def _keep(self, edit: Edit, content: bytes, why: str) -> archive.ArchivedVersion:
+        return archive.keep(
+            self.home, edit.scope_folder, edit.kind, edit.name, content, why=why, at=self.now()
+        )
 
-    def _note(self, edit: Edit, image: archive.Image | None) -> None:
+    def _note(self, edit: Edit, image: archive.ArchivedVersion | None) -> None:
         self._lines += 1
         line: dict[str, Any] = {
             "edit": self._lines,
-            "scope": str(edit.shelf.place.scope),
-            "id": edit.shelf.place.id,
-            "label": edit.shelf.label,
-            "top": str(edit.shelf.top) if edit.shelf.outside else "",
+            "scope": str(edit.scope_folder.place.scope),
+            "id": edit.scope_folder.place.id,
+            "label": edit.scope_folder.label,
+            "top": str(edit.scope_folder.top) if edit.scope_folder.outside else "",
             "kind": edit.kind,
             "name": edit.name,
             "image": None if image is None else list(image.parts),
@@ -150,7 +153,7 @@ class Run:
         _append(self.home, self.id, line)
 
     def _tell(self, edit: Edit, operation: str) -> None:
-        """The second copy of each entry, and the line in the audit."""
+        """Log the entries that an edit adds, and write a line to the audit."""
         record, num = _ids(edit.after if edit.after is not None else edit.before or b"")
         if edit.after is not None:
             _log_brought(self.home, edit, record)
@@ -160,7 +163,7 @@ class Run:
             actor=self.caller.actor,
             client=self.caller.client,
             operation=operation,
-            scope=edit.shelf.place.scope,
+            scope=edit.scope_folder.place.scope,
             record=record,
             num=num,
             before=edit.before,
@@ -169,14 +172,14 @@ class Run:
 
     def _announce(self, edit: Edit) -> None:
         kind = ChangeKind.REMOVED if edit.after is None else ChangeKind.WRITTEN
-        self.announce(Change(kind, edit.shelf.place, edit.path))
+        self.announce(Change(kind, edit.scope_folder.place, edit.path))
 
 
 # -------------------------------------------------------------------- looking back, and going back
 
 
 def every(home: Home) -> list[Brief]:
-    """All runs, newest first."""
+    """Return all runs, newest first."""
     found = []
     for name in home.names("archive", "runs"):
         run = name.removesuffix(".jsonl")
@@ -194,7 +197,7 @@ def every(home: Home) -> list[Brief]:
 
 
 def paths(home: Home, run: str) -> frozenset[str]:
-    """The files that a run changed, as they are shown."""
+    """Return the paths of the files that a run changed, as users see them."""
     lines = (line for line in _lines(home, run) if "edit" in line)
     return frozenset(
         "/".join((str(line.get("label")), *_below(str(line.get("kind"))), str(line.get("name"))))
@@ -203,7 +206,7 @@ def paths(home: Home, run: str) -> frozenset[str]:
 
 
 def of(home: Home, caller: scopes.Caller) -> list[Brief]:
-    """The runs that changed something the caller may see, newest first."""
+    """Return the runs that changed files in the caller's sight, newest first."""
     return [each for each in every(home) if any(place in reach(caller, place) for place in each.places)]
 
 
@@ -221,13 +224,13 @@ def undo(
     now: Callable[[], datetime],
     announce: Callable[[Change], None],
     progress: Callable[[str, int, int], None] | None = None,
-) -> tuple[str, Sequence[Told]]:
-    """Bring back, byte for byte, what a run changed; what was changed again since then stays and is told."""
+) -> tuple[str, Sequence[EditResult]]:
+    """Revert the edits of a run byte for byte; files changed since then stay and are reported."""
     chosen = _chosen(home, caller, run)
     lines = [*_lines(home, chosen)]
     undone = {line["undone"] for line in lines if "undone" in line}
     edits = [line for line in lines if "edit" in line and line["edit"] not in undone]
-    told: list[Told] = []
+    told: list[EditResult] = []
     swept: set[str] = set()  # a run that was killed may have left something lying about
     # Backwards: a file may have been edited twice, and what was written first is taken away last.
     for done, line in enumerate(reversed(edits)):
@@ -248,19 +251,19 @@ def _undo_one(
     now: Callable[[], datetime],
     announce: Callable[[Change], None],
     swept: set[str],
-) -> Told:
+) -> EditResult:
     try:
-        shelf = _shelf(home, caller, line)
+        scope_folder = _scope_folder(home, caller, line)
         kind, name = str(line["kind"]), str(line["name"])
         before = None if line["image"] is None else home.read(*map(str, line["image"]))
     except (KeyError, TypeError, ValueError):
-        return Told(run, False, "the line of this edit cannot be read")
-    if shelf is None:
-        return Told(f"{line.get('label')}/{name}", False, ELSEWHERE)
-    path = shelf.name_of(*_below(kind), name)
+        return EditResult(run, False, "the line of this edit cannot be read")
+    if scope_folder is None:
+        return EditResult(f"{line.get('label')}/{name}", False, ELSEWHERE)
+    path = scope_folder.name_of(*_below(kind), name)
     if line["image"] is not None and (before is None or files.digest(before) != line["before"]):
-        return Told(path, False, "its earlier version is gone from the archive")
-    blank = Edit(shelf, kind, name, None, before)
+        return EditResult(path, False, "its earlier version is gone from the archive")
+    blank = Edit(scope_folder, kind, name, None, before)
     with home.lock(_lock(blank)), _folder(blank, create=before is not None) as folder:
         if folder is not None:
             _sweep_once(folder, swept)
@@ -271,25 +274,25 @@ def _undo_one(
         if mark not in (line["after"], line["before"]):
             settled = _settled(home, edit, line, run)
             if settled is None:
-                return Told(path, False, "it was changed since then")
+                return EditResult(path, False, "it was changed since then")
             edit, why = settled
             before = edit.after
         if people.barred(home, caller, current, before, kind=kind):
-            return Told(path, False, people.WHY)
+            return EditResult(path, False, people.WHY)
         if tombstones.brought(home, current, before, kind=kind) is not None:
-            return Told(path, False, tombstones.WHY)
+            return EditResult(path, False, tombstones.WHY)
         if folder is not None and before != current:
             record, num = _ids(before if before is not None else current or b"")
             if current is not None:
                 # A file that goes is a record put away, which `restore` knows and nobody misses.
                 kept_as = "retire" if before is None else "undo"
-                archive.keep(home, shelf, kind, name, current, why=kept_as, at=now())
+                archive.keep(home, scope_folder, kind, name, current, why=kept_as, at=now())
             _log_taken(home, edit, _ids(current or b"")[0])
             try:
                 _replace(folder, edit)
             except _Changed:
-                return Told(path, False, "it was changed since then")
-            archive.log_returned(home, shelf, kind, name, _safe_entries(kind, before), record=record)
+                return EditResult(path, False, "it was changed since then")
+            archive.log_returned(home, scope_folder, kind, name, _safe_entries(kind, before), record=record)
             if why and before is not None:  # another record has these entries now
                 _log_brought(home, edit, record)
             audit.write(
@@ -298,25 +301,25 @@ def _undo_one(
                 actor=caller.actor,
                 client=caller.client,
                 operation="undo",
-                scope=shelf.place.scope,
+                scope=scope_folder.place.scope,
                 record=record,
                 num=num,
                 before=current,
                 after=before,
             )
         _append(home, run, {"undone": line["edit"], "at": clock.stamp(now())})
-    announce(Change(ChangeKind.REMOVED if before is None else ChangeKind.WRITTEN, shelf.place, path))
-    return Told(path, True, why)
+    announce(Change(ChangeKind.REMOVED if before is None else ChangeKind.WRITTEN, scope_folder.place, path))
+    return EditResult(path, True, why)
 
 
 def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Edit, str] | None:
-    """How an edit is taken back whose file was changed since then without any text being lost; else None.
+    """Return an edit that reverts a file changed since the run without losing text, and a note; else None.
 
-    A record that was begun again under the key of one that the run moved away gets the earlier entries back
-    among its own. A file that the run made goes when nothing was added to it, or all of it stands in the
-    records that it was made of.
+    If the run archived a record and a new one was begun under its key, the earlier entries are inserted
+    there. A file that the run created is removed if nothing was added to it, or if all its entries stand
+    again in the records from which they came.
     """
-    if edit.kind != archive.RECORDS or edit.before is None:
+    if edit.kind != filenames.RECORDS or edit.before is None:
         return None
     if line["after"] is None and edit.after is not None:
         try:
@@ -336,7 +339,7 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
             entries = document.parse(decode(edit.before)).entries
         except Malformed:
             return None
-        logged = archive.kept(home, edit.shelf, edit.kind, edit.name)
+        logged = archive.kept(home, edit.scope_folder, edit.kind, edit.name)
         known = {archive.fingerprint(entry) for _, entry in logged}
         begun = clock.parse(_stamp_of(run))
         for entry in entries:
@@ -350,7 +353,7 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
 
 
 def _stands(edit: Edit, entry: Entry) -> bool:
-    """Whether the record that an entry of a consolidation is of has it again."""
+    """Return whether an entry from a consolidation stands again in the record from which it came."""
     name = f"{entry.part}.md"
     if not entry.part or not is_record(name):
         return False
@@ -364,7 +367,7 @@ def _stands(edit: Edit, entry: Entry) -> bool:
 
 
 def _stamp_of(run: str) -> str:
-    """When a run began, as its name says it."""
+    """Return the time at which a run began, from its name."""
     at = run[:15]
     return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[9:11]}:{at[11:13]}:{at[13:15]}Z"
 
@@ -380,20 +383,25 @@ def _chosen(home: Home, caller: scopes.Caller, run: str | None) -> str:
     return run
 
 
-def _shelf(home: Home, caller: scopes.Caller, line: dict[str, Any]) -> Shelf | None:
-    """The shelf of an edit, if the caller can see it: a run of one project never touches another."""
+def _scope_folder(home: Home, caller: scopes.Caller, line: dict[str, Any]) -> ScopeFolder | None:
+    """Return the folder of an edit from its log line; None if the caller cannot see the folder.
+
+    So undoing a run never touches another project.
+    """
     place = Place(Scope(line["scope"]), str(line["id"]))
     if place not in reach(caller, place):
         return None
-    for shelf in scopes.shelves(home, caller, place):
-        same = shelf.label == line["label"] and (not shelf.outside or str(shelf.top) == line["top"])
-        if same and shelf.trusted:
-            return shelf
+    for scope_folder in scopes.scope_folders(home, caller, place):
+        same = scope_folder.label == line["label"] and (
+            not scope_folder.outside or str(scope_folder.top) == line["top"]
+        )
+        if same and scope_folder.trusted:
+            return scope_folder
     return None
 
 
 def reach(caller: scopes.Caller, place: Place) -> list[Place]:
-    """The places in sight, and a session that is over: nobody else will ever tidy up after it."""
+    """Return the places in sight, and the given place if it belongs to a session that has ended."""
     own = scopes.visible(caller)
     private = caller.audience is Audience.PRIVATE
     return [*own, place] if private and place.scope is Scope.SESSION and place not in own else own
@@ -402,8 +410,8 @@ def reach(caller: scopes.Caller, place: Place) -> list[Place]:
 # -------------------------------------------------------------------- parts
 
 
-def keeps_text(edit: Edit) -> bool:
-    """Whether every text of a file still stands there after an edit, or goes to the archive with it."""
+def is_text_kept(edit: Edit) -> bool:
+    """Return whether an edit keeps every text of a file, or archives the whole file."""
     if edit.before is None or edit.after is None:
         return True
     try:
@@ -414,18 +422,18 @@ def keeps_text(edit: Edit) -> bool:
 
 
 def _sweep_once(folder: Directory, swept: set[str]) -> None:
-    """Clear what killed writers left; listing a large folder for every edit would take for ever."""
+    """Remove a folder's leftovers of killed writers, once per run, since once per edit would be slow."""
     if folder.path not in swept:
         swept.add(folder.path)
         folder.sweep()
 
 
 class _Changed(Exception):
-    """Somebody saved the file in between."""
+    """An error: the file was saved meanwhile."""
 
 
 def _replace(folder: Directory, edit: Edit) -> None:
-    """Put the new content in place, or take the file away; raises `_Changed` when it holds something else."""
+    """Write an edit's new content or remove the file; raise `_Changed` when the file has other content."""
     if edit.after is None:
         if edit.before is None:
             return
@@ -443,30 +451,30 @@ def _replace(folder: Directory, edit: Edit) -> None:
             raise _Changed
         return after
 
-    folder.update(edit.name, put, mode=edit.shelf.file_mode)
+    folder.update(edit.name, put, mode=edit.scope_folder.file_mode)
 
 
 def _log_brought(home: Home, edit: Edit, record: str | None) -> None:
-    """Log the entries an edit brought, and those it marked.
+    """Log the entries that an edit added or marked.
 
-    An entry in a shared folder is believed what this log says of it: who thinks out an edit signs what it
-    brings with the lowest origin of what it was made from.
+    In a shared folder an entry's origin is believed only if it is in this log. So the planner of an edit
+    signs a new entry with the lowest origin of the entries from which it was made.
     """
     before = {archive.fingerprint(entry) for entry in _safe_entries(edit.kind, edit.before)}
     after = _safe_entries(edit.kind, edit.after)
-    at = home, edit.shelf, edit.kind, edit.name
+    at = home, edit.scope_folder, edit.kind, edit.name
     for entry in after:
         if archive.fingerprint(entry) not in before:
-            archive.log_kept(*at, replace(entry, origin=entry.origin or Origin.USER), record=record)
+            archive.log_entry(*at, replace(entry, origin=entry.origin or Origin.USER), record=record)
     archive.log_superseded(*at, after, record=record)
 
 
 def _log_taken(home: Home, edit: Edit, record: str | None) -> None:
-    """Log the entries that go with an edit, before they do: so nobody misses them if it is cut short."""
+    """Log the entries that an edit will remove, before the file changes, in case of an interruption."""
     now = {archive.fingerprint(entry) for entry in _safe_entries(edit.kind, edit.after)}
     gone = [each for each in _safe_entries(edit.kind, edit.before) if archive.fingerprint(each) not in now]
     if gone:
-        archive.log_taken(home, edit.shelf, edit.kind, edit.name, gone, record=record)
+        archive.log_removed(home, edit.scope_folder, edit.kind, edit.name, gone, record=record)
 
 
 def _safe_entries(kind: str, content: bytes | None) -> Sequence[Entry]:
@@ -478,7 +486,7 @@ def _safe_entries(kind: str, content: bytes | None) -> Sequence[Entry]:
 
 def _entries(kind: str, content: bytes) -> Sequence[Entry]:
     text = decode(content)
-    return document.blocks(text) if kind == archive.PINNED else document.parse(text).entries
+    return document.blocks(text) if kind == filenames.PINNED else document.parse(text).entries
 
 
 def _ids(content: bytes) -> tuple[str | None, int | None]:
@@ -491,12 +499,12 @@ def _ids(content: bytes) -> tuple[str | None, int | None]:
 
 
 def _below(kind: str) -> tuple[str, ...]:
-    return () if kind == archive.PINNED else (kind,)
+    return () if kind == filenames.PINNED else (kind,)
 
 
 @contextlib.contextmanager
 def _folder(edit: Edit, *, create: bool) -> Iterator[Directory | None]:
-    folder = edit.shelf.open(*_below(edit.kind), create=create)
+    folder = edit.scope_folder.open(*_below(edit.kind), create=create)
     if folder is None:
         yield None
         return
@@ -505,11 +513,11 @@ def _folder(edit: Edit, *, create: bool) -> Iterator[Directory | None]:
 
 
 def _lock(edit: Edit) -> str:
-    """The name under which every writer of that file holds it."""
-    if edit.kind == archive.JOURNAL:
+    """Return the name of the lock that every writer of this file takes."""
+    if edit.kind == filenames.JOURNAL:
         return f"journal {edit.path}"
-    word = "record" if edit.kind == archive.RECORDS else "pinned"
-    return f"{word} {edit.path} in {edit.shelf.top}"
+    word = "record" if edit.kind == filenames.RECORDS else "pinned"
+    return f"{word} {edit.path} in {edit.scope_folder.top}"
 
 
 def _append(home: Home, run: str, line: dict[str, Any]) -> None:
@@ -529,100 +537,104 @@ def _lines(home: Home, run: str) -> Iterator[dict[str, Any]]:
 
 
 class Unlocked(Home):
-    """A home that is only looked at: what is planned for it is checked again under the locks of the run."""
+    """A home without locks, for planning edits; the run checks each plan again under the real locks."""
 
     @contextlib.contextmanager
     def lock(self, thing: str, *, derived: bool = False) -> Iterator[None]:
-        """Hold nothing."""
+        """Take no lock."""
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class Staged(Records):
-    """The records in reach, and what was written over them so far."""
+    """The records in a caller's reach, seen with the edits planned so far; writes are only planned."""
 
     _edits: dict[_File, Edit] = field(default_factory=dict)
 
     def edits(self) -> list[Edit]:
-        """What has to be done, in the order in which it was begun."""
+        """Return the planned edits, in the order in which they were begun."""
         return [each for each in self._edits.values() if each.before != each.after]
 
-    def content(self, shelf: Shelf, kind: str, name: str) -> bytes | None:
-        """A file as it would be by now."""
-        staged = self._edits.get(_file(shelf, kind, name))
-        return staged.after if staged is not None else _on_disk(shelf, kind, name)
+    def content(self, scope_folder: ScopeFolder, kind: str, name: str) -> bytes | None:
+        """Return the content of a file with the planned edits."""
+        staged = self._edits.get(_file(scope_folder, kind, name))
+        return staged.after if staged is not None else _on_disk(scope_folder, kind, name)
 
-    def put(self, shelf: Shelf, kind: str, name: str, after: bytes) -> None:
-        """Let a file hold this."""
-        at = _file(shelf, kind, name)
+    def put(self, scope_folder: ScopeFolder, kind: str, name: str, after: bytes) -> None:
+        """Plan a new content for a file; nothing is written."""
+        at = _file(scope_folder, kind, name)
         staged = self._edits.get(at)
-        before = staged.before if staged is not None else _on_disk(shelf, kind, name)
-        self._edits[at] = Edit(shelf, kind, name, before, after)
+        before = staged.before if staged is not None else _on_disk(scope_folder, kind, name)
+        self._edits[at] = Edit(scope_folder, kind, name, before, after)
 
-    def names_on(self, shelf: Shelf) -> list[str]:
-        """The files of records on a shelf, with those that are still to come."""
-        folder = shelf.open(archive.RECORDS)
+    def names_on(self, scope_folder: ScopeFolder) -> list[str]:
+        """Return the names of a folder's record files, including planned ones."""
+        folder = scope_folder.open(filenames.RECORDS)
         found: set[str] = set()
         if folder is not None:
             with folder:
                 found = set(in_folder(folder))
-        found |= {each.name for each in self._edits.values() if each.shelf == shelf and _is_of(each)}
+        found |= {
+            each.name for each in self._edits.values() if each.scope_folder == scope_folder and _is_of(each)
+        }
         return sorted(filter(is_record, found))
 
     def barred(self, before: bytes, after: bytes | None) -> str:
-        """What of a person's a change to a record would take away, and the caller may not."""
+        """Return a description of what the caller must not remove with a change; empty when allowed."""
         return people.barred(self.home, self.caller, before, after)
 
-    def located(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
-        """The shelf and file of a key; where there is none, those it would have."""
-        return self._locate(shelves, key)[:2]
+    def located(self, scope_folders: Sequence[ScopeFolder], key: str) -> tuple[ScopeFolder, str]:
+        """Return folder and file name for a key, whether the file exists or not."""
+        return self._locate(scope_folders, key)[:2]
 
-    def free_name(self, shelves: Sequence[Shelf], wanted: str) -> tuple[Shelf, str]:
-        """The first name made of a key that nobody has, and the shelf for it."""
+    def free_name(self, scope_folders: Sequence[ScopeFolder], wanted: str) -> tuple[ScopeFolder, str]:
+        """Return the first free file name made from a key, and its folder."""
         for number in range(1, 10_000):
-            shelf, name, _ = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
-            if self.content(shelf, archive.RECORDS, name) is None:
-                return shelf, name
+            scope_folder, name, _ = self._locate(
+                scope_folders, wanted if number == 1 else names.numbered(wanted, number)
+            )
+            if self.content(scope_folder, filenames.RECORDS, name) is None:
+                return scope_folder, name
         raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
 
     # ---------------------------------------------------------------- as records do it
 
     def typed(
-        self, shelves: Iterable[Shelf], *types: str, likely: Callable[[bytes], bool] = bool
+        self, scope_folders: Iterable[ScopeFolder], *types: str, likely: Callable[[bytes], bool] = bool
     ) -> Iterator[Found]:
-        """The records of these types on the shelves that may be written."""
-        for shelf in shelves:
-            for name in self.names_on(shelf) if shelf.trusted else ():
+        """Yield the records of certain types in writable folders, as planned."""
+        for scope_folder in scope_folders:
+            for name in self.names_on(scope_folder) if scope_folder.trusted else ():
                 with contextlib.suppress(Malformed, OutsideMemory, OSError):
-                    content = self.content(shelf, archive.RECORDS, name)
+                    content = self.content(scope_folder, filenames.RECORDS, name)
                     if content is None or not likely(content):
                         continue
-                    if self._labelled(shelf, name, content).type in types:
-                        yield Found(self.parse(shelf, name, content), shelf, name)
+                    if self._labelled(scope_folder, name, content).type in types:
+                        yield Found(self.parse(scope_folder, name, content), scope_folder, name)
 
-    def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
-        """Keep a text in a new record, under the first free key made from its words."""
+    def begin(self, scope_folders: Sequence[ScopeFolder], draft: Draft) -> Stored:
+        """Plan a new record with a text, under the first free key made from the text's words."""
         wanted = names.auto_key(draft.name or draft.text)
-        shelf, name = self.free_name(shelves, wanted)
-        return self._stage(shelf, name, draft._replace(wanted=wanted))
+        scope_folder, name = self.free_name(scope_folders, wanted)
+        return self._stage(scope_folder, name, draft._replace(wanted=wanted))
 
     def join(self, found: Found, draft: Draft) -> Stored:
-        """Keep a text in this very record."""
-        return self._stage(found.shelf, found.name, draft)
+        """Plan to add a text to the given record."""
+        return self._stage(found.scope_folder, found.name, draft)
 
     def revise(
         self, found: Found, change: Callable[[Mapping[str, Any]], dict[str, Any]], *, operation: str
     ) -> Record:
-        """Set frontmatter keys to what follows from those that are there now."""
-        text = decode(self.content(found.shelf, archive.RECORDS, found.name) or b"")
+        """Plan to set frontmatter fields to values computed from the current ones."""
+        text = decode(self.content(found.scope_folder, filenames.RECORDS, found.name) or b"")
         after = frontmatter.edit(text, change(frontmatter.parse(text).values)).encode()
-        self.put(found.shelf, archive.RECORDS, found.name, after)
-        return self.parse(found.shelf, found.name, after)
+        self.put(found.scope_folder, filenames.RECORDS, found.name, after)
+        return self.parse(found.scope_folder, found.name, after)
 
-    def _stage(self, shelf: Shelf, name: str, draft: Draft) -> Stored:
-        self._check_writable(shelf)
+    def _stage(self, scope_folder: ScopeFolder, name: str, draft: Draft) -> Stored:
+        self._check_writable(scope_folder)
         tombstones.check(self.home, self.caller, draft.text)
-        current = self.content(shelf, archive.RECORDS, name)
+        current = self.content(scope_folder, filenames.RECORDS, name)
         # A text that brings the time at which it was first said is dated with it.
         told = draft.labels({}) if draft.labels is not None and current is None else {}
         first = clock.parse(told.get("created"))
@@ -632,29 +644,29 @@ class Staged(Records):
             draft,
             entry,
             caller=self.caller,
-            place=shelf.place,
+            place=scope_folder.place,
             key=key_of(name),
             num=None,  # given when it is written, since numbers are given once
             id=names.new_id(),
             verified=self._verified if people.is_bound(self.caller) else None,
         )
         after = join(current)
-        self.put(shelf, archive.RECORDS, name, after)
-        record = self._labelled(shelf, name, after)
-        return Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+        self.put(scope_folder, filenames.RECORDS, name, after)
+        record = self._labelled(scope_folder, name, after)
+        return Stored(join.outcome, record.key, record.num, record.id, scope_folder.place, record.path)
 
 
-def _on_disk(shelf: Shelf, kind: str, name: str) -> bytes | None:
-    folder = shelf.open(*(() if kind == archive.PINNED else (kind,)))
+def _on_disk(scope_folder: ScopeFolder, kind: str, name: str) -> bytes | None:
+    folder = scope_folder.open(*(() if kind == filenames.PINNED else (kind,)))
     if folder is None:
         return None
     with folder:
         return folder.read(name)
 
 
-def _file(shelf: Shelf, kind: str, name: str) -> _File:
-    return str(shelf.top), shelf.label, kind, name
+def _file(scope_folder: ScopeFolder, kind: str, name: str) -> _File:
+    return str(scope_folder.top), scope_folder.label, kind, name
 
 
 def _is_of(edit: Edit) -> bool:
-    return edit.kind == archive.RECORDS and edit.after is not None
+    return edit.kind == filenames.RECORDS and edit.after is not None

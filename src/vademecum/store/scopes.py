@@ -1,10 +1,10 @@
-"""Scopes: who is calling, in which project, what they may see, and in which folders it is.
+"""Scopes: who is calling, in which project, which places the caller may see, and in which folders they lie.
 
-The one predicate of visibility lives here; every door goes through it.
+The only rule of visibility is here; every interface uses it.
 
-A project has one id for all clones and worktrees of its repository. Git's own files are read instead of
-running git: it is ten times faster, and a repository cannot make it run anything. A folder without git
-belongs to the nearest folder above it that this home knows as a project.
+A project has one id for all clones and worktrees of its repository. Git's files are read without running
+git: this is ten times faster, and a repository cannot cause any program to run. A folder without git belongs
+to the nearest folder above that this home knows as a project.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.config import is_a_home
 from vademecum.errors import Collision, NotFound, NotVisible, ScopeUnresolved, UnknownName, UsageError
-from vademecum.store import archive, decisions, files, teams
+from vademecum.store import decisions, files, teams
 from vademecum.store.files import DiskFolder
-from vademecum.store.home import Home, Shelf
-from vademecum.text import names
+from vademecum.store.home import Home, ScopeFolder
+from vademecum.text import filenames, names
 from vademecum.types import Audience, Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _UNNAMED = {
 
 
 class Caller(NamedTuple):
-    """Who is asking, as the runtime knows it; nothing of this comes from the text of a request."""
+    """The caller of an operation, as the runtime knows it; no text of a request sets its fields."""
 
     agent: str | None = None
     session: str | None = None
@@ -57,37 +57,37 @@ class Caller(NamedTuple):
 
     @property
     def decides(self) -> bool:
-        """Whether this is a person who can verify, approve, trust, protect and delete."""
+        """Return whether the caller is a person who may verify, approve, trust, protect and delete."""
         return self.origin is Origin.USER and not self.undecided
 
     def as_agent(self) -> Caller:
-        """The same caller, when an agent speaks in its place."""
+        """Return a copy of the caller in which an agent speaks."""
         actor = f"process:{self.agent or 'main'}"
         return self._replace(origin=Origin.AGENT, actor=actor, command_line=False, approved=False)
 
     def place(self, scope: str | Scope) -> Place:
-        """The caller's own place in a scope, by its name; an error when there is none."""
+        """Return the caller's own place in a scope, by the scope's name; raise an error if there is none."""
         return place_for(self, parse_scope(scope))
 
     @property
     def identity(self) -> str | None:
-        """Which agent in which session; None when either is unknown, as nobody can be told apart then."""
+        """Return which agent calls in which session; None when agent or session is unknown."""
         session = self.conversation or self.session
         return f"{self.agent}:{session}" if self.agent and session else None
 
     @property
     def speaker(self) -> str | None:
-        """Who vouches for a text by saying it: not a tool, and not the file it was imported from."""
+        """Return who vouches for a text by saying it; None for a tool or an imported file."""
         return self.identity if self.origin in (Origin.USER, Origin.AGENT) else None
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Who writes, as it stands in what is written."""
+        """Return who writes, in the form of the frontmatter field `generated`."""
         return {"by": self.actor, **({"client": self.client} if self.client else {})}
 
 
 def parse_scope(name: str | Scope) -> Scope:
-    """The scope of that name."""
+    """Return the scope with this name."""
     try:
         return Scope(name)
     except ValueError:
@@ -97,7 +97,7 @@ def parse_scope(name: str | Scope) -> Scope:
 
 
 def place_for(caller: Caller, scope: Scope) -> Place:
-    """The caller's own place in a scope; an error when the caller has no id there, never another scope."""
+    """Return the caller's own place in a scope; raise an error when the caller has no id for the scope."""
     rule = scope.rule
     if caller.audience is Audience.GROUP and not rule.group:
         raise NotVisible(f"a group session has no access to {scope} memory")
@@ -120,13 +120,13 @@ def _owner(caller: Caller, owner: str) -> str | None:
 
 
 def owners(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What the environment says a caller goes by, beyond its session, project and agent."""
+    """Return the caller's ids from the environment for scopes other than session, project and agent."""
     asked = {rule.owner: rule.variable for rule in (scope.rule for scope in Scope) if rule.variable}
     return tuple((owner, environ[name]) for owner, name in asked.items() if environ.get(name))
 
 
 def visible(caller: Caller) -> list[Place]:
-    """Every place the caller may read, in order of precedence."""
+    """Return every place that the caller may read, in order of precedence."""
     places = []
     for scope in Scope:
         try:
@@ -137,65 +137,69 @@ def visible(caller: Caller) -> list[Place]:
 
 
 def journal_place(caller: Caller, scope: Scope) -> Place:
-    """The place whose journal a note goes to; sessions and federated memory keep none."""
+    """Return the place for a journal note; raise an error for scopes without a journal."""
     if scope not in WITH_JOURNAL:
         raise UnknownName(
             f"{scope} memory has no journal",
-            hint=f"notes go to {', '.join(WITH_JOURNAL)}; use `vade store` here",
+            hint=f"notes go to {', '.join(WITH_JOURNAL)}; use `vade add` here",
         )
     return place_for(caller, scope)
 
 
-def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
-    """Where a place's things lie, the nearest first.
+def scope_folders(home: Home, caller: Caller, place: Place) -> list[ScopeFolder]:
+    """Return the folders of a place, the nearest first.
 
-    A repository's `.vade/` comes first, or last as long as nobody has trusted it: what strangers wrote must
-    not hide what is the user's own. What the home keeps for the same project stays readable, and so does what
-    was kept under an id the project had before. What a team shares comes after all that is the user's own.
+    A repository's `.vade/` comes first if the user trusts it, else last, so strangers' files hide nothing
+    of the user's. The home's folders for the same project follow, also those under the project's earlier ids.
+    The folders of teams come after the user's own.
     """
-    own, shared_by_teams = [home.shelf(place)], teams.team_shelves(home, place)
+    own, shared_by_teams = [home.scope_folder(place)], teams.team_folders(home, place)
     if place.scope is not Scope.PROJECT:
         return [*own, *shared_by_teams]
     if caller.project is not None and place.id == caller.project.id:
-        shared = repository_shelf(home, caller.project.root, place)
+        shared = repository_folder(home, caller.project.root, place)
         own = [*([shared] if shared else []), *own]
         for earlier in _kept_before(home, caller.project):
-            own.append(home.shelf(Place(Scope.PROJECT, earlier))._replace(place=place))
+            own.append(home.scope_folder(Place(Scope.PROJECT, earlier))._replace(place=place))
     for alias in aliases(home, place.id):
-        shelf = home.shelf(Place(Scope.PROJECT, alias))._replace(place=place)
-        if shelf not in own:
-            own.append(shelf)
-    return sorted([*own, *shared_by_teams], key=lambda shelf: not shelf.trusted)
+        scope_folder = home.scope_folder(Place(Scope.PROJECT, alias))._replace(place=place)
+        if scope_folder not in own:
+            own.append(scope_folder)
+    return sorted([*own, *shared_by_teams], key=lambda scope_folder: not scope_folder.trusted)
 
 
-def shelf_for_new(shelves: Sequence[Shelf]) -> Shelf:
-    """Where new records of a place go: to the team that is chosen, or to the repository's `.vade/`."""
-    chosen = (shelf for shelf in shelves if shelf.writes)
-    return next(chosen, None) or next((shelf for shelf in shelves if shelf.outside), shelves[0])
+def folder_for_new(scope_folders: Sequence[ScopeFolder]) -> ScopeFolder:
+    """Return the folder for new records: the chosen team's, else the repository's, else the first."""
+    chosen = (scope_folder for scope_folder in scope_folders if scope_folder.writes)
+    return next(chosen, None) or next(
+        (scope_folder for scope_folder in scope_folders if scope_folder.outside), scope_folders[0]
+    )
 
 
 def _kept_before(home: Home, project: Project) -> list[str]:
-    """Under which other ids of this very folder its memory may lie: not under an override, nor another's."""
+    """Return the project's earlier ids whose memory belongs to this folder; none with an id set by hand."""
     if project.overridden:
         return []
     joined = {each: decisions.get(home, "aliases", each) for each in project.earlier}
     return [each for each, known in joined.items() if known is None or known.get("project") == project.id]
 
 
-def repository_shelf(home: Home, root: Path, place: Place) -> Shelf | None:
-    """The `.vade/` folder of a repository, when it has one that is not somebody's home."""
+def repository_folder(home: Home, root: Path, place: Place) -> ScopeFolder | None:
+    """Return a repository's `.vade/` folder; None when it has none, or when the folder is a home."""
     folder = root / ".vade"
     if not folder.is_dir() or is_a_home(folder, home.path):
         return None
-    return Shelf(place, root, (".vade",), ".vade", shared=True, trusted=is_trusted(home, root), signed=False)
+    return ScopeFolder(
+        place, root, (".vade",), ".vade", shared=True, trusted=is_trusted(home, root), signed=False
+    )
 
 
-def check_new_folder(shelf: Shelf) -> None:
-    """Refuse an id that another system would confuse with one that is already here."""
-    if shelf.shared or not shelf.place.id:
+def check_new_folder(scope_folder: ScopeFolder) -> None:
+    """Raise an error for an id that another system would confuse with an existing one."""
+    if scope_folder.shared or not scope_folder.place.id:
         return
-    wanted = shelf.parts[-1]
-    parent = shelf._replace(parts=shelf.parts[:-1]).open()
+    wanted = scope_folder.parts[-1]
+    parent = scope_folder._replace(parts=scope_folder.parts[:-1]).open()
     if parent is None:
         return
     with parent:
@@ -203,14 +207,15 @@ def check_new_folder(shelf: Shelf) -> None:
     if wanted not in siblings:
         for name in siblings:
             if names.folded(name) == names.folded(wanted):
+                scope = scope_folder.place.scope
                 raise Collision(
-                    f"{shelf.place.scope} {wanted} differs from {name} only in ways some systems ignore",
+                    f"{scope} {wanted} differs from {name} only in ways some systems ignore",
                     hint=f"use the name {name}",
                 )
 
 
 def aliases(home: Home, project_id: str) -> list[str]:
-    """Ids under which a project was known before, however long the chain."""
+    """Return all earlier ids of a project, including earlier ids of those ids."""
     joined: dict[str, list[str]] = {}
     for alias, decision in decisions.every(home, "aliases"):
         joined.setdefault(str(decision.get("project", "")), []).append(alias)
@@ -224,15 +229,15 @@ def aliases(home: Home, project_id: str) -> list[str]:
 
 
 def add_alias(home: Home, alias: str, project_id: str, *, at: str) -> None:
-    """Join what was kept under another id to a project."""
+    """Join the memory of another id to a project."""
     decisions.put(home, "aliases", names.check_id(alias, "a project"), {"project": project_id, "at": at})
 
 
 def remember_project(home: Home, project: Project, *, at: str) -> None:
-    """Note the id of a root; memory from before it had a remote is joined, and no other.
+    """Save the id of a project's root, and join memory from before the project had a remote.
 
-    An override says nothing of the folder, and a path that held another repository yesterday must not hand
-    over that one's memory: such an id is remembered as `earlier`, for a person to join.
+    Nothing is saved for an id set by hand. Memory of a different repository earlier at the same path is not
+    joined: its id is saved as `earlier`, and a person may join it.
     """
     known = decisions.get(home, "projects", project.by_path) or {}
     if project.overridden or known.get("id") == project.id:
@@ -248,7 +253,7 @@ def remember_project(home: Home, project: Project, *, at: str) -> None:
 
 
 def earlier_id(home: Home, project: Project) -> str | None:
-    """The id this root had before, when its memory is still there and joined to nothing of this project."""
+    """Return the id that this root had before, if its memory exists and is not joined to this project."""
     known = decisions.get(home, "projects", project.by_path) or {}
     if project.overridden or known.get("overridden"):
         return None
@@ -260,7 +265,7 @@ def earlier_id(home: Home, project: Project) -> str | None:
 
 
 def join_by_path(home: Home, project: Project, *, at: str) -> None:
-    """Join what was kept before the project had a remote, so that its other clones reach it as well."""
+    """Join the memory from before the project had a remote, so that other clones find it, too."""
     for earlier in () if project.overridden else project.earlier:
         known = decisions.get(home, "aliases", earlier)
         if known is None and home.names("memory", "project", earlier):
@@ -268,24 +273,24 @@ def join_by_path(home: Home, project: Project, *, at: str) -> None:
 
 
 def is_trusted(home: Home, root: Path) -> bool:
-    """Whether the user has trusted the `.vade/` of this folder."""
+    """Return whether the user has trusted the `.vade/` of this folder."""
     decision = decisions.get(home, "trusted", _path_name(root))
     return decision is not None and decision.get("path") == os.path.realpath(root)
 
 
 def trusted_folders(home: Home) -> list[Path]:
-    """The folders whose `.vade/` the user has trusted."""
+    """Return the folders whose `.vade/` the user has trusted."""
     found = (decision.get("path") for _, decision in decisions.every(home, "trusted"))
     return [Path(path) for path in found if isinstance(path, str)]
 
 
 def trust(home: Home, root: Path, *, at: str, by: str) -> None:
-    """Trust the `.vade/` of this folder; kept in the home, by path."""
+    """Save in the home that the user trusts the `.vade/` of this folder, by its path."""
     decisions.put(home, "trusted", _path_name(root), {"path": os.path.realpath(root), "at": at, "by": by})
 
 
 def distrust(home: Home, root: Path) -> bool:
-    """Take the trust in a folder back."""
+    """Withdraw the trust in a folder; return False when it was not trusted."""
     return decisions.drop(home, "trusted", _path_name(root))
 
 
@@ -296,30 +301,30 @@ def _path_name(root: Path) -> str:
 GITIGNORE = b"# Made by Vademecum, can be made again.\nindex.md\n.vade-*\n"
 
 
-def own_shelf(home: Home, project: Project | None) -> Shelf | None:
-    """The shelf in the project's own folder, when it has one."""
+def own_folder(home: Home, project: Project | None) -> ScopeFolder | None:
+    """Return the `.vade/` folder in the project's root; None when it has none."""
     if project is None:
         return None
-    return repository_shelf(home, project.root, Place(Scope.PROJECT, project.id))
+    return repository_folder(home, project.root, Place(Scope.PROJECT, project.id))
 
 
 def make_repository(home: Home, project: Project, *, at: str, by: str) -> Path:
-    """Make and trust `.vade/` in the project's root; one that is trusted already stays as it is."""
+    """Create and trust `.vade/` in the project's root; leave one that is already trusted as it is."""
     path = project.root / ".vade"
-    found = own_shelf(home, project)
+    found = own_folder(home, project)
     if found is not None and not found.trusted and not _unfinished(found):
-        raise UsageError(f"{path} already exists", hint="read it, then run `vade trust`")
+        raise UsageError(f"{path} already exists", hint="read it, then run `vade review trust`")
     if is_a_home(path, home.path):
         raise UsageError(f"{path} is a memory folder itself", hint="run it in a project's folder")
     with DiskFolder.at(project.root) as root, root.enter(".vade", create=True, mode=0o755) as top:
-        top.enter(archive.RECORDS, create=True, mode=0o755).close()
+        top.enter(filenames.RECORDS, create=True, mode=0o755).close()
         top.update(".gitignore", lambda now: GITIGNORE if now is None else now, mode=0o644)
     trust_repository(home, project, at=at, by=by)
     return path
 
 
-def _unfinished(found: Shelf) -> bool:
-    """Whether a folder holds no more than what a killed `make` leaves behind."""
+def _unfinished(found: ScopeFolder) -> bool:
+    """Return whether a folder holds only what a killed `make_repository` left."""
     folder = found.open()
     if folder is None:
         return True
@@ -327,10 +332,10 @@ def _unfinished(found: Shelf) -> bool:
         names = {name for name in folder.names() if not name.startswith(files.PREFIX)}
         own = (
             folder.read(".gitignore") in (None, GITIGNORE)
-            if names <= {".gitignore", archive.RECORDS}
+            if names <= {".gitignore", filenames.RECORDS}
             else False
         )
-    records = found.open(archive.RECORDS)
+    records = found.open(filenames.RECORDS)
     if not own or records is None:
         return own
     with records:
@@ -339,7 +344,7 @@ def _unfinished(found: Shelf) -> bool:
 
 def trust_repository(home: Home, project: Project, *, at: str, by: str) -> None:
     """Trust the `.vade/` of a project."""
-    if own_shelf(home, project) is None:
+    if own_folder(home, project) is None:
         raise NotFound(f"{project.root} has no `.vade/`", hint="run `vade init` to make one")
     trust(home, project.root, at=at, by=by)
 
@@ -353,10 +358,10 @@ _PLAIN = r"[a-z0-9]+/[a-z0-9]+/[a-z0-9]+|[a-z0-9]+\.[a-z0-9]+(?:/[a-z0-9]+){2,}"
 
 
 class Project(NamedTuple):
-    """A project's root and id; `by_path` is the id its root would have without a remote.
+    """A project's root and id; `by_path` is the id that its root would have without a remote.
 
-    `as_written` is the id of the remote as it stands in git's file, where `url.<base>.insteadOf` makes
-    another one of it: memory may have been kept under that one.
+    `as_written` is the id of the remote as git's file spells it, before `url.<base>.insteadOf` replaces its
+    beginning: memory may have been saved under that id.
     """
 
     root: Path
@@ -367,12 +372,12 @@ class Project(NamedTuple):
 
     @property
     def earlier(self) -> tuple[str, ...]:
-        """The other ids of the very same folder."""
+        """Return the other ids of this folder."""
         return tuple(each for each in (self.by_path, self.as_written) if each and each != self.id)
 
 
 def find_project(cwd: Path, *, home: Path, override: str | None = None) -> Project:
-    """Find the project a folder belongs to."""
+    """Return the project to which a folder belongs."""
     root = find_root(cwd, home=home)
     by_path = path_id(_main_worktree(root))
     if override:
@@ -389,9 +394,9 @@ def find_project(cwd: Path, *, home: Path, override: str | None = None) -> Proje
 
 
 def find_root(cwd: Path, *, home: Path) -> Path:
-    """The nearest folder upward with `.vade/` or `.git`, else the nearest that this home knows, else itself.
+    """Return the nearest folder upward with `.vade/` or `.git`, else the nearest known project, else `cwd`.
 
-    A home is no project.
+    A home is never a project's root.
     """
     start = Path(os.path.realpath(cwd))
     for folder in (start, *start.parents):
@@ -404,7 +409,7 @@ def find_root(cwd: Path, *, home: Path) -> Path:
 
 
 def is_known(folder: Path, *, home: Path) -> bool:
-    """Whether something was kept for this folder as a project without a remote."""
+    """Return whether memory was saved for this folder as a project without a remote."""
     own = path_id(folder)
     return (home / "decisions" / "projects" / f"{own}.json").is_file() or (
         home / "memory" / "project" / own
@@ -412,7 +417,7 @@ def is_known(folder: Path, *, home: Path) -> bool:
 
 
 def _narrow(start: Path) -> Iterator[Path]:
-    """The folders above one, without those that hold everything a person has: they are no project of it."""
+    """Yield the folders above, up to but without those as wide as the user's home or the temporary folder."""
     import tempfile  # it loads archives and random numbers, for a folder that nobody wrote in yet
 
     user, shared = os.path.realpath(os.path.expanduser("~")), os.path.realpath(tempfile.gettempdir())
@@ -423,12 +428,12 @@ def _narrow(start: Path) -> Iterator[Path]:
 
 
 def path_id(root: Path) -> str:
-    """The id of a project that has no remote."""
+    """Return the id of a project that has no remote: a hash of its path."""
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:12]
 
 
 def normalise_remote(url: str) -> str:
-    """One id for every way to write a remote: scheme, user, token, port and `.git` do not count."""
+    """Return the same id for every spelling of a remote, without scheme, user, token, port and `.git`."""
     text = url.strip()
     schemed = re.match(_SCHEME, text)
     text = text[schemed.end() :] if schemed else text
@@ -454,7 +459,7 @@ def normalise_remote(url: str) -> str:
 
 
 def origin_remote(root: Path) -> str | None:
-    """The url of the remote `origin`, as the repository's own configuration has it."""
+    """Return the URL of the remote `origin` from the repository's own git configuration."""
     folder = _git_folder(root)
     if folder is None:
         return None
@@ -465,7 +470,7 @@ def origin_remote(root: Path) -> str | None:
 
 
 def rewritten(url: str, *, root: Path, environ: Mapping[str, str] = os.environ) -> str:
-    """A remote's url as git uses it: with the longest `url.<base>.insteadOf` that it begins with replaced."""
+    """Return a remote's URL as git uses it, after replacing the longest matching `url.<base>.insteadOf`."""
     longest, best = "", url
     for path in _git_files(root, environ):
         for section, base, key, prefix in _settings(path, includes=_INCLUDES):
@@ -476,7 +481,7 @@ def rewritten(url: str, *, root: Path, environ: Mapping[str, str] = os.environ) 
 
 
 def _git_files(root: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """The files of git's configuration, from the system's to the repository's own."""
+    """Yield the files of git's configuration, from the system's to the repository's own."""
     if environ.get("GIT_CONFIG_NOSYSTEM", "").lower() not in ("1", "true", "yes", "on"):
         yield Path(environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
     user = Path(os.path.expanduser("~"))
@@ -491,7 +496,10 @@ def _git_files(root: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _settings(path: Path, *, includes: int = 0) -> Iterator[tuple[str, str, str, str]]:
-    """Each setting of a file of git's: section, name in quotes, key and value; and of those it includes."""
+    """Yield each setting in a git configuration file and the files it includes.
+
+    A setting is a tuple: section, name in quotes, key, value.
+    """
     section, name = "", ""
     for line in _lines(path):
         head = re.match(_HEADER, line)
@@ -508,7 +516,7 @@ def _settings(path: Path, *, includes: int = 0) -> Iterator[tuple[str, str, str,
 
 
 def _git_folder(root: Path) -> Path | None:
-    """The repository's git folder; in a worktree or submodule `.git` is a file that names it."""
+    """Return the repository's git folder; in a worktree or submodule the file `.git` names it."""
     marker = root / ".git"
     if marker.is_dir():
         return marker
@@ -519,14 +527,14 @@ def _git_folder(root: Path) -> Path | None:
 
 
 def _common_folder(folder: Path) -> Path:
-    """The git folder that all worktrees of a repository share."""
+    """Return the git folder that all worktrees of a repository share."""
     for line in _lines(folder / "commondir"):
         return folder / line
     return folder
 
 
 def _main_worktree(root: Path) -> Path:
-    """The root that all worktrees of a repository without a remote agree upon."""
+    """Return the root of a repository's main worktree, which all its worktrees use as their root."""
     folder = _git_folder(root)
     if folder is None or folder == root / ".git":
         return root
@@ -535,7 +543,7 @@ def _main_worktree(root: Path) -> Path:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a small text file without comments and blanks; nothing when it cannot be read."""
+    """Yield a small text file's lines without comments and blank lines; none when it is unreadable."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return

@@ -1,7 +1,7 @@
-"""Small numbers that people can type, never given twice in a home.
+"""Short numbers for records, which people can type; a home never gives a number twice.
 
-Where two records have the same number or id, because a file was copied or a number typed twice, what the
-files say of themselves decides which one keeps it; the others are given new ones.
+When two records have the same number or id, because a file was copied or a number was typed twice, the
+files' own fields decide which record keeps it; the others get new ones.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive, audit
+from vademecum.store import audit
+from vademecum.text import filenames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store.home import Home, ScopeFolder
 
 _NAME = audit.NUMBERS
 
 
 def allocate(home: Home, *, above: int = 0) -> int:
-    """The next number, greater than any given before and than `above`."""
+    """Return the next number, greater than every number given before and than `above`."""
     with home.lock("numbers"), home.folder(create=True) as folder:
         given = 0
 
@@ -37,13 +38,13 @@ def allocate(home: Home, *, above: int = 0) -> int:
 
 
 def number_of(home: Home, record: str | None) -> int | None:
-    """The number a record was given, as the audit remembers it."""
+    """Return the number that a record was given, according to the audit; None when unknown."""
     given = (line.get("num") for line in audit.lines(home) if record and line.get("record") == record)
     return max((num for num in given if isinstance(num, int)), default=None)
 
 
 def _number(content: bytes | None, home: Home) -> int:
-    """The last number given; when its file is lost, the audit and the records themselves still know."""
+    """Return the last number given; if its file is lost, the highest in the audit and the records."""
     try:
         return int(content or b"")
     except ValueError:
@@ -62,13 +63,13 @@ def _written(home: Home) -> Iterator[int]:
                         )
 
 
-MOST = 1000  # files that are looked at for a write, in about 15 ms; more are left to `vade lint`
+MOST = 1000  # files that are looked at for a write, in about 15 ms; more are left to `vade check`
 _HEAD = 1024  # bytes; the labels of a record stand at its beginning
 _FIELD = re.compile(rb"^(num|id|created|key):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
 
 
 class Label(NamedTuple):
-    """What a record's file says of itself at its beginning."""
+    """The fields at the beginning of a record's file: number, id, key, creation time."""
 
     path: str  # as shown
     name: str  # of the file
@@ -76,11 +77,11 @@ class Label(NamedTuple):
     id: str | None
     created: str = ""
     key: str = ""
-    shelf: Shelf | None = None
+    scope_folder: ScopeFolder | None = None
 
 
 class Copy(NamedTuple):
-    """A record that has to give up its number, its id or both, and the one that keeps them."""
+    """A record that has to give up its number, its id or both, and the record that keeps them."""
 
     label: Label
     keeper: Label
@@ -88,11 +89,11 @@ class Copy(NamedTuple):
     id: bool
 
 
-def read_labels(shelves: Iterable[Shelf], *, wanted: Callable[[str], bool]) -> list[Label]:
-    """The labels of all records on these shelves; none at all when there are too many to look at."""
+def read_labels(scope_folders: Iterable[ScopeFolder], *, wanted: Callable[[str], bool]) -> list[Label]:
+    """Return the labels of all records in these folders; none when there are too many files to read."""
     found: list[Label] = []
-    for shelf in shelves:
-        top = os.path.join(shelf.top, *shelf.parts, archive.RECORDS)
+    for scope_folder in scope_folders:
+        top = os.path.join(scope_folder.top, *scope_folder.parts, filenames.RECORDS)
         try:
             with os.scandir(top) as entries:
                 named = (each for each in entries if wanted(each.name))
@@ -102,17 +103,20 @@ def read_labels(shelves: Iterable[Shelf], *, wanted: Callable[[str], bool]) -> l
             continue
         if len(found) + len(files) > MOST:
             return []
-        found += [_label(shelf, each) for each in files]
+        found += [_label(scope_folder, each) for each in files]
     return found
 
 
 def highest(labels: Iterable[Label]) -> int:
-    """The highest number among them."""
+    """Return the highest number among the labels; 0 when none has a number."""
     return max((each.num or 0 for each in labels), default=0)
 
 
 def find_copies(labels: Sequence[Label]) -> list[Copy]:
-    """Which records have a number or an id that another one keeps; the oldest file of its own name keeps."""
+    """Return the records whose number or id belongs to another record, each with that record.
+
+    The oldest record keeps its number and id; of copies, the one whose file is named by its key.
+    """
     keeps_num, keeps_id = _keepers(labels, lambda each: each.num), _keepers(labels, lambda each: each.id)
     found = []
     for each in labels:
@@ -133,29 +137,29 @@ def _keepers(labels: Iterable[Label], of: Callable[[Label], object]) -> dict[obj
 
 
 def _standing(label: Label) -> tuple[str, bool, int, str]:
-    """The oldest first; of copies, the one whose file is called by its key, then the shorter name."""
+    """Return a sort key: oldest first; of copies, the file named by its key, then the shorter name."""
     renamed = label.name.removesuffix(".md") != label.key
     return label.created or "~", renamed, len(label.name), label.path
 
 
-def _label(shelf: Shelf, entry: os.DirEntry[str]) -> Label:
+def _label(scope_folder: ScopeFolder, entry: os.DirEntry[str]) -> Label:
     said: dict[bytes, str] = {}
     for name, value in _fields(entry.path):
         said.setdefault(name, value)
     num = said.get(b"num", "")
     return Label(
-        shelf.name_of(archive.RECORDS, entry.name),
+        scope_folder.name_of(filenames.RECORDS, entry.name),
         entry.name,
         int(num) if num.isascii() and num.isdecimal() and len(num) < 10 else None,
         said.get(b"id"),
         said.get(b"created", ""),
         said.get(b"key", ""),
-        shelf,
+        scope_folder,
     )
 
 
 def _fields(path: str) -> Iterator[tuple[bytes, str]]:
-    """The labels in a file's frontmatter; none when it has none or cannot be read."""
+    """Yield the labels in a file's frontmatter; none when there is no frontmatter or it is unreadable."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         try:

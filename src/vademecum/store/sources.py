@@ -1,4 +1,4 @@
-"""Folders of Markdown that belong to someone else: attached by name, read in place, never written."""
+"""Sources: folders of Markdown from elsewhere, attached by name, read in place and never written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
-from vademecum.stand_ins import renamed
 from vademecum.store import decisions, scopes
 from vademecum.store.files import DiskFolder
 from vademecum.text import names, outgoing
@@ -61,10 +60,10 @@ class Source:
         unreadable: Callable[[OSError], None] | None = None,
         left_out: Callable[[str], None] | None = None,
     ) -> Iterator[tuple[str, tuple[str, ...], Callable[[str], bool]]]:
-        """Its folders, as the top and the names below it, and which of their files are its Markdown.
+        """Yield the source's folders, as its top and the names below, with a test for Markdown file names.
 
-        Links are passed over, and folders that are hidden, fetched by a package manager or made by a build;
-        these, and one that may not be read, are told to whoever wants to know.
+        Links are not followed. Folders that are hidden, fetched by a package manager or made by a build are
+        left out and passed to `left_out`; errors of unreadable folders go to `unreadable`.
         """
         if self.path.is_file():
             own = {self.path.name} if _is_markdown(self.path.name) else set()
@@ -86,7 +85,7 @@ class Source:
             yield top, () if inside == "." else tuple(inside.split(os.sep)), _is_markdown
 
     def markdown(self, left_out: Callable[[str], None] | None = None) -> Iterator[Path]:
-        """Its Markdown files."""
+        """Yield the paths of the source's Markdown files."""
         for top, below, wanted in self.folders(left_out=left_out):
             folder = Path(top, *below)
             for name in sorted(filter(wanted, os.listdir(folder))):
@@ -96,12 +95,12 @@ class Source:
                     yield path
 
     def count(self) -> tuple[int, int]:
-        """How many Markdown files it has, and how many folders are left out."""
+        """Return the number of the source's Markdown files, and of the folders left out."""
         passed: list[str] = []
         return sum(1 for _ in self.markdown(passed.append)), len(passed)
 
     def newest(self, most: int, *, chars: int) -> Iterator[tuple[str, str]]:
-        """The beginnings of its newest Markdown files, with their paths."""
+        """Yield paths and beginnings of the source's newest Markdown files."""
         aged = []
         for path in self.markdown():
             with contextlib.suppress(OSError):
@@ -113,7 +112,7 @@ class Source:
                 yield name, outgoing.clean_text(text)[:chars]
 
     def holds(self, path: str) -> tuple[str, tuple[str, ...]] | None:
-        """Where a file of this source lies, as its top and the names below; None for any other file."""
+        """Return a file's place in this source, as top and names below; None for a file outside of it."""
         if self.path.is_file():
             return (str(self.path.parent), (self.path.name,)) if path == str(self.path) else None
         if not path.startswith(f"{self.path}{os.sep}"):
@@ -132,7 +131,7 @@ class Source:
 
     @property
     def problem(self) -> str:
-        """Why it cannot be read now; empty when it can."""
+        """Return why the source cannot be read now; empty when it can be read."""
         if not self.path.exists():
             return "is gone"
         if os.path.realpath(self.path) != str(self.path):
@@ -143,7 +142,7 @@ class Source:
 def add(
     home: Home, caller: scopes.Caller, path: Path, *, name: str | None, inject: bool, scope: Scope, at: str
 ) -> Source:
-    """Attach a folder or a file of Markdown."""
+    """Attach a folder or a file of Markdown as a source."""
     real = Path(os.path.realpath(path.expanduser()))
     if not real.exists():
         raise NotFound(f"{path} does not exist", hint="check the path; relative ones begin at this folder")
@@ -179,7 +178,7 @@ def add(
 
 
 def visible(home: Home, caller: scopes.Caller) -> list[Source]:
-    """The sources attached to places the caller can see; a group sees records alone."""
+    """Return the sources attached to places that the caller can see; none for a group."""
     if caller.audience is Audience.GROUP:
         return []
     places = scopes.visible(caller)
@@ -187,7 +186,7 @@ def visible(home: Home, caller: scopes.Caller) -> list[Source]:
 
 
 def every(home: Home) -> list[Source]:
-    """All attached sources."""
+    """Return all attached sources."""
     found = []
     for name, decision in decisions.every(home, "sources"):
         try:
@@ -207,7 +206,7 @@ def remove(home: Home, caller: scopes.Caller, name: str) -> None:
 
 
 def _name(home: Home, name: str | None, path: Path) -> str:
-    """The name asked for, or one made from the folder's that nobody has."""
+    """Return the requested name, or a free name made from the folder's name."""
     taken = {source.name: source.path for source in every(home)}
     if name is not None:
         names.without_secret(names.check_key(name), "the source's name")
@@ -222,7 +221,7 @@ def _name(home: Home, name: str | None, path: Path) -> str:
 
 
 def entered(top: str, below: tuple[str, ...]) -> DiskFolder:
-    """A folder of a source; a link that has taken the place of its top, or of anything below, is refused."""
+    """Open a folder of a source; refuse links in the place of its top or of any folder below."""
     above, name = os.path.split(top)
     if not name:  # the root of a file system cannot be a link
         with DiskFolder.at(top) as folder:
@@ -232,13 +231,13 @@ def entered(top: str, below: tuple[str, ...]) -> DiskFolder:
 
 
 def _is_foreign(name: str, beside: Collection[str]) -> bool:
-    """Whether a folder of this name, beside these files, holds what programs wrote."""
+    """Return whether a folder with this name, beside these files, was fetched or made by programs."""
     made_by = _MADE_BESIDE.get(name, ())
     return name.startswith(".") or name in _FETCHED or any(each in beside for each in made_by)
 
 
 def _files_in(folder: str) -> Collection[str]:
-    """The names in a folder; none when it cannot be looked into, which whoever reads it will be told."""
+    """Return the names in a folder; none when it is unreadable, which its reader reports."""
     with contextlib.suppress(OSError, ValueError):  # a name may hold a NUL
         return frozenset(os.listdir(folder))
     return ()
@@ -249,7 +248,7 @@ def _is_markdown(name: str) -> bool:
 
 
 class Sources:
-    """The folders of Markdown that are attached, as `Memory` offers them."""
+    """Commands on attached sources: attach, list and detach."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._work = workspace
@@ -279,14 +278,11 @@ class Sources:
         return source
 
     def list(self) -> Sequence[Source]:
-        """The attached folders in sight."""
+        """Return the attached sources in sight."""
         return [] if self._work.settings.incognito else visible(self._work.home, self._work.caller)
 
-    if not TYPE_CHECKING:
-        __call__ = renamed("sources()", "sources.list()", list)
-
     def remove(self, name: str) -> None:
-        """Detach a folder; its files stay as they are."""
+        """Detach a source; its files stay as they are."""
         self._work.may_write()
         self._work.only_a_person("detach a folder", "vade sources remove")
         with self._work.reported(f"detach {name}"):

@@ -1,8 +1,8 @@
-"""The home's `state.db`: how often things were used, vectors that were dear to make, learned ratios.
+"""The home's `state.db`: counts of uses, cached vectors, and sizes learned about language models.
 
-Nothing in it is the truth, so nothing waits for it and nothing fails with it: what cannot be read is as if it
-were not there, what cannot be written is written later or not at all. Knows items by their ids and vectors by
-hashes; never sees a text.
+The database can be lost without harm, so no command waits for it or fails with it: unreadable data counts as
+missing, and a failed write is repeated later or dropped. It holds ids of items and hashes of texts, never a
+text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import VadeError
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 from vademecum.store import folders
 
 if TYPE_CHECKING:
@@ -69,9 +69,6 @@ create table totals(
     value integer not null
 ) without rowid;
 insert into totals values('bytes', 0);
-"""
-# What the second version added; vectors that were kept by the first are not thrown away for it.
-_RATIOS = """
 create table ratios(
     model blob primary key,
     ratio real not null
@@ -81,14 +78,14 @@ create table ratios(
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How often something was used, at most once a minute, and when it last was."""
+    """The number of uses, counted at most once a minute, and the time of the last one."""
 
     count: int
     last: datetime
 
 
 class State:
-    """What a home remembers beside its files; nothing is touched before the first call."""
+    """The counters and caches of a home, in an SQLite file that is opened with the first call."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -102,11 +99,11 @@ class State:
 
     @property
     def path(self) -> str:
-        """Where the database is, or will be."""
+        """Return the path of the database, whether it exists or not."""
         return os.path.join(os.path.realpath(self._home.path), NAME)
 
     def close(self) -> None:
-        """Write what waits, if that can be done at once, and let go of the file."""
+        """Write pending counts, if that is possible at once, and close the file."""
         self._write_waiting()
         with self._lock:
             self._let_go()
@@ -114,7 +111,7 @@ class State:
     # ---------------------------------------------------------------- uses
 
     def used(self, items: Iterable[str], *, at: datetime) -> None:
-        """Count each item, at most once a minute; costs no answer more than a moment, and never fails."""
+        """Count each item as used, at most once a minute; never waits long, and never fails."""
         try:
             moment = int(at.timestamp())
         except (OverflowError, ValueError, OSError):  # a time that is none
@@ -132,7 +129,7 @@ class State:
         self._write_waiting()
 
     def uses(self, items: Iterable[str]) -> dict[str, Use]:
-        """How often each item was used; one that never was is not in it."""
+        """Return the counts of the items that were ever used."""
         wanted = {_key(item): item for item in items}
 
         def read(connection: apsw.Connection) -> dict[str, Use]:
@@ -149,7 +146,7 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY) or {}
 
     def forget_uses(self, items: Iterable[str]) -> bool:
-        """Begin to count some items anew; whether that could be done."""
+        """Reset the counts of some items; return whether that was possible."""
         keys = [_key(item) for item in items]
 
         def write(connection: apsw.Connection) -> bool:
@@ -174,7 +171,7 @@ class State:
     # ---------------------------------------------------------------- vectors
 
     def vectors(self, identity: str, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
-        """What is kept for these hashes of a model; all that is found counts as used."""
+        """Return the cached vectors of a model for these hashes, and mark them as used."""
         model = _model(identity)
 
         def read(connection: apsw.Connection) -> dict[bytes, bytes]:
@@ -203,7 +200,7 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY) or {}
 
     def length(self, identity: str) -> int | None:
-        """How many bytes a kept vector of a model has; None when none is kept."""
+        """Return the length in bytes of a model's cached vectors; None when none is cached."""
 
         def read(connection: apsw.Connection) -> int | None:
             return _length(connection, _model(identity))
@@ -211,9 +208,9 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY)
 
     def keep(self, identity: str, rows: Iterable[tuple[bytes, bytes]], *, largest: int) -> None:
-        """Keep vectors by their hashes; above the largest sum of bytes, those unused for longest are dropped.
+        """Save vectors by their hashes; above `largest` bytes in all, drop the least recently used ones.
 
-        All vectors of a model have one length: one of another is not taken.
+        All vectors of a model have the same length; vectors of another length are not saved.
         """
         given = dict(rows)
         if given:
@@ -222,13 +219,13 @@ class State:
             )
 
     def keep_length(self, identity: str, length: int) -> None:
-        """Drop the vectors of a model that have another length in bytes: they are another model's."""
+        """Drop the vectors of a model with another length in bytes, since a different model made them."""
         self._do(lambda connection: _keep_length(connection, _model(identity), length), seconds=PATIENTLY)
 
     # ---------------------------------------------------------------- ratios
 
     def ratio(self, model: str) -> float | None:
-        """How many bytes a token of a language model has, as learned; None when nothing was."""
+        """Return the learned number of bytes per token of a language model; None when unknown."""
 
         def read(connection: apsw.Connection) -> float | None:
             found = _value(connection, "select ratio from ratios where model = ?", (_model(model),))
@@ -237,7 +234,7 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY)
 
     def learned(self, model: str, ratio: float) -> None:
-        """Keep what was learned of a model; costs no call more than a moment, and never fails."""
+        """Save the learned number of bytes per token of a model; never waits long, and never fails."""
 
         def write(connection: apsw.Connection) -> None:
             with _writing(connection):
@@ -246,7 +243,7 @@ class State:
         self._do(write, seconds=BRIEFLY)
 
     def window(self, model: str) -> int | None:
-        """How many tokens a model takes, as its server was found to; None when nothing was learned."""
+        """Return how many tokens a model accepts, as learned from its server; None when unknown."""
 
         def read(connection: apsw.Connection) -> int | None:
             found = _value(connection, "select value from totals where name = ?", (_window(model),))
@@ -255,7 +252,7 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY)
 
     def learned_window(self, model: str, tokens: int | None) -> None:
-        """Keep how many tokens a model takes, or forget it with None; never fails."""
+        """Save how many tokens a model accepts, or delete the number with None; never fails."""
 
         def write(connection: apsw.Connection) -> None:
             with _writing(connection):
@@ -270,7 +267,7 @@ class State:
     # ---------------------------------------------------------------- moments
 
     def moment(self, what: str) -> int | None:
-        """When something was last done, in seconds; None when nobody remembers."""
+        """Return when a named task was last done, in seconds; None when unknown."""
 
         def read(connection: apsw.Connection) -> int | None:
             found = _value(connection, "select value from totals where name = ?", (f"at {what}",))
@@ -279,7 +276,7 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY)
 
     def happened(self, what: str, at: datetime | None) -> None:
-        """Remember that something was done now, or forget that it was; never fails."""
+        """Save that a named task was done now, or delete the note with None; never fails."""
 
         def write(connection: apsw.Connection) -> None:
             with _writing(connection):
@@ -294,7 +291,7 @@ class State:
     # ---------------------------------------------------------------- the file
 
     def _do(self, work: Callable[[apsw.Connection], T], *, create: bool = True, seconds: float) -> T | None:
-        """Do something with the database; None when that cannot be, for whatever reason."""
+        """Run a function with the database; return None when that fails for any reason."""
         if not self._lock.acquire(timeout=seconds):
             return None
         try:
@@ -312,7 +309,7 @@ class State:
         return None
 
     def _open(self, *, create: bool, seconds: float) -> apsw.Connection | None:
-        """The connection to the file that stands there now; None when there is none to be used."""
+        """Return a connection to the current file; None when it cannot be used."""
         found = self._stamp()
         if self._process != os.getpid():  # a connection must not be used on both sides of a fork
             self._connection, self._process = None, os.getpid()
@@ -354,7 +351,7 @@ class State:
         return connection
 
     def _stamp(self) -> tuple[int, int] | None:
-        """Which file stands there now."""
+        """Return device and number of the file at the database's path; None when there is none."""
         try:
             state = os.stat(self.path, follow_symlinks=False)
         except FileNotFoundError:
@@ -362,7 +359,7 @@ class State:
         return state.st_dev, state.st_ino
 
     def _make(self, seconds: float) -> tuple[int, int] | None:
-        """Make an empty file that is its owner's alone; SQLite gives its companions the same mode."""
+        """Create an empty file only its owner can read; SQLite gives its companion files the same mode."""
         with self._making(seconds), self._home.disk(create=True) as folder:
             if folder.stat(NAME) is None:
                 # What a deleted database has left would be taken for this one's.
@@ -372,20 +369,22 @@ class State:
             return self._stamp()
 
     def _fill(self, connection: apsw.Connection, seconds: float) -> None:
-        """Make the tables that are not there yet, unless another process just has."""
+        """Create the missing tables, unless another process has just done so."""
         with self._making(seconds):
             connection.execute("pragma journal_mode = wal").fetchall()
             with _writing(connection):
                 version = _value(connection, "pragma user_version")
                 if version < VERSION:
+                    if version:  # the tables of another version; they hold only counters and caches
+                        raise _Damaged
                     try:
-                        connection.execute(_RATIOS if version else _SCHEMA + _RATIOS)
+                        connection.execute(_SCHEMA)
                     except apsw.SQLError as error:  # somebody else's tables are in the way
                         raise _Damaged from error
                     connection.execute(f"pragma user_version = {VERSION}")
 
     def _discard(self, seconds: float) -> None:
-        """Take a damaged file away, unless another process already has."""
+        """Remove a damaged file, unless another process has already done so."""
         damaged = self._file
         with self._making(seconds), self._home.disk() as folder:
             # Still open: as long as it is, no new file can have its number.
@@ -396,7 +395,7 @@ class State:
 
     @contextlib.contextmanager
     def _making(self, seconds: float) -> Iterator[None]:
-        """Hold the lock under which the file comes and goes."""
+        """Hold the lock for creating or removing the database file."""
         with (
             self._home.disk("locks", create=True) as folder,
             folders.hold_lock(folder, NAME, seconds=seconds),
@@ -411,11 +410,11 @@ class State:
 
 
 class _Damaged(Exception):
-    """The file is a database, and not the one it should be."""
+    """An error: the file is a database, but without the expected tables."""
 
 
 def _count(connection: apsw.Connection, waiting: dict[str, int]) -> dict[str, int]:
-    """Count each item, unless that was done less than a minute before; say when each was last counted."""
+    """Count each item unless it was counted less than a minute before; return each item's last count time."""
     found: dict[str, int] = {}
     names = {_key(item): item for item in waiting}
     with _writing(connection):
@@ -475,7 +474,7 @@ def _keep_length(connection: apsw.Connection, model: bytes, length: int) -> None
 
 
 def _drop(connection: apsw.Connection, enough: int) -> int:
-    """Drop what was not used for longest, until enough bytes are gone; how many that were."""
+    """Drop the least recently used rows until enough bytes are free; return their number."""
     gone, ids = 0, []
     for id_, size in connection.execute("select id, size from vectors order by tick, id"):
         if gone >= enough:
@@ -499,7 +498,7 @@ def _value(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) ->
 
 @contextlib.contextmanager
 def _writing(connection: apsw.Connection) -> Iterator[None]:
-    """One transaction that takes the write lock first, so that it never meets "locked" half-way."""
+    """Run a block in a transaction that takes the write lock at once, so that it cannot fail half-way."""
     connection.execute("begin immediate")
     try:
         yield
@@ -519,7 +518,7 @@ def _window(model: str) -> str:
 
 
 def _key(item: str) -> bytes:
-    """An id as it is kept: a path may hold what is no text."""
+    """Return an id as stored in the database; as bytes, because a path may be no valid text."""
     return item.encode("utf-8", "surrogatepass")
 
 

@@ -1,6 +1,6 @@
-"""The teams whose memory lies in this home: `memory/hub/<workspace>/<scope>/<id>/`, beside the private one.
+"""Teams whose memory lies in this home, in `memory/hub/<workspace>/<scope>/<id>/`, beside the private memory.
 
-Read from what joining a hub wrote down. Knows nothing of hubs: whether one answers makes no difference here.
+The teams are read from the files written when joining a hub; no hub is contacted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from vademecum.errors import NotFound, UsageError
-from vademecum.store.home import Shelf
+from vademecum.store.home import ScopeFolder
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ID = re.compile(r"[0-9a-f][0-9a-f-]{7,63}")
 
 
 class Team(NamedTuple):
-    """A team that this home belongs to."""
+    """A team to which this home belongs."""
 
     workspace: str
     name: str
@@ -43,7 +43,7 @@ _applied: dict[str, tuple[tuple[int, int] | None, bool]] = {}
 
 
 def list_teams(home: Home) -> tuple[Team, ...]:
-    """Every team whose memory is here, by name; one whose file cannot be read is left out."""
+    """Return every team whose memory is here, by name; a team with an unreadable file is left out."""
     top = os.path.join(home.path, FOLDER)
     try:
         names = sorted(name for name in os.listdir(top) if _ID.fullmatch(name))
@@ -65,7 +65,7 @@ def list_teams(home: Home) -> tuple[Team, ...]:
 
 
 def find_team(home: Home, name: str) -> Team:
-    """The team of that name or id."""
+    """Return the team with this name or id; raise an error when there is none."""
     teams = list_teams(home)
     meant = [team for team in teams if name in (team.name, team.workspace)]
     if not meant:
@@ -78,7 +78,7 @@ def find_team(home: Home, name: str) -> Team:
 
 
 def find_shared(home: Home, name: str, scope: Scope) -> Team:
-    """The team of that name, for memory of a scope that teams share."""
+    """Return the team with this name; raise an error if teams do not share memory of this scope."""
     if scope not in SCOPES:
         raise UsageError(
             f"{scope} memory is not shared with teams", hint=f"a team shares {', '.join(SCOPES)} memory"
@@ -86,15 +86,14 @@ def find_shared(home: Home, name: str, scope: Scope) -> Team:
     return find_team(home, name)
 
 
-def team_shelf(home: Home, team: Team, place: Place) -> Shelf:
-    """Where a team's things of a place lie.
+def team_folder(home: Home, team: Team, place: Place) -> ScopeFolder:
+    """Return the folder of a team's memory of a place.
 
-    Its files are signed by what the hub says of their authors. Without the log that says so, what a file
-    claims is anybody's word.
+    The team's log says who wrote each file. Without that log the files' signatures are not believed.
     """
     parts = ("memory", FOLDER, team.workspace, str(place.scope), *((place.id,) if place.id else ()))
     logs = os.path.join(home.path, FOLDER, team.workspace, LOGS, quote(str(place), safe=""))
-    return Shelf(
+    return ScopeFolder(
         place,
         home.path,
         parts,
@@ -107,25 +106,25 @@ def team_shelf(home: Home, team: Team, place: Place) -> Shelf:
     )
 
 
-def team_shelves(home: Home, place: Place) -> list[Shelf]:
-    """Where the teams' things of a place lie, in the order of their names."""
+def team_folders(home: Home, place: Place) -> list[ScopeFolder]:
+    """Return the folders of all teams' memory of a place, by the teams' names."""
     if place.scope not in SCOPES:
         return []
-    return [team_shelf(home, team, place) for team in list_teams(home)]
+    return [team_folder(home, team, place) for team in list_teams(home)]
 
 
-def shelves_of(home: Home, workspace: str) -> list[Shelf]:
-    """Every folder that a team has things in."""
+def scope_folders_of(home: Home, workspace: str) -> list[ScopeFolder]:
+    """Return every folder with memory of a team."""
     team = find_team(home, workspace)
     found = []
     for scope in SCOPES:
         listed = home.names("memory", FOLDER, workspace, str(scope)) if scope.rule.owner else [""]
-        found += [team_shelf(home, team, Place(scope, name)) for name in listed if not name.startswith(".")]
+        found += [team_folder(home, team, Place(scope, name)) for name in listed if not name.startswith(".")]
     return found
 
 
 def name_of_path(home: Home, path: str) -> str:
-    """The name of the team whose file that is; nothing when it is no team's."""
+    """Return the name of the team that has the file at this path; empty when no team has it."""
     top, _, below = path.partition(f"memory/{FOLDER}/")
     if top or not below:
         return ""
@@ -133,13 +132,13 @@ def name_of_path(home: Home, path: str) -> str:
     return next((team.name for team in list_teams(home) if team.workspace == workspace), workspace)
 
 
-def only_own(shelves: Sequence[Shelf]) -> list[Shelf]:
-    """Shelves without the teams' that nothing is written to unasked."""
-    return [shelf for shelf in shelves if not shelf.team or shelf.writes]
+def only_own(scope_folders: Sequence[ScopeFolder]) -> list[ScopeFolder]:
+    """Return the folders without those of teams that are not chosen for writing."""
+    return [scope_folder for scope_folder in scope_folders if not scope_folder.team or scope_folder.writes]
 
 
 def _has_log(folder: str) -> bool:
-    """Whether there is a log that files were made from; one that is begun anew has not shown anything yet."""
+    """Return whether a team's folder has a finished log; a log begun anew does not count yet."""
     try:
         os.stat(os.path.join(folder, LOG))
         state = os.stat(os.path.join(folder, STATE))

@@ -1,9 +1,9 @@
-"""Tombstones: that a text was purged and must not come back, as a mark under a key of the home.
+"""Tombstones: records that a text was purged and must not come back, with hashes instead of the text.
 
-A mark is an HMAC of the text as `normalise` leaves it, so that whoever has the files alone cannot guess a
-short text from it. `purges/` holds the key and a file for each purge; it is there only where `--prove` was
-asked for, or while a purge by where things came from is under way. Every door through which a text comes in
-asks here. A person may store it again, which lifts the mark; nobody else can.
+A mark is an HMAC of the normalised text under the home's key, so that even a short text cannot be guessed
+from the files alone. `purges/` holds the key and a file for each purge made with `--prove`, or in progress.
+Every interface that takes in texts asks here. A person may save a purged text again, which lifts its mark;
+nobody else may.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Refused
-from vademecum.store import archive, document, people
-from vademecum.store.document import decode
-from vademecum.text import normalise
+from vademecum.store import archive, people
+from vademecum.text import document, filenames, normalise
+from vademecum.text.document import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _BLANK = re.compile(r"\n[ \t]*\n")
 
 
 class PartMark(NamedTuple):
-    """A text that was purged wherever it stood: its length, and the marks of its beginning and of all."""
+    """The mark of a text that was purged everywhere: its length, and hashes of its beginning and whole."""
 
     chars: int
     begins: str
@@ -47,7 +47,7 @@ class PartMark(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """What one purge left: marks, ids, and while it is under way what is still to be deleted."""
+    """The record of a purge: marks and ids, and until the purge is finished, what is left to delete."""
 
     id: str
     at: str
@@ -65,13 +65,13 @@ class Tombstone(NamedTuple):
 
     @property
     def standing(self) -> int:
-        """How many texts it keeps from coming back."""
+        """The number of texts that the tombstone blocks."""
         marks = {*self.entries, *(each.mark for each in self.parts)}
         return len(marks - self.lifted.keys())
 
 
 class Marks(NamedTuple):
-    """All that was purged from a home, ready to be asked."""
+    """The marks (hashes) of everything that was purged from a home."""
 
     key: bytes
     stones: tuple[Tombstone, ...]
@@ -82,18 +82,18 @@ class Marks(NamedTuple):
 
     @staticmethod
     def of(home: Home) -> Marks | None:
-        """All marks of a home; None where nothing was purged so that it must not come back."""
+        """Return all marks of a home; None when nothing that was purged is marked."""
         return load(home)
 
     def among(self, content: bytes, kind: str) -> Iterator[tuple[Entry, Tombstone]]:
-        """The entries of a file that were purged, each with the purge that took it."""
+        """Yield the entries of a file that were purged, each with the purge's tombstone."""
         for entry in read_entries(content, kind):
             found = self.find(entry.text)
             if found is not None:
                 yield entry, found
 
     def find(self, text: str) -> Tombstone | None:
-        """The purge that took this text, all of it or a line or part of it; None when none did."""
+        """Return the tombstone of a text that was purged whole, by line or in part; None if not purged."""
         if self.entries:
             for form in dict.fromkeys(_forms(text)):
                 found = self.entries.get(mark_of(self.key, form))
@@ -102,7 +102,7 @@ class Marks(NamedTuple):
         return next((stone for stone, _ in self.within(text)), None)
 
     def within(self, text: str) -> Iterator[tuple[Tombstone, str]]:
-        """The parts of a text that were purged wherever they stood, as `normalise` leaves them."""
+        """Yield the normalised parts of a text that were purged everywhere, each with its tombstone."""
         if not self.parts:
             return
         whole = normalise(text)
@@ -113,19 +113,19 @@ class Marks(NamedTuple):
                     yield found, whole[at : at + chars]
 
     def _starts(self, whole: str) -> Iterator[int]:
-        """Where in a text a part may begin; few texts have such a place."""
+        """Yield the positions in a text at which a purged part may begin; most texts have none."""
         places = range(len(whole) - _BEGINNING + 1)
         grams = {whole[at : at + _BEGINNING] for at in places}
         telling = {each for each in grams if _begins(self.key, each) in self.begins}
         return (at for at in places if whole[at : at + _BEGINNING] in telling) if telling else iter(())
 
     def session(self, *ids: str) -> Tombstone | None:
-        """The purge that took a session, by any id it has."""
+        """Return the tombstone of the purge that deleted a session with any of these ids; else None."""
         wanted = {each for each in ids if each}
         return next((each for each in self.stones if wanted.intersection(each.sessions)), None)
 
     def clean(self, text: str) -> str:
-        """A text with a mark in place of each line that was purged, or of all of it."""
+        """Return the text with a placeholder for each purged line, or for all of it."""
         if self.find(text) is None:
             return text
         kept = "\n".join(MARK if self.find(line) else line for line in text.split("\n"))
@@ -133,7 +133,7 @@ class Marks(NamedTuple):
 
 
 def load(home: Home) -> Marks | None:
-    """All marks of a home; None where nothing was ever purged so, which costs one look at a folder."""
+    """Load all marks of a home; None when no purge left any."""
     try:
         with home.folder(FOLDER) as folder:
             seen = tuple(
@@ -159,7 +159,7 @@ _loaded: dict[
 
 
 def collect(key: bytes, stones: Sequence[Tombstone]) -> Marks:
-    """The marks of some purges, ready to be asked."""
+    """Collect the marks of some purges."""
     standing = [each for each in stones if each.prove]
     live = [(part, each) for each in standing for part in each.parts if part.mark not in each.lifted]
     parts = [*map(itemgetter(0), live)]
@@ -174,13 +174,13 @@ def collect(key: bytes, stones: Sequence[Tombstone]) -> Marks:
 
 
 def find(home: Home, text: str) -> Tombstone | None:
-    """The purge that took this text; None when none did."""
+    """Return the tombstone of the purge that deleted this text; None when there is none."""
     marks = load(home)
     return None if marks is None else marks.find(text)
 
 
 def check(home: Home, caller: Caller, text: str) -> Tombstone | None:
-    """Refuse a purged text to everybody but a person; for a person, the purge that took it."""
+    """Raise an error for a purged text, unless a person saves it; then return its tombstone."""
     found = find(home, text)
     if found is not None and people.is_bound(caller):
         raise refused(found)
@@ -193,10 +193,10 @@ def check_brought(
     before: bytes | None,
     after: bytes,
     *,
-    kind: str = archive.RECORDS,
+    kind: str = filenames.RECORDS,
     strict: bool,
 ) -> Tombstone | None:
-    """Refuse a change that brings a purged text back; where it is not `strict` a person may make it."""
+    """Raise an error for a change that brings a purged text back; without `strict` a person may do so."""
     found = brought(home, before, after, kind=kind)
     if found is not None and (strict or people.is_bound(caller)):
         raise refused(found)
@@ -204,9 +204,9 @@ def check_brought(
 
 
 def brought(
-    home: Home, before: bytes | None, after: bytes | None, *, kind: str = archive.RECORDS
+    home: Home, before: bytes | None, after: bytes | None, *, kind: str = filenames.RECORDS
 ) -> Tombstone | None:
-    """The purge that took a text which is in a file after a change and was not before it."""
+    """Return the tombstone of a text that a change brings back into a file; else None."""
     marks = load(home) if after is not None and after != before else None
     if marks is None or after is None:
         return None
@@ -216,15 +216,15 @@ def brought(
 
 
 def refused(stone: Tombstone) -> Refused:
-    """What whoever brings a purged text is told."""
+    """Return the message for somebody who saves a purged text."""
     return Refused(f"{WHY} on {stone.at[:10]}, so it is not saved again", hint=_HINT)
 
 
 def read_entries(content: bytes, kind: str) -> Sequence[Entry]:
-    """The entries or sections of a file; none when it cannot be read."""
+    """Return the entries or sections of a file; none when the file is unreadable."""
     try:
         text = decode(content)
-        return document.blocks(text) if kind == archive.PINNED else document.parse(text).entries
+        return document.blocks(text) if kind == filenames.PINNED else document.parse(text).entries
     except Malformed:
         return ()
 
@@ -233,7 +233,7 @@ def read_entries(content: bytes, kind: str) -> Sequence[Entry]:
 
 
 def lift(home: Home, text: str, *, at: str) -> None:
-    """Let a text be, since a person stored it again."""
+    """Lift the mark of a text that a person saved again."""
     marks = load(home)
     if marks is None:
         return
@@ -246,7 +246,7 @@ def lift(home: Home, text: str, *, at: str) -> None:
 
 
 def every(home: Home) -> list[Tombstone]:
-    """All purges that left a tombstone or were cut short, oldest first."""
+    """Return all tombstones, of finished and of interrupted purges, oldest first."""
     found = []
     for name in home.names(FOLDER):
         if name.endswith(_ENDING) and not name.startswith("."):
@@ -257,7 +257,7 @@ def every(home: Home) -> list[Tombstone]:
 
 
 def damaged(home: Home) -> list[str]:
-    """Files of tombstones that cannot be read, and the key when it is missing: those texts may come back."""
+    """Return the unreadable tombstones and a missing key: texts purged with them may come back."""
     names = [name for name in home.names(FOLDER) if name.endswith(_ENDING) and not name.startswith(".")]
     bad = [name for name in names if _parse(name.removesuffix(_ENDING), home.read(FOLDER, name)) is None]
     missing = bool(names) and not _read_key(home.read(FOLDER, KEY))
@@ -265,7 +265,7 @@ def damaged(home: Home) -> list[str]:
 
 
 def put(home: Home, stone: Tombstone) -> None:
-    """Keep a tombstone; on disk when this returns."""
+    """Save a tombstone; it is on disk when this returns."""
     value: dict[str, Any] = {
         "at": stone.at,
         "by": stone.by,
@@ -287,13 +287,13 @@ def put(home: Home, stone: Tombstone) -> None:
 
 
 def drop(home: Home, stone: Tombstone) -> None:
-    """Take a tombstone away that was only there while its purge was under way."""
+    """Delete the tombstone of a finished purge that was made without `--prove`."""
     with home.lock(FOLDER), home.folder(FOLDER) as folder:
         folder.delete(f"{stone.id}{_ENDING}")
 
 
 def make_key(home: Home) -> bytes:
-    """The key of a home, made when it is first needed."""
+    """Return the home's key for marks; create it when it is first needed."""
     with home.lock(FOLDER), home.folder(FOLDER, create=True) as folder:
         known = _read_key(folder.read(KEY))
         if known:
@@ -304,30 +304,30 @@ def make_key(home: Home) -> bytes:
 
 
 def new_key() -> bytes:
-    """A key that nobody can guess."""
+    """Return a new random key."""
     import secrets
 
     return secrets.token_bytes(32)
 
 
 def mark_of(key: bytes, form: str) -> str:
-    """The mark of a text that was normalised already."""
+    """Return the mark (HMAC) of a text that is already normalised."""
     return _mac(key, b"text\0", form)
 
 
 def entry_mark(key: bytes, entry: Entry) -> str:
-    """The mark of one very entry, by its time and text: it says nothing of others with the same text."""
+    """Return the mark of exactly this entry, made from its time and text."""
     return _mac(key, b"entry\0", archive.fingerprint(entry))
 
 
 def part_of(key: bytes, text: str) -> PartMark:
-    """What stands for a text that was purged wherever it stood."""
+    """Return the mark of a text that was purged everywhere."""
     form = normalise(text)
     return PartMark(len(form), _begins(key, form[:_BEGINNING]), mark_of(key, form))
 
 
 def marks_of(key: bytes, texts: Iterable[str]) -> tuple[str, ...]:
-    """The marks of whole texts, each once."""
+    """Return the distinct marks of whole texts."""
     return tuple(sorted({mark_of(key, form) for each in texts if (form := normalise(each))}))
 
 
@@ -342,7 +342,7 @@ def _begins(key: bytes, gram: str) -> str:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """A text as it may come back: as a whole, as a paragraph, or as a line or item of something longer."""
+    """Yield the forms in which a text may come back: whole, each paragraph, each line or item."""
     yield normalise(text)
     if "\n" in text or _BULLET.match(text):
         for each in (*_BLANK.split(text), *(_BULLET.sub("", line) for line in text.split("\n"))):
@@ -359,7 +359,7 @@ def _read_key(content: bytes | None) -> bytes:
 
 
 def _parse(id: str, content: bytes | None) -> Tombstone | None:
-    """A tombstone from its file; None when it cannot be read."""
+    """Return the tombstone from a file's content; None when it cannot be read."""
     try:
         value = json.loads(content or b"")
         return Tombstone(

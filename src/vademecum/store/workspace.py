@@ -1,4 +1,4 @@
-"""What every part of memory stands on: who calls, what is set, where things are, and what is refused."""
+"""Foundation of all parts of memory: the caller, settings and home, and checks of what the caller may do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from vademecum.errors import (
     IncognitoWrite,
     Malformed,
-    ModelFailed,
     NotFound,
     NotVisible,
     OutsideMemory,
@@ -20,10 +19,10 @@ from vademecum.errors import (
     UnknownName,
     VadeError,
 )
-from vademecum.store import archive, audit, files, scopes, teams
+from vademecum.store import audit, files, scopes, teams
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
-from vademecum.text import clock, names, secrets
+from vademecum.text import clock, filenames, names, secrets
 from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -32,18 +31,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Loaded, Settings
-    from vademecum.llm.base import Model
     from vademecum.store.copies import SecondCopy
     from vademecum.store.home import Home
     from vademecum.store.journal import Journal
+    from vademecum.store.pending_writes import PendingRequest
     from vademecum.store.pinned import Documents, Pinned
-    from vademecum.store.requests import Waiting
     from vademecum.store.state import State
     from vademecum.types import Record
 
 
 class Workspace:
-    """Who calls, what is set, where things are, and what is refused: what `Memory` and its nouns share."""
+    """The caller, the settings, the home and the permission checks that all parts of `Memory` share."""
 
     def __init__(
         self,
@@ -67,61 +65,42 @@ class Workspace:
 
     @functools.cached_property
     def journal(self) -> Journal:
-        """The journals in reach."""
+        """Return the journals in the caller's reach."""
         from vademecum.store.journal import Journal
 
         return Journal(self.home, self.caller, self.now, self.announce)
 
     @functools.cached_property
     def documents(self) -> Documents:
-        """The pinned documents in reach."""
+        """Return the pinned documents in the caller's reach."""
         from vademecum.store.pinned import Documents
 
         return Documents(self.home, self.caller, self.settings.inject, self.now, self.announce)
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """Return the settings in force."""
         return self.loaded.settings
 
     @functools.cached_property
     def state(self) -> State:
-        """Counters and caches of this home, which nothing depends on."""
+        """Return the home's counters and caches; they may be lost without harm."""
         from vademecum.store.state import State
 
         return State(self.home)
 
-    def one_look(self) -> AbstractContextManager[None]:
-        """Look at each folder of records once in this block, for several answers about one moment."""
-        return self.records.catalogue.one_look()
-
     def outside(self, path: Path) -> None:
-        """Refuse to write among the files of memory, where it would be taken for one of them."""
+        """Raise an error for a path among the files of memory, where output would be taken for memory."""
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.home.path)):
             raise OutsideMemory(f"{path} is inside the memory folder", hint="choose a place outside of it")
 
-    def language_model(self, model: str | Model | None) -> Model:
-        """The model given, or named by the call or the settings; having none is told in one sentence."""
-        from vademecum.llm.guarded import guarded
-        from vademecum.llm.select import resolve
-
-        if model is not None and not isinstance(model, str):
-            return guarded(model)
-        found = resolve(self.settings.model, self.settings.llm, flag=model)
-        if found is None:
-            raise ModelFailed(
-                "no language model is configured, so nothing was changed",
-                hint="name one with `--model provider:name`, VADE_MODEL, or `model` in config.toml",
-            )
-        return guarded(found)
-
     @property
     def root(self) -> Path | None:
-        """The folder of the project, where there is one."""
+        """Return the folder of the project; None when there is no project."""
         return None if self.caller.project is None else self.caller.project.root
 
     def announce(self, change: Change) -> None:
-        """Tell who keeps a shadow of the files; their trouble does not undo what is on disk."""
+        """Send a change to the listeners; errors of listeners do not undo the change."""
         for listener in self.listeners:
             try:
                 listener(change)
@@ -129,26 +108,26 @@ class Workspace:
                 self.index_trouble.append(f"{change.path}: {error}")
 
     def reported(self, doing: str) -> AbstractContextManager[None]:
-        """Tell trouble of the disk as an error that names what was being done."""
+        """Turn disk errors in the block into an error that names the task."""
         return files.reported(doing)
 
     def not_in_group(self, doing: str) -> None:
-        """Refuse to a group what it may not."""
+        """Raise an error when the caller is a group."""
         if self.caller.audience is Audience.GROUP:
             raise NotVisible(f"a group session cannot {doing}")
 
     def only_a_person(self, doing: str, command: str) -> None:
-        """Refuse to agents and groups what is a person's to ask for."""
+        """Raise an error for agents and groups, because only a person may ask for this."""
         self.not_in_group(doing)
         if self.caller.origin is not Origin.USER:
             why = f", and {self.caller.undecided}" if self.caller.undecided else ""
             raise NotVisible(f"only a person can {doing}{why}", hint=f"run `{command}` in a terminal")
 
     def may_decide(self, doing: str, command: str) -> None:
-        """Refuse a decision unless a person makes it: at a terminal, or by a script that the user allowed.
+        """Raise an error unless the caller is a person: at a terminal, or in a script that the user allowed.
 
-        What verifies, approves, rejects, trusts, protects or deletes for good, and what forgets a protected
-        record, passes this first. `doing` completes "only a person can …"; `command` is what to run instead.
+        Commands that verify, approve, reject, trust, protect, delete for good, or forget a protected record
+        call this first. `doing` completes "only a person can …"; `command` is the command to run instead.
         """
         self.only_a_person(doing, command)
         if self.caller.undecided:
@@ -158,7 +137,7 @@ class Workspace:
             )
 
     def at_a_command_line(self, doing: str, command: str) -> None:
-        """Refuse what reads or writes files of this machine where there is no command line to do it at."""
+        """Raise an error for reading or writing local files where the caller is not at a command line."""
         if not self.caller.command_line:
             self.only_a_person(doing, command)
         self.not_in_group(doing)
@@ -172,12 +151,12 @@ class Workspace:
         door: str = "",
         seen: str | None = None,
         once: bool = True,
-    ) -> Waiting:
-        """Let what was asked for wait until a person has decided about exactly this."""
-        from vademecum.store import requests
+    ) -> PendingRequest:
+        """Save a request for exactly this change, to wait until a person decides."""
+        from vademecum.store import pending_writes
 
         caller, project = self.caller, self.caller.project
-        request = requests.Request(
+        request = pending_writes.Request(
             operation,
             arguments,
             scope=str(scope),
@@ -196,24 +175,23 @@ class Workspace:
             conversation=caller.conversation or None,
         )
         with self.reported("save this for review"):
-            return requests.put(self.home, request)
+            return pending_writes.put(self.home, request)
 
     def content_hash(self, found: Found) -> str:
-        """The hash of a record's file, as it is now."""
-        from vademecum.store import reading
+        """Return the hash of a record's file as it is now."""
 
-        return files.digest(reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b"")
+        return files.digest(found.scope_folder.read(filenames.RECORDS, found.name) or b"")
 
     def text_of(self, name: str | int, scope: str | Scope | None) -> tuple[str, str]:
-        """The path and the text of a record's file, as it is now."""
-        from vademecum.store import document, reading
+        """Return path and text of a record's file as it is now."""
+        from vademecum.text import document
 
         found = self.find(name, scope)
-        content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+        content = found.scope_folder.read(filenames.RECORDS, found.name)
         return found.record.path, document.decode(content or b"")
 
     def may_write(self) -> None:
-        """Refuse to write where nothing is saved: incognito, read-only, or a home of a newer version."""
+        """Raise an error where nothing may be saved: incognito, read-only, or a home of a newer version."""
         if self.settings.incognito:
             raise IncognitoWrite("this session is incognito: nothing is saved")
         if self.readonly:
@@ -222,22 +200,22 @@ class Workspace:
         self.home.check_format()
 
     def settings_findings(self) -> Iterator[Finding]:
-        """Lines of settings files that set nothing: the user's own, and those of a trusted repository."""
+        """Yield findings for settings lines without effect: the user's, and a trusted repository's."""
         shared = self.loaded.shared
         trusted = shared.problems if shared is not None and shared.trusted else ()
         for problem in (*self.loaded.problems, *trusted):
             yield Finding("settings", problem.where, problem.why, problem.hint or "vade config")
 
     def gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
-        """A text that passed the secret gate, and the kinds of secrets that were in it."""
+        """Return a text after removal of secrets, and the kinds of secrets that were in it."""
         return secrets.gate(text, self.settings.secrets.in_scope(scope))
 
     def scope(self, scope: str | Scope | None) -> Scope | None:
-        """The scope of that name; None for none."""
+        """Return the scope with this name; None for None."""
         return None if scope is None else scopes.parse_scope(scope)
 
     def places(self, scope: str | Scope | None, *, all: bool = False) -> Sequence[Place]:
-        """The places that a call means: all in sight, those of a scope, or with `all` every one there is."""
+        """Return the places for a call: all in sight, only those of a scope, or with `all` every place."""
         if not all:
             wanted = self.scope(scope)
             return [scopes.place_for(self.caller, wanted)] if wanted else scopes.visible(self.caller)
@@ -251,7 +229,7 @@ class Workspace:
         return [place for place in chosen if scope is None or place.scope is scopes.parse_scope(scope)]
 
     def streams_in_sight(self, scope: str | Scope | None) -> list[str]:
-        """The places in sight as a hub calls them, and the ids that projects among them had before."""
+        """Return the hub's names of the places in sight, including earlier ids of projects."""
         found = []
         for place in self.places(scope):
             known = scopes.aliases(self.home, place.id) if place.scope is Scope.PROJECT else []
@@ -259,61 +237,72 @@ class Workspace:
         return found
 
     def find_team(self, name: str, scope: Scope) -> teams.Team:
-        """The team of that name, for memory of a scope that teams share."""
+        """Return the team with this name, for memory of a scope that teams share."""
         return teams.find_shared(self.home, name, scope)
 
     def team_ids(self) -> set[str]:
-        """The workspaces of the teams whose memory is here."""
+        """Return the ids of the teams whose memory is here."""
         return {each.workspace for each in teams.list_teams(self.home)}
 
     def everything(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
-        """Every record of these places, and what cannot be read as one; nothing when incognito."""
+        """Yield every record of these places and findings for unreadable files; nothing when incognito."""
         if self.settings.incognito:
             return iter(())
         return self.records.all(places)
 
     def folders(self) -> tuple[str, ...]:
-        """Where the files lie that the caller sees, as their paths begin."""
-        every = (scopes.shelves(self.home, self.caller, place) for place in self.places(None))
-        return tuple(f"{shelf.label}/" for shelves in every for shelf in shelves)
+        """Return the folders that the caller can see, as the beginnings of their files' paths."""
+        every = (scopes.scope_folders(self.home, self.caller, place) for place in self.places(None))
+        return tuple(f"{scope_folder.label}/" for scope_folders in every for scope_folder in scope_folders)
 
     def copies(self, places: Iterable[Place]) -> list[SecondCopy]:
-        """The second copies that sync tools left in these places; nothing when incognito."""
+        """Return the second copies that sync tools left in these places; none when incognito."""
         from vademecum.store import copies
 
         if self.settings.incognito:
             return []
         private = self.caller.audience is Audience.PRIVATE
-        shelves = (shelf for place in places for shelf in scopes.shelves(self.home, self.caller, place))
-        return [each for shelf in shelves for each in copies.on_shelf(shelf, journal=private)]
+        scope_folders = (
+            scope_folder
+            for place in places
+            for scope_folder in scopes.scope_folders(self.home, self.caller, place)
+        )
+        return [
+            each for scope_folder in scope_folders for each in copies.on_folder(scope_folder, journal=private)
+        ]
 
     def hidden(self, places: Iterable[Place]) -> list[Finding]:
-        """What of these places is kept out of sight; every door that shows something tells of it."""
+        """Return findings about unread files in these places, for every command that shows records."""
         places = [*places]
         self._told_hidden = True
         return [*self._left_out(places), *(each.finding for each in self.copies(places))]
 
     def untold(self) -> list[str]:
-        """What was left out of what was looked at, where nothing has told of it."""
+        """Return notes about files that were not read and not reported yet."""
         if self._told_hidden or not files.cut_short:
             return []
         return [f"{each.where}: {each.why}" for each in self._left_out(scopes.visible(self.caller))]
 
     def _left_out(self, places: Iterable[Place]) -> Iterator[Finding]:
-        """What of a repository's folder is not looked at before somebody trusts it."""
-        shelf = scopes.own_shelf(self.home, self.caller.project)
-        if shelf is None or shelf.trusted or self.settings.incognito or shelf.place not in places:
+        """Yield a finding about an untrusted repository folder that is not read."""
+        scope_folder = scopes.own_folder(self.home, self.caller.project)
+        if (
+            scope_folder is None
+            or scope_folder.trusted
+            or self.settings.incognito
+            or scope_folder.place not in places
+        ):
             return
         with contextlib.suppress(OutsideMemory, OSError):
-            folder = shelf.open(archive.RECORDS)
+            folder = scope_folder.open(filenames.RECORDS)
             if isinstance(folder, files.StrangersFolder):
                 with folder:
                     folder.names(ordered=False)
                 if folder.left_out.number:
-                    yield files.told_left_out(shelf.name_of(archive.RECORDS), folder.left_out)
+                    yield files.told_left_out(scope_folder.name_of(filenames.RECORDS), folder.left_out)
 
     def hidden_note(self, places: Iterable[Place]) -> tuple[str, ...]:
-        """The same in a sentence, for who asked for something else; nothing where nothing is hidden."""
+        """Return a sentence about unread files, for commands on other subjects; empty when there are none."""
         from vademecum.store import copies
 
         found = self.hidden(places)
@@ -322,14 +311,14 @@ class Workspace:
         return (*left, copied) if copied else left
 
     def find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
-        """One record in sight, by key, number or id."""
+        """Return a record in sight, by key, number or id."""
         if self.settings.incognito:
             raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
         with self.reported(f"read {name}"):
             return self.records.find(str(name), scope=self.scope(scope), only=only)
 
     def mendable(self, name: str, scope: str | Scope | None) -> Found:
-        """A record, or the file of one that cannot be read."""
+        """Return a record, or its unreadable file, so that a person can repair it."""
         try:
             return self.find(name, scope, only=True)
         except Malformed:
@@ -339,14 +328,14 @@ class Workspace:
             return found
 
     def project(self) -> scopes.Project:
-        """The project of this folder; an error where there is none."""
+        """Return the project of this folder; raise an error when there is none."""
         scopes.place_for(self.caller, Scope.PROJECT)
         if self.caller.project is None:
             raise StorageFailed("this folder has no project")
         return self.caller.project
 
     def audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
-        """Write a line of the audit."""
+        """Write a line to the audit."""
         audit.write(
             self.home,
             at=self.now(),
@@ -358,11 +347,11 @@ class Workspace:
         )
 
     def stamp(self) -> str:
-        """Now, as it is written down."""
+        """Return the current time as it is written in records."""
         return clock.stamp(self.now())
 
     def pinned(self, places: Iterable[Place]) -> tuple[list[Pinned], list[Finding]]:
-        """The pinned documents of these places, and what is wrong with any."""
+        """Return the pinned documents of these places, and findings for unreadable ones."""
         pinned: list[Pinned] = []
         findings: list[Finding] = []
         for each in self.documents.all(places):
@@ -377,7 +366,7 @@ class Workspace:
 
 
 def parse_audience(name: str | Audience) -> Audience:
-    """The audience of that name."""
+    """Return the audience with this name."""
     try:
         return Audience(name)
     except ValueError:
@@ -387,5 +376,5 @@ def parse_audience(name: str | Audience) -> Audience:
 
 
 def listing_order(record: Record) -> tuple[int, str, int, str]:
-    """The order in which records are listed: the nearest scope first, then by number."""
+    """Return a sort key for listing records: the nearest scope first, then by number."""
     return list(Scope).index(record.place.scope), record.place.id, record.num or 0, record.key

@@ -1,1 +1,1 @@
-"""One memory on several machines: facts that only ever grow in number, and the files they are shown as."""
+"""Sync memory between machines: exchange facts that never change, and make the files from all facts."""

@@ -1,7 +1,8 @@
-"""A file cut into what is replicated apart: frontmatter, head, blocks as they were typed, and the gaps.
+"""Split a file's text into frontmatter, head, blocks and gaps, and join these parts again.
 
-`join(cut(text)) == text`. A block is an entry with its heading and its last line, or a section of a pinned
-document; white space after it is a gap, which belongs to the layout and to no block.
+`join(cut(text)) == text`. A block is an entry with its heading and its signature line, or a section of a
+pinned document. The head is the text before the first block. A gap is the white space after a block; it
+belongs to the layout of the file.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import functools
 import hashlib
 import re
 from datetime import UTC
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
-from vademecum.store import decisions, document, frontmatter
-from vademecum.text import clock, names, normalise
+from vademecum.store import decisions
+from vademecum.text import clock, document, frontmatter, names, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,40 +25,46 @@ if TYPE_CHECKING:
 RECORDS, JOURNAL = "records", "journal"
 LF, CRLF, MIXED = "lf", "crlf", "mixed"
 END = "end"  # the gap after the last block
-BETWEEN, LAST = "\n\n", "\n"  # the gaps that nobody has to write down
-MARKS = ("superseded", "stale")  # parts of a last line that are set and lifted apart from the text
+BETWEEN, LAST = "\n\n", "\n"  # the default gaps
+MARKS = ("superseded", "stale")  # parts of a signature that change independently of the text
 _SIGNED = re.compile(r"(?:^|\n)<!-- (origin: [^\n]*?) -->[^\S\n]*\Z")
 _ANY_HEADING = re.compile(r"^(#{1,6}) +([^\n]*)", re.MULTILINE)
 
 
 class TextBlock(NamedTuple):
-    """One block as it stands in a file, line feeds only unless the file mixes line endings."""
+    """A block of a file: an entry, or a section of a pinned document.
+
+    Its text has line feeds as line ends, unless the file mixes different line ends.
+    """
 
     raw: str
     time: str | None
-    words: str  # its text, white space folded: what makes two blocks say the same
+    words: str  # the text with folded white space; equal for blocks with the same text
     gap: str = BETWEEN
     path: str = ""  # the headings above a section of a pinned document
 
     @property
     def id(self) -> str:
-        """The id in its last line, if it has one."""
+        """The id in the block's signature; an empty text without one."""
         return parts(self.raw).get("id", "")
 
     @property
     def instant(self) -> str:
-        """Its heading's time as text that sorts; nothing for an undated one."""
+        """The time in the block's heading as sortable text; an empty text without a time."""
         moment = clock.parse(self.time)
         return "" if moment is None else moment.astimezone(UTC).isoformat()
 
     def derived(self) -> str:
-        """The id of a block that has none: by its time and words, or by the headings above it."""
+        """Return an id made from the headings above a section, or from an entry's time and words.
+
+        It stands in for the id of a block that has none in its signature.
+        """
         said = self.path or f"{self.instant}\0{self.words}"
         return f"h{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:15]}"
 
 
 class CutText(NamedTuple):
-    """A whole file."""
+    """The parts of a file: frontmatter, head (the text before the first block), blocks, and line ends."""
 
     front: str
     head: str
@@ -65,7 +73,7 @@ class CutText(NamedTuple):
 
     @property
     def gaps(self) -> dict[int | str, str]:
-        """The gaps that are not as they always are, by the place of their block."""
+        """The gaps that differ from the default gap, by the position of the block before them."""
         odd: dict[int | str, str] = {}
         for place, block in enumerate(self.blocks):
             last = place == len(self.blocks) - 1
@@ -75,41 +83,48 @@ class CutText(NamedTuple):
 
 
 def text_of(raw: str) -> str:
-    """What a block says as the store reads it, without its heading's time and its last line."""
+    """Return the text of a block as the memory store reads it, without heading time and signature."""
     try:
         entries = document.parse(f"# t\n\n{raw}\n").entries if instant_of(raw) else document.blocks(raw)
-    except Malformed:  # a text that begins as frontmatter does
+    except Malformed:  # the text looks like frontmatter
         return raw
     return "\n\n".join(each.text for each in entries)
 
 
 def name_of(raw: str) -> str:
-    """The name under which exactly this text is verified."""
+    """Return the hash that stands for exactly this block's text in verifications."""
     return decisions.exactly(text_of(raw))
 
 
 @functools.lru_cache(maxsize=2048)
 def cut(text: str, path: str) -> CutText:
-    """A file's text in its parts; Malformed when its frontmatter cannot be read."""
+    """Split a file's text into frontmatter, head and blocks.
+
+    Raise Malformed when the frontmatter cannot be read.
+    """
     ends, carried = text.count("\n"), text.count("\r\n")
     eol = LF if not carried else CRLF if ends == carried else MIXED
     if eol == CRLF:
         text = text.replace("\r\n", "\n")
-    starts, body = _starts(text, path)
-    blocks = tuple(_block(text, start, end, path) for start, end in zip(starts, [*starts[1:], len(text)]))  # noqa: B905
+    starts, body = _find_starts(text, path)
+    places = pairwise([*starts, len(text)])
+    blocks = tuple(_make_block(text, start, end, path) for start, end in places)
     if is_pinned(path):
-        blocks = tuple(_with_paths(blocks))
+        blocks = tuple(_add_paths(blocks))
     return CutText(text[:body], text[body : starts[0] if starts else len(text)], blocks, eol)
 
 
 def join(page: CutText) -> str:
-    """The text of a file from its parts."""
+    """Return the whole text of a file, joined from its parts."""
     text = page.front + page.head + "".join(f"{block.raw}{block.gap}" for block in page.blocks)
     return text.replace("\n", "\r\n") if page.eol == CRLF else text
 
 
 def lay(front: str, head: str, raws: Sequence[str], gaps: Mapping[int | str, str], eol: str) -> str:
-    """A file's text from merged parts: a gap that would glue two blocks together is not taken."""
+    """Return the whole text of a file, joined from merged parts.
+
+    A gap that would run two blocks together is replaced by the default gap.
+    """
     if raws and (front + head).strip("\ufeff \t\r\n") and not (front + head).endswith("\n"):
         head += BETWEEN
     pieces = [front, head]
@@ -124,20 +139,20 @@ def lay(front: str, head: str, raws: Sequence[str], gaps: Mapping[int | str, str
 
 
 def is_pinned(path: str) -> bool:
-    """Whether a file is free Markdown, cut at its headings."""
+    """Return whether a path is that of a pinned document, whose blocks are sections and not dated entries."""
     return "/" not in path
 
 
 @functools.lru_cache(maxsize=4096)
 def parts(raw: str) -> Mapping[str, str]:
-    """The parts of a block's last line, by name; none when nobody signed it."""
+    """Return the parts of a block's signature by their names; no parts for an unsigned block."""
     signed = _SIGNED.search(raw)
     pairs = (part.split(":", 1) for part in (signed[1] if signed else "").split("|") if ":" in part)
     return MappingProxyType({name.strip(): value.strip() for name, value in pairs})
 
 
 def sign(raw: str, **changes: str) -> str:
-    """A block with parts of its last line set, or taken away where they are empty; else as it was typed."""
+    """Return a block with some parts of its signature set; a part set to an empty value is removed."""
     signed = _SIGNED.search(raw)
     if signed is None and not any(changes.values()):
         return raw
@@ -152,38 +167,41 @@ def sign(raw: str, **changes: str) -> str:
 
 
 def unsigned(raw: str) -> str:
-    """A block without its last line, if that signs it."""
+    """Return a block without its signature line."""
     signed = _SIGNED.search(raw)
     return raw.rstrip() if signed is None else raw[: signed.start()].rstrip()
 
 
 @functools.lru_cache(maxsize=4096)
 def content(raw: str) -> str:
-    """A block without its marks: what a person or a program changed if it differs."""
+    """Return a block without the marks in its signature, to compare whether its content changed.
+
+    A signature that is left with `origin: user` alone is removed, too.
+    """
     bare = sign(raw, **dict.fromkeys(MARKS, ""))
     signed = _SIGNED.search(bare)
-    if signed is not None and signed[1].strip() == "origin: user":  # as good as not signed
+    if signed is not None and signed[1].strip() == "origin: user":  # the default signature counts as none
         return bare[: signed.start()].rstrip()
     return bare
 
 
 @functools.lru_cache(maxsize=4096)
 def instant_of(raw: str) -> str:
-    """The time in a block's heading, as text that sorts."""
+    """Return the time in a block's heading as sortable text; an empty text without a time."""
     heading = raw.partition("\n")[0]
     return TextBlock(raw, heading[3:].strip(), "").instant if heading.startswith("## ") else ""
 
 
 @functools.lru_cache(maxsize=4096)
 def words_of(raw: str, *, dated: bool | None = None) -> str:
-    """What a block says, without its heading and its last line."""
+    """Return the text of a block without time heading and signature, with folded white space."""
     heading, _, below = raw.partition("\n")
     dated = _is_dated(heading) if dated is None else dated
     return normalise(_SIGNED.sub("", (below if dated else raw).removeprefix("\ufeff")))
 
 
 def document_id(path: str, given: object) -> str:
-    """What a file is the document of: the id in its frontmatter, or its name where it has none."""
+    """Return the id of a file's document: the id in its frontmatter, else an id made from its path."""
     if path.startswith(f"{RECORDS}/") and isinstance(given, str) and names.is_id(given):
         return given
     kind, _, name = path.rpartition("/")
@@ -191,8 +209,8 @@ def document_id(path: str, given: object) -> str:
     return f"n-{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def _starts(text: str, path: str) -> tuple[list[int], int]:
-    """Where the blocks begin, and where the body does."""
+def _find_starts(text: str, path: str) -> tuple[list[int], int]:
+    """Return the offsets at which the blocks begin, and the offset at which the frontmatter ends."""
     if not is_pinned(path):
         parsed = document.parse(text)
         return [section.start for section in parsed.sections], parsed.front.body
@@ -203,7 +221,7 @@ def _starts(text: str, path: str) -> tuple[list[int], int]:
     return starts, body
 
 
-def _block(text: str, start: int, end: int, path: str) -> TextBlock:
+def _make_block(text: str, start: int, end: int, path: str) -> TextBlock:
     raw = text[start:end].rstrip()
     heading = raw.partition("\n")[0]
     time = heading[3:].strip() if not is_pinned(path) and _is_dated(heading) else None
@@ -214,8 +232,8 @@ def _is_dated(heading: str) -> bool:
     return heading.removeprefix("\ufeff").startswith("## ") and clock.parse(heading[3:].strip()) is not None
 
 
-def _with_paths(blocks: Iterable[TextBlock]) -> Iterator[TextBlock]:
-    """Sections, each with the headings that lead to it."""
+def _add_paths(blocks: Iterable[TextBlock]) -> Iterator[TextBlock]:
+    """Yield the sections of a pinned document, each with the headings above it as its `path`."""
     above: list[tuple[int, str]] = []
     for block in blocks:
         found = _ANY_HEADING.match(block.raw)

@@ -1,7 +1,7 @@
-"""From files to facts: what somebody did to a file since it was last shown, by hand or by a command.
+"""Compare a file with the version that was last written, and write the changes as facts.
 
-Pure, but for the ledger that the new facts are written into. What the base did not show is never removed: a
-person can only have meant what they saw.
+Pure, except for the writer that collects the new facts. Only an entry that the earlier version showed can be
+removed, since a person can only remove a text that they saw.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
+from vademecum.fields import FIELDS
 from vademecum.sync import blocks
-from vademecum.sync.facts import NOTHING, Dot, SyncFact, heads
-from vademecum.sync.project import (
+from vademecum.sync.facts import NOTHING, FactId, SyncFact, heads
+from vademecum.sync.projection import (
     APPLIED,
     CONFIRMED,
     LISTS,
     REGISTERS,
     TYPED,
+    BlockSource,
     FactSet,
     ShownBlock,
-    Shows,
+    ShownFile,
     Signing,
-    Stand,
     element,
     elements,
-    folded_path,
-    is_in,
+    fold_path,
+    is_member,
     path_of,
     read_front,
     safe_path,
     session,
     show,
-    shown_heads,
     sibling,
+    visible_heads,
 )
 from vademecum.text import names
 
@@ -44,187 +45,191 @@ if TYPE_CHECKING:
 
     from vademecum.sync.blocks import CutText, TextBlock
 
-LIKENESS = 0.6
-_LONGEST = 20_000  # characters of a block that are compared letter by letter
-# Keys that ride with the layout when a document is born: one word on them is enough, and the store sets them.
-_RIDING = ("id", "num", "key", "title", "scope", "scope_id", "created", "updated", "generated")
+MIN_SIMILARITY = 0.6
+_LONGEST = 20_000  # characters of a block that are compared
+# Keys that the store sets: for a new document the layout has them, so they need no fact of their own.
+_LAID_OUT_KEYS = {field.name for field in FIELDS if field.automatic}
 _FRACTION = "n"
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Where a replica writes its new facts: they are numbered, chained and known at once."""
+class FactWriter:
+    """A writer of a replica's new facts: numbers them, chains them and adds them to the known facts."""
 
     stream: str
     replica: str
-    seen: FactSet  # what its files show or showed
+    seen: FactSet  # the facts that its files show or have shown
     last: SyncFact | None = None
-    lam: int = 0  # the largest that it has seen
-    door: str = "file"
+    lamport: int = 0  # the largest Lamport clock that it has seen
+    interface: str = "file"
     signing: Signing = TYPED
-    make: Callable[[SyncFact], SyncFact] = lambda fact: fact  # what is done to each: a seal
-    moved: Callable[[Shows], str] = lambda shows: ""  # where a file that is gone went, if that is known
+    make: Callable[[SyncFact], SyncFact] = lambda fact: fact  # changes each new fact, such as to seal it
+    moved: Callable[[ShownFile], str] = lambda file: ""  # the stream to which a file was moved, if known
     made: list[SyncFact] = field(default_factory=list)
-    doubts: list[tuple[str, str, str]] = field(default_factory=list)  # (doc, entry, text), see `_doubt`
-    unshown: Collection[Dot] = ()  # facts made here since files were last written
-    _to: str = ""
-    _called: dict[str, list[str]] | None = None
+    doubts: list[tuple[str, str, str]] = field(default_factory=list)  # (doc, entry, text), see `_is_doubtful`
+    unshown: Collection[FactId] = ()  # own facts since the files were last written
+    _moved_to: str = ""
+    _docs_by_path: dict[str, list[str]] | None = None
 
     def write(self, doc: str, kind: str, target: str = "", value: Any = None, **given: Any) -> SyncFact:
-        """Make the next fact."""
+        """Make the replica's next fact, add it to the known facts, and return it."""
         if kind == "put":
-            raw, given["origin"] = self.signing.said(value["raw"])
+            raw, given["origin"] = self.signing.read_block(value["raw"])
             value = {"raw": raw}
-        if kind == "drop" and self._to:
-            value = {"to": self._to}
+        if kind == "drop" and self._moved_to:
+            value = {"to": self._moved_to}
         fact = SyncFact(
             stream=self.stream,
             replica=self.replica,
             n=self.last.n + 1 if self.last else 1,
             prev=self.last.hash if self.last else NOTHING,
-            lam=self.lam + 1,
+            lamport=self.lamport + 1,
             doc=doc,
             kind=kind,
             target=target,
-            value=_as_read(value),
-            door=self.door,
+            value=_normalise_value(value),
+            interface=self.interface,
             **given,
         )
         fact = self.make(fact)
-        self.last, self.lam = fact, fact.lam
+        self.last, self.lamport = fact, fact.lamport
         self.seen.add(fact)
         self.made.append(fact)
         return fact
 
-    def called(self, path: str) -> list[str]:
-        """The documents whose file ever had this name, as far as was known when this was first asked."""
-        if self._called is None:
-            self._called = {}
+    def find_docs_by_path(self, path: str) -> list[str]:
+        """Return the documents that ever had this path; facts added after the first call are not seen."""
+        if self._docs_by_path is None:
+            self._docs_by_path = {}
             for doc, groups in sorted(self.seen.docs.items()):
                 named = (fact.value for fact in groups.get("name", {}).get("", ()))
-                for name in {folded_path(safe_path(value)) for value in named if value}:
-                    self._called.setdefault(name, []).append(doc)
-        return self._called.get(folded_path(path), [])
+                for name in {fold_path(safe_path(value)) for value in named if value}:
+                    self._docs_by_path.setdefault(name, []).append(doc)
+        return self._docs_by_path.get(fold_path(path), [])
 
 
-def _as_read(value: Any) -> Any:
-    """A value as every replica reads it: names in the order of a fact's line."""
+def _normalise_value(value: Any) -> Any:
+    """Return a fact's value with sorted names, just as other replicas will read it."""
     return json.loads(json.dumps(value, sort_keys=True)) if isinstance(value, dict | list) else value
 
 
 class _Match(NamedTuple):
-    """A block of a file, and what it was shown as before."""
+    """A block of a changed file, with the earlier shown block to which it belongs, or None."""
 
     block: TextBlock
     shown: ShownBlock | None
-    copied: bool = False  # with another one's id, which was taken out of it
+    copied: bool = False  # a copy of another block, whose id was removed
 
     @property
     def raw(self) -> str:
-        """The block as it should be kept."""
+        """The text of the matched block in the file."""
         return self.block.raw
 
     def signed(self, **changes: str) -> _Match:
-        """The same with parts of its last line set, or taken away where they are empty."""
+        """Return the match with parts of its block's signature set; an empty value removes a part."""
         return self._replace(block=self.block._replace(raw=blocks.sign(self.raw, **changes)))
 
 
 @dataclass(slots=True)
-class _Standing:
-    """A block of a file with the facts that now say it."""
+class _WrittenBlock:
+    """A block of a changed file with the ids of the facts that now have its text."""
 
     raw: str
     doc: str
     target: str
-    dots: tuple[Dot, ...]
+    fact_ids: tuple[FactId, ...]
     exact: bool = True
 
 
 def diff(
-    ledger: Ledger,
-    base: Shows | None,
+    writer: FactWriter,
+    base: ShownFile | None,
     path: str,
     text: str | None,
     *,
     doc: str = "",
     uncertain: bool = False,
-    older: Shows | None = None,
+    older: ShownFile | None = None,
 ) -> None:
-    """Write down what was done to one file: `base` is what was shown of it, `text` what it holds now.
+    """Write facts for the changes in one file, from `base`, the shown file, to its current `text`.
 
-    `doc` is the document of the file where it is not the base's. A base is `uncertain` when nobody knows
-    whether it was ever written to the file: then nothing counts as removed, and what is known is no edit;
-    `older` is what was shown before it.
+    `doc` is the file's document where it differs from the base's. A base is `uncertain` when it may never
+    have been written to the file. Then no missing entry counts as removed, and no text that a fact already
+    has counts as an edit. `older` is the version of the file that was shown before the base.
     """
     if text is None:
         if base is not None and not uncertain:
-            _remove(ledger, base)
+            _drop_file(writer, base)
         return
     page = blocks.cut(text, path)
     doc = doc or (base.doc if base is not None else "")
-    named = path_of(ledger.seen, doc)
-    if uncertain and not named and ledger.seen.of(doc, "name"):  # the whole document was purged
-        ledger.doubts += [(doc, block.id or block.derived(), block.raw) for block in page.blocks]
+    named = path_of(writer.seen, doc)
+    if uncertain and not named and writer.seen.of(doc, "name"):  # the document was purged
+        writer.doubts += [(doc, block.id or block.derived(), block.raw) for block in page.blocks]
         return
     if named != path and not (uncertain and named):
         renamed = base.docs if base is not None and base.path != path else (doc,)
         for each in renamed:
-            ledger.write(each, "name", value=path, over=_heads_of(ledger, each, "name"))
+            writer.write(each, "name", value=path, based_on=_register_ids(writer, each, "name"))
     if base is not None and base.text == text:
         return
     values = dict(read_front(page.front))
-    known = ledger.seen.docs.get(doc, {}).get("layout")
+    known = writer.seen.docs.get(doc, {}).get("layout")
     if known is None:
-        _lay_out(ledger, doc, page, {})
+        _write_layout(writer, doc, page, {})
     if uncertain:
-        _diff_values(ledger, doc, {}, _untold(ledger, doc, values))
+        _diff_values(writer, doc, {}, _find_new_values(writer, doc, values))
     else:
-        _diff_values(ledger, doc, base.values if base is not None else _shown_values(ledger, doc), values)
+        _diff_values(writer, doc, base.values if base is not None else _shown_values(writer, doc), values)
     docs = tuple(dict.fromkeys((doc, *(base.docs if base is not None else ()))))
-    if uncertain:  # it may still show a document that left the file, or has nothing left to show
-        docs = tuple(dict.fromkeys((*docs, *(older.docs if older is not None else ()), *ledger.called(path))))
-    standing = _diff_blocks(ledger, base, page, docs, uncertain=uncertain, older=older)
+    if uncertain:  # the file may show documents that have left it since
+        docs = tuple(
+            dict.fromkeys(
+                (*docs, *(older.docs if older is not None else ()), *writer.find_docs_by_path(path))
+            )
+        )
+    standing = _diff_blocks(writer, base, page, docs, uncertain=uncertain, older=older)
     if not uncertain:
-        _make_exact(ledger, base, page, doc, standing)
+        _make_exact(writer, base, page, doc, standing)
 
 
 def identify(
-    base: Mapping[str, Shows],
+    base: Mapping[str, ShownFile],
     files: Mapping[str, str],
     elsewhere: Collection[str] = (),
     unknown: Collection[str] = (),
     copies: Collection[str] = (),
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The document of each file, and the path in the base of each that was renamed.
+    """Return the document of each file, and the earlier path of each renamed file.
 
-    A file that was copied with its id gets a new one; the path in the base keeps it, else the file that is
-    called as its key says, else the first. Documents that are `elsewhere` are shown by other files; files
-    that are `unknown` have a name that is in the base and are documents of their own; `copies` are the
-    documents of their names although they say another's id.
+    When several files have the same id, one file keeps it: the file whose path had the id in the base, else
+    the file named after its key, else the first file. The others get new ids. `elsewhere` has documents of
+    other files. `unknown` has paths that are in the base, but whose files now are documents of their own.
+    `copies` has paths whose files stay with their own documents although their ids belong to other documents.
     """
-    # A file that was not written since it became one with others says its own id.
+    # A file that was merged with others and not written since has its own id.
     shown: dict[Any, str] = {
-        doc: path for path, shows in base.items() for doc in shows.docs if names.is_id(doc)
+        doc: path for path, file in base.items() for doc in file.docs if names.is_id(doc)
     }
     shown |= {
-        shows.values.get("id"): path
-        for path, shows in base.items()
-        if names.is_id(str(shows.values.get("id")))
+        file.values.get("id"): path for path, file in base.items() if names.is_id(str(file.values.get("id")))
     }
     given: dict[str, str] = {}
     moved: dict[str, str] = {}
     taken: set[str] = set()
     every = {doc for each in base.values() for doc in each.docs} | set(elsewhere)
-    kept = set(files) - _given_way(base, files, shown)
+    kept = set(files) - _find_replaced_paths(base, files, shown)
     new = {read_front(text).get("id") for path, text in files.items() if path not in base}
-    for path in sorted(files, key=lambda path: (path not in base, not _is_called(path, files[path]), path)):
+    for path in sorted(
+        files, key=lambda path: (path not in base, not _has_key_of_path(path, files[path]), path)
+    ):
         front = read_front(files[path])
         home = shown.get(front.get("id"))
         if path in base and path in kept and path not in unknown:
             given[path] = base[path].doc
             same = path in copies or base[path].values.get("id") == front.get("id")
-            over = home is not None and home != path and home not in kept and front.get("id") not in new
-            if home is not None and over and not same and base[home].doc not in taken:
+            based_on = home is not None and home != path and home not in kept and front.get("id") not in new
+            if home is not None and based_on and not same and base[home].doc not in taken:
                 given[path], moved[path] = base[home].doc, home
         elif home is not None and home not in kept and base[home].doc not in taken:
             given[path], moved[path] = base[home].doc, home
@@ -236,29 +241,35 @@ def identify(
     return given, moved
 
 
-def find_unknown(ledger: Ledger, base: Mapping[str, Shows], files: Mapping[str, str]) -> dict[str, str]:
-    """The documents of files that have a name which others gave, too, and an id that nobody ever knew."""
+def find_unknown(
+    writer: FactWriter, base: Mapping[str, ShownFile], files: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the documents of files with a known path, but with an id that no fact has."""
     found: dict[str, str] = {}
     for path in set(base) & set(files):
         mark = blocks.document_id(path, read_front(files[path]).get("id"))
-        docs = {*base[path].docs, *ledger.called(path)}
-        if names.is_id(mark) and mark not in ledger.seen.docs:
-            told = [doc for doc in docs if not _untold(ledger, doc, {"id": mark})]
+        docs = {*base[path].docs, *writer.find_docs_by_path(path)}
+        if names.is_id(mark) and mark not in writer.seen.docs:
+            told = [doc for doc in docs if not _find_new_values(writer, doc, {"id": mark})]
             found |= {} if told else {path: mark}
     return found
 
 
-def find_copies(ledger: Ledger, base: Mapping[str, Shows], files: Mapping[str, str]) -> set[str]:
-    """Files that say an id which their document was told: that of its original, until they are written."""
+def find_copies(writer: FactWriter, base: Mapping[str, ShownFile], files: Mapping[str, str]) -> set[str]:
+    """Return the paths of files whose id a fact has given to their document before, such as copies."""
     said = {path: read_front(files[path]).get("id") for path in set(base) & set(files)}
-    return {path for path, mark in said.items() if mark and not _untold(ledger, base[path].doc, {"id": mark})}
+    return {
+        path
+        for path, mark in said.items()
+        if mark and not _find_new_values(writer, base[path].doc, {"id": mark})
+    }
 
 
 def find_leftovers(
-    base: Mapping[str, Shows], files: Mapping[str, str], begun: Collection[str]
+    base: Mapping[str, ShownFile], files: Mapping[str, str], begun: Collection[str]
 ) -> dict[str, str]:
-    """The documents of files that an interrupted sync was about to take away, having written another one."""
-    shown = {doc: path for path, shows in base.items() for doc in shows.docs}
+    """Return the documents of old files that an interrupted sync renamed and did not remove yet."""
+    shown = {doc: path for path, file in base.items() for doc in file.docs}
     found: dict[str, str] = {}
     for path in (set(files) & set(begun)) - set(base):
         mark = blocks.document_id(path, read_front(files[path]).get("id"))
@@ -267,84 +278,92 @@ def find_leftovers(
     return found
 
 
-def _given_way(base: Mapping[str, Shows], files: Mapping[str, str], shown: Mapping[Any, str]) -> set[str]:
-    """Paths whose file was renamed and has given way to a new one with an id that nobody knows."""
+def _find_replaced_paths(
+    base: Mapping[str, ShownFile], files: Mapping[str, str], shown: Mapping[Any, str]
+) -> set[str]:
+    """Return the earlier paths of renamed files at which there is a new file with an unknown id."""
     ids = {path: read_front(text).get("id") for path, text in files.items()}
     renamed = {shown[each] for path, each in ids.items() if path not in base and each in shown}
     return {path for path in renamed & set(files) if ids[path] not in shown and names.is_id(str(ids[path]))}
 
 
-def _is_called(path: str, text: str) -> bool:
+def _has_key_of_path(path: str, text: str) -> bool:
     return read_front(text).get("key") == path.rpartition("/")[2].removesuffix(".md")
 
 
-def _heads_of(ledger: Ledger, doc: str, kind: str, target: str = "") -> tuple[Dot, ...]:
-    """All that a register was ever told, as far as it was seen here, without what was purged."""
-    return _standing_dots(ledger, ledger.seen.of(doc, kind).get(target, ()))
+def _register_ids(writer: FactWriter, doc: str, kind: str, target: str = "") -> tuple[FactId, ...]:
+    """Return the ids of all known facts of a register, except purged facts."""
+    return _unpurged_ids(writer, writer.seen.of(doc, kind).get(target, ()))
 
 
-def _standing_dots(ledger: Ledger, facts: Iterable[SyncFact]) -> tuple[Dot, ...]:
-    return tuple(sorted(fact.dot for fact in facts if not ledger.seen.is_gone(fact)))
+def _unpurged_ids(writer: FactWriter, facts: Iterable[SyncFact]) -> tuple[FactId, ...]:
+    return tuple(sorted(fact.id for fact in facts if not writer.seen.is_purged(fact)))
 
 
-def _shown_values(ledger: Ledger, doc: str) -> dict[str, Any]:
-    return show(ledger.seen, [doc], ledger.signing).values if doc in ledger.seen.docs else {}
+def _shown_values(writer: FactWriter, doc: str) -> dict[str, Any]:
+    return show(writer.seen, [doc], writer.signing).values if doc in writer.seen.docs else {}
 
 
-def _remove(ledger: Ledger, base: Shows) -> None:
-    """A file that is gone: every block that it showed is dropped, and where it went is said."""
-    ledger._to = ledger.moved(base)
+def _drop_file(writer: FactWriter, base: ShownFile) -> None:
+    """Write facts that remove every block of a deleted file.
+
+    If the file was moved to another stream, the facts name that stream.
+    """
+    writer._moved_to = writer.moved(base)
     for shown in base.blocks:
-        _drop(ledger, shown.stands)
-    ledger._to = ""
+        _drop(writer, shown.sources)
+    writer._moved_to = ""
     if not base.blocks:
-        ledger.write(base.doc, "name", value="", over=_heads_of(ledger, base.doc, "name"))
+        writer.write(base.doc, "name", value="", based_on=_register_ids(writer, base.doc, "name"))
 
 
-def _drop(ledger: Ledger, stands: Iterable[Stand]) -> None:
-    for stand in stands:
-        ledger.write(
-            stand.doc,
+def _drop(writer: FactWriter, sources: Iterable[BlockSource]) -> None:
+    for source in sources:
+        writer.write(
+            source.doc,
             "drop",
-            stand.target,
-            over=ledger.seen.closure(stand.dots),
-            kills=tuple(sorted(stand.dots)),
+            source.target,
+            based_on=writer.seen.with_replaced(source.fact_ids),
+            removes=tuple(sorted(source.fact_ids)),
         )
 
 
 # ------------------------------------------------------------ frontmatter
 
 
-def _lay_out(ledger: Ledger, doc: str, page: CutText, marks: Mapping[int | str, str]) -> None:
+def _write_layout(writer: FactWriter, doc: str, page: CutText, marks: Mapping[int | str, str]) -> None:
     known = {blocks.END: blocks.END, **marks}
     gaps = {known[place]: gap for place, gap in page.gaps.items() if place in known}
     value = {"front": page.front, "head": page.head, "eol": page.eol, "gaps": gaps}
-    ledger.write(doc, "layout", value=value)
+    writer.write(doc, "layout", value=value)
 
 
-def _diff_values(ledger: Ledger, doc: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    born = not ledger.seen.docs.get(doc, {}).get("entry")
+def _diff_values(writer: FactWriter, doc: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    born = not writer.seen.docs.get(doc, {}).get("entry")
     for key in (*now, *(key for key in before if key not in now)):
         was, is_now = before.get(key), now.get(key)
         if key in LISTS:
-            _diff_list(ledger, doc, key, was, is_now, born=born)
-        elif was == is_now and not (born and key not in _RIDING):
+            _diff_list(writer, doc, key, was, is_now, born=born)
+        elif was == is_now and not (born and key not in _LAID_OUT_KEYS):
             continue
         elif key in REGISTERS:
-            if not born or not ledger.seen.of(doc, key):
-                ledger.write(doc, key, value=is_now, over=_heads_of(ledger, doc, key))
+            if not born or not writer.seen.of(doc, key):
+                writer.write(doc, key, value=is_now, based_on=_register_ids(writer, doc, key))
         elif key == CONFIRMED and isinstance(is_now, list):
-            _diff_confirmed(ledger, doc, was, is_now)
+            _diff_confirmed(writer, doc, was, is_now)
         elif key == APPLIED and all(type(each or 0) is int for each in (was, is_now)):
-            known = sum(fact.value or 0 for fact in ledger.seen.of(doc, APPLIED).get("", ()))
-            ledger.write(doc, APPLIED, value=(is_now or 0) - known)
-        elif was != is_now or not ledger.seen.of(doc, "front").get(key):
-            ledger.write(doc, "front", key, value=is_now)
+            known = sum(fact.value or 0 for fact in writer.seen.of(doc, APPLIED).get("", ()))
+            writer.write(doc, APPLIED, value=(is_now or 0) - known)
+        elif was != is_now or not writer.seen.of(doc, "front").get(key):
+            writer.write(doc, "front", key, value=is_now)
 
 
-def _untold(ledger: Ledger, doc: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What no key ever said: a file that says anything else may only be old."""
-    facts = ledger.seen.docs.get(doc, {})
+def _find_new_values(writer: FactWriter, doc: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those frontmatter values that no fact of the document has ever had.
+
+    The other values may come from an old version of the file.
+    """
+    facts = writer.seen.docs.get(doc, {})
     typed = (fact.value["front"] for each in facts.get("layout", {}).values() for fact in each if fact.value)
     fronts = [read_front(front) for front in typed]
     found: dict[str, Any] = {}
@@ -354,7 +373,7 @@ def _untold(ledger: Ledger, doc: str, values: Mapping[str, Any]) -> dict[str, An
             told |= set(facts.get(LISTS[key], ()))
             new: Any = [each for each in elements(value) if element(each) not in told]
         elif key in (CONFIRMED, APPLIED):
-            continue  # those of other sessions are never taken away, and the newest come with the next
+            continue  # these only grow; new ones are written with the next change
         else:
             named = (
                 facts.get(key, {}).get("", []) if key in REGISTERS else facts.get("front", {}).get(key, [])
@@ -366,173 +385,190 @@ def _untold(ledger: Ledger, doc: str, values: Mapping[str, Any]) -> dict[str, An
     return found
 
 
-def _diff_list(ledger: Ledger, doc: str, key: str, was: Any, now: Any, *, born: bool) -> None:
+def _diff_list(writer: FactWriter, doc: str, key: str, was: Any, now: Any, *, born: bool) -> None:
     kind = LISTS[key]
     before, after = {element(each) for each in elements(was)}, {element(each) for each in elements(now)}
     for each in sorted(after - before if not born else after):
-        facts = ledger.seen.of(doc, kind).get(each, [])
-        if not is_in(facts):
-            ledger.write(doc, kind, each, value=True, over=_standing_dots(ledger, facts))
+        facts = writer.seen.of(doc, kind).get(each, [])
+        if not is_member(facts):
+            writer.write(doc, kind, each, value=True, based_on=_unpurged_ids(writer, facts))
     for each in sorted(before - after):
-        facts = ledger.seen.of(doc, kind).get(each, [])
-        ledger.write(doc, kind, each, value=False, over=_standing_dots(ledger, facts))
+        facts = writer.seen.of(doc, kind).get(each, [])
+        writer.write(doc, kind, each, value=False, based_on=_unpurged_ids(writer, facts))
 
 
-def _diff_confirmed(ledger: Ledger, doc: str, was: Any, now: list[Any]) -> None:
+def _diff_confirmed(writer: FactWriter, doc: str, was: Any, now: list[Any]) -> None:
     before = {session(each): each for each in was or () if isinstance(each, dict)}
     after = {session(each): each for each in now if isinstance(each, dict)}
     for target, each in after.items():
         if before.get(target) != each:
-            ledger.write(doc, CONFIRMED, target, value=each)
-    if len(after) < len(before):  # not only cut to the newest few
+            writer.write(doc, CONFIRMED, target, value=each)
+    if len(after) < len(before):  # not only shortened to the newest few
         for target in sorted(set(before) - set(after)):
-            ledger.write(doc, CONFIRMED, target, value={})
+            writer.write(doc, CONFIRMED, target, value={})
 
 
 # ------------------------------------------------------------ blocks
 
 
 def _diff_blocks(
-    ledger: Ledger,
-    base: Shows | None,
+    writer: FactWriter,
+    base: ShownFile | None,
     page: CutText,
     docs: Sequence[str],
     *,
     uncertain: bool,
-    older: Shows | None,
-) -> list[_Standing]:
+    older: ShownFile | None,
+) -> list[_WrittenBlock]:
     shown = base.blocks if base is not None else ()
 
     def is_old(block: TextBlock) -> bool:
-        return any(_is_known(ledger, each, block.id, block.raw) for each in docs)
+        return any(_is_known(writer, each, block.id, block.raw) for each in docs)
 
     matches, missing = match(shown, page.blocks, is_old if uncertain else None)
-    # What stands in the file as another block was not edited into this one.
+    # The text of another block in the file is no edit of this block.
     there = {block.words for block in page.blocks}
     known = older.blocks if older is not None else ()
     before = {each.id: each for each in known if _words(each) not in there}
-    matches = _with_pending_marks(ledger, matches) if ledger.unshown else matches
-    standing = [_diff_block(ledger, each, docs, uncertain=uncertain, before=before) for each in matches]
+    matches = _with_pending_marks(writer, matches) if writer.unshown else matches
+    standing = [_diff_block(writer, each, docs, uncertain=uncertain, before=before) for each in matches]
     for each in missing if not uncertain else ():
-        _drop(ledger, each.stands)
+        _drop(writer, each.sources)
     return standing
 
 
 def _diff_block(
-    ledger: Ledger, found: _Match, docs: Sequence[str], *, uncertain: bool, before: Mapping[str, ShownBlock]
-) -> _Standing:
+    writer: FactWriter,
+    found: _Match,
+    docs: Sequence[str],
+    *,
+    uncertain: bool,
+    before: Mapping[str, ShownBlock],
+) -> _WrittenBlock:
     shown = found.shown
     if shown is None:
-        doc = _document_of(ledger, found.block, docs) if uncertain else docs[0]
-        if uncertain and not found.block.id and not found.copied and _was_said(ledger, found.block, docs):
-            return _Standing(found.raw, doc, "", (), exact=False)
-        return _new(ledger, found, doc, uncertain=uncertain, before=before)
-    first, found = shown.stands[0], _as_shown(ledger, found, shown, uncertain=uncertain)
+        doc = _document_of(writer, found.block, docs) if uncertain else docs[0]
+        if (
+            uncertain
+            and not found.block.id
+            and not found.copied
+            and _is_earlier_text(writer, found.block, docs)
+        ):
+            return _WrittenBlock(found.raw, doc, "", (), exact=False)
+        return _write_new_block(writer, found, doc, uncertain=uncertain, before=before)
+    first, found = shown.sources[0], _undo_signature_changes(writer, found, shown, uncertain=uncertain)
     settled = shown.conflict and "~" in shown.id and not blocks.parts(found.raw).get("contradicts")
     if settled and blocks.parts(shown.raw).get("contradicts"):
-        return _settle(ledger, found, shown)
-    if ledger.signing.content(found.raw) == ledger.signing.content(shown.raw):
-        _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
-        return _Standing(found.raw, first.doc, first.target, first.dots, exact=not shown.conflict)
-    if uncertain and _is_known(ledger, first.doc, first.target, found.raw, version=shown.conflict):
-        return _Standing(found.raw, first.doc, first.target, first.dots, exact=False)
-    if uncertain and _doubt(ledger, first.doc, first.target, found.raw):
-        return _Standing(found.raw, first.doc, first.target, (), exact=False)
-    _drop(ledger, shown.stands[1:])
-    _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
-    raw = _without_sibling(found.raw, shown)
-    fact = ledger.write(
+        return _separate_version(writer, found, shown)
+    if writer.signing.content(found.raw) == writer.signing.content(shown.raw):
+        _diff_marks(writer, first, shown.raw, found.raw, uncertain=uncertain)
+        return _WrittenBlock(found.raw, first.doc, first.target, first.fact_ids, exact=not shown.conflict)
+    if uncertain and _is_known(writer, first.doc, first.target, found.raw, version=shown.conflict):
+        return _WrittenBlock(found.raw, first.doc, first.target, first.fact_ids, exact=False)
+    if uncertain and _is_doubtful(writer, first.doc, first.target, found.raw):
+        return _WrittenBlock(found.raw, first.doc, first.target, (), exact=False)
+    _drop(writer, shown.sources[1:])
+    _diff_marks(writer, first, shown.raw, found.raw, uncertain=uncertain)
+    raw = _strip_version_id(found.raw, shown)
+    fact = writer.write(
         first.doc,
         "put",
         first.target,
         value={"raw": raw},
-        over=_replaced(ledger, first, before.get(shown.id)) if uncertain else ledger.seen.closure(first.dots),
+        based_on=_base_of_edit(writer, first, before.get(shown.id))
+        if uncertain
+        else writer.seen.with_replaced(first.fact_ids),
     )
-    return _Standing(raw, first.doc, first.target, (fact.dot,), exact=not shown.conflict)
+    return _WrittenBlock(raw, first.doc, first.target, (fact.id,), exact=not shown.conflict)
 
 
-def _as_shown(ledger: Ledger, found: _Match, shown: ShownBlock, *, uncertain: bool) -> _Match:
-    """A block without what differs in its last line although nobody changed it."""
+def _undo_signature_changes(
+    writer: FactWriter, found: _Match, shown: ShownBlock, *, uncertain: bool
+) -> _Match:
+    """Return the match without those differences in the signature that no person made."""
     said = blocks.parts(shown.raw)
-    if _is_version(found.block.id, shown.id):  # which of an entry's texts is the first has changed
+    if _is_version(found.block.id, shown.id):  # another version of the entry comes first now
         found = found.signed(id=said.get("id", ""), contradicts=said.get("contradicts", ""))
     second = "~" in shown.id
-    if uncertain and second and "contradicts" not in said:  # settled elsewhere
+    if uncertain and second and "contradicts" not in said:  # the conflict was settled elsewhere
         found = found.signed(contradicts="")
     if found.copied:
         found = found.signed(id=shown.id)
-    own = ledger.signing.exact or (second and shown.conflict)  # where without a last line something was done
+    own = writer.signing.exact or (second and shown.conflict)  # where removing a signature is a change
     if not own and found.raw == blocks.unsigned(shown.raw):
-        # Who deletes the last line of another's text has changed nothing that it says, but for its marks.
+        # Deleting the signature of another member's text changes nothing but its marks.
         found = found.signed(**{name: told for name, told in said.items() if name not in blocks.MARKS})
     return found
 
 
-def _replaced(ledger: Ledger, latest: Stand, before: ShownBlock | None) -> tuple[Dot, ...]:
-    """What an edit replaces of which nobody knows what it was made from: nothing that may be unseen."""
+def _base_of_edit(writer: FactWriter, latest: BlockSource, before: ShownBlock | None) -> tuple[FactId, ...]:
+    """Return the facts that an edit replaces when the version it was made on is not certain.
+
+    These are only facts that the author of the edit must have seen.
+    """
     if before is not None:
-        return ledger.seen.closure(before.stands[0].dots)
-    earlier = {dot for each in latest.dots for dot in ledger.seen.facts[each].over}
-    return tuple(sorted(earlier)) or ledger.seen.closure(latest.dots)
+        return writer.seen.with_replaced(before.sources[0].fact_ids)
+    earlier = {fact_id for each in latest.fact_ids for fact_id in writer.seen.facts[each].based_on}
+    return tuple(sorted(earlier)) or writer.seen.with_replaced(latest.fact_ids)
 
 
 def _is_version(mark: str, other: str) -> bool:
-    """Whether two ids are of two texts of one entry."""
+    """Return whether two different ids belong to versions of the same entry."""
     return mark != other and mark.partition("~")[0] == other.partition("~")[0]
 
 
-def _settle(ledger: Ledger, found: _Match, shown: ShownBlock) -> _Standing:
-    """Somebody decided that a second text of an entry stands for itself: it becomes an entry of its own."""
-    _drop(ledger, shown.stands)
-    doc = shown.stands[0].doc
-    over = _heads_of(ledger, doc, "entry", shown.id)
+def _separate_version(writer: FactWriter, found: _Match, shown: ShownBlock) -> _WrittenBlock:
+    """Write facts that turn one version of an entry into an entry of its own."""
+    _drop(writer, shown.sources)
+    doc = shown.sources[0].doc
+    based_on = _register_ids(writer, doc, "entry", shown.id)
     raw = found.raw
-    if not ledger.signing.exact and not blocks.parts(raw):  # who takes a name away has not written the text
+    if not writer.signing.exact and not blocks.parts(raw):  # removing a name does not make anybody the author
         raw = blocks.sign(raw, origin=blocks.parts(shown.raw).get("origin", ""))
-    fact = ledger.write(doc, "put", shown.id, value={"raw": raw}, over=over)
-    return _Standing(raw, doc, shown.id, (fact.dot,))
+    fact = writer.write(doc, "put", shown.id, value={"raw": raw}, based_on=based_on)
+    return _WrittenBlock(raw, doc, shown.id, (fact.id,))
 
 
-def _without_sibling(raw: str, shown: ShownBlock) -> str:
-    """A second text of an entry as it is kept: its id and its mark are the projection's."""
+def _strip_version_id(raw: str, shown: ShownBlock) -> str:
+    """Return the text of a version without the id and the `contradicts` that its file added."""
     if shown.conflict and "~" in shown.id:
-        return blocks.sign(raw, id=shown.stands[0].target, contradicts="")
+        return blocks.sign(raw, id=shown.sources[0].target, contradicts="")
     return raw
 
 
-def _new(
-    ledger: Ledger, found: _Match, doc: str, *, uncertain: bool, before: Mapping[str, ShownBlock]
-) -> _Standing:
-    """A block that was not shown: new, or brought back over what removed it."""
-    target = found.block.id or _derived(ledger, doc, found)
-    known = ledger.seen.of(doc, "entry").get(target, [])
-    if uncertain and not known and (second := _second_text(ledger, doc, target)):
-        return _new_version(ledger, found, second)
-    if uncertain and _is_known(ledger, doc, target, found.raw):
-        return _Standing(found.raw, doc, target, (), exact=False)
-    if uncertain and _doubt(ledger, doc, found.block.id or found.block.derived(), found.raw):
-        return _Standing(found.raw, doc, target, (), exact=False)
+def _write_new_block(
+    writer: FactWriter, found: _Match, doc: str, *, uncertain: bool, before: Mapping[str, ShownBlock]
+) -> _WrittenBlock:
+    """Write a fact for a block that the shown file did not have: a new or a restored block."""
+    target = found.block.id or _derive_id(writer, doc, found)
+    known = writer.seen.of(doc, "entry").get(target, [])
+    if uncertain and not known and (second := _find_version(writer, doc, target)):
+        return _write_version(writer, found, second)
+    if uncertain and _is_known(writer, doc, target, found.raw):
+        return _WrittenBlock(found.raw, doc, target, (), exact=False)
+    if uncertain and _is_doubtful(writer, doc, found.block.id or found.block.derived(), found.raw):
+        return _WrittenBlock(found.raw, doc, target, (), exact=False)
     raw = blocks.sign(found.raw, id=target) if found.copied else found.raw
-    over = _standing_dots(ledger, known)
-    if uncertain:  # it may have been dropped since: an edit that did not see that goes to the archive
-        over = _unseen(ledger, known, before.get(target))
-    fact = ledger.write(doc, "put", target, value={"raw": raw}, over=over)
-    return _Standing(raw, doc, target, (fact.dot,))
+    based_on = _unpurged_ids(writer, known)
+    if uncertain:  # if it was removed since, this edit goes to the archive
+        based_on = _base_of_hidden_text(writer, known, before.get(target))
+    fact = writer.write(doc, "put", target, value={"raw": raw}, based_on=based_on)
+    return _WrittenBlock(raw, doc, target, (fact.id,))
 
 
-def _document_of(ledger: Ledger, block: TextBlock, docs: Sequence[str]) -> str:
-    """Of the documents that a file may have shown the one whose entry a block was, else the first."""
+def _document_of(writer: FactWriter, block: TextBlock, docs: Sequence[str]) -> str:
+    """Return the document that has an entry with the block's id, else the first document."""
     mark = block.id or block.derived()
-    known = (doc for doc in docs if mark in ledger.seen.of(doc, "entry") or _second_text(ledger, doc, mark))
+    known = (doc for doc in docs if mark in writer.seen.of(doc, "entry") or _find_version(writer, doc, mark))
     return next(known, docs[0])
 
 
-def _was_said(ledger: Ledger, block: TextBlock, docs: Sequence[str]) -> bool:
-    """Whether a block that lost its id says what an entry of these documents ever said."""
+def _is_earlier_text(writer: FactWriter, block: TextBlock, docs: Sequence[str]) -> bool:
+    """Return whether any entry of these documents ever had the time and the words of this block."""
     puts = (
         fact
         for doc in docs
-        for facts in ledger.seen.of(doc, "entry").values()
+        for facts in writer.seen.of(doc, "entry").values()
         for fact in facts
         if fact.kind == "put" and fact.value
     )
@@ -542,115 +578,127 @@ def _was_said(ledger: Ledger, block: TextBlock, docs: Sequence[str]) -> bool:
     )
 
 
-def _unseen(ledger: Ledger, known: list[SyncFact], before: ShownBlock | None) -> tuple[Dot, ...]:
-    """What an edit replaces whose text is no longer shown: what the file showed, else all that went since."""
+def _base_of_hidden_text(
+    writer: FactWriter, known: list[SyncFact], before: ShownBlock | None
+) -> tuple[FactId, ...]:
+    """Return the facts that an edit replaces when its entry is not shown any more.
+
+    These are the facts of the text `before` the edit, else all facts of the entry that are not shown.
+    """
     if before is not None:
-        return ledger.seen.closure(before.stands[0].dots)
-    there = {fact.dot for fact in shown_heads(ledger.seen, known)}
+        return writer.seen.with_replaced(before.sources[0].fact_ids)
+    there = {fact.id for fact in visible_heads(writer.seen, known)}
     puts = [fact for fact in known if fact.kind == "put"]
-    return _standing_dots(ledger, [fact for fact in puts if fact.dot not in there] or puts)
+    return _unpurged_ids(writer, [fact for fact in puts if fact.id not in there] or puts)
 
 
-def _second_text(ledger: Ledger, doc: str, mark: str) -> SyncFact | None:
-    """The text that was shown under the id of a second text; the id says which that was."""
+def _find_version(writer: FactWriter, doc: str, mark: str) -> SyncFact | None:
+    """Return the fact of the version that was shown under this id; None if there is none."""
     name, second, _ = mark.partition("~")
-    for target, facts in ledger.seen.of(doc, "entry").items() if second else ():
+    for target, facts in writer.seen.of(doc, "entry").items() if second else ():
         for fact in facts if target.partition("~")[0] == name else ():
             said = fact.value if fact.kind == "put" else None
-            if said and sibling(target, ledger.signing.content(said["raw"])) == mark:
+            if said and sibling(target, writer.signing.content(said["raw"])) == mark:
                 return fact
     return None
 
 
-def _new_version(ledger: Ledger, found: _Match, was: SyncFact) -> _Standing:
-    """A second text of an entry that is no longer shown: it is what it was, or an edit of that."""
+def _write_version(writer: FactWriter, found: _Match, was: SyncFact) -> _WrittenBlock:
+    """Write a fact for an edit of a version that is no longer shown; none if its text is unchanged."""
     raw = blocks.sign(found.raw, id=was.target, contradicts="")
     if blocks.unsigned(raw) == blocks.unsigned(was.value["raw"]):
-        return _Standing(found.raw, was.doc, was.target, (), exact=False)
-    over = ledger.seen.closure([was.dot])
-    fact = ledger.write(was.doc, "put", was.target, value={"raw": raw}, over=over)
-    return _Standing(raw, was.doc, was.target, (fact.dot,))
+        return _WrittenBlock(found.raw, was.doc, was.target, (), exact=False)
+    based_on = writer.seen.with_replaced([was.id])
+    fact = writer.write(was.doc, "put", was.target, value={"raw": raw}, based_on=based_on)
+    return _WrittenBlock(raw, was.doc, was.target, (fact.id,))
 
 
-def _doubt(ledger: Ledger, doc: str, target: str, raw: str) -> bool:
-    """Whether a text may be one that was purged: its entry was, and nobody knows what the file showed."""
-    facts = ledger.seen.of(doc, "entry").get(target, ())
-    purged = any(ledger.seen.is_gone(fact) for fact in facts)
+def _is_doubtful(writer: FactWriter, doc: str, target: str, raw: str) -> bool:
+    """Return whether the entry of a text was purged, so that the text itself may be purged.
+
+    Then the text is added to the writer's `doubts`.
+    """
+    facts = writer.seen.of(doc, "entry").get(target, ())
+    purged = any(writer.seen.is_purged(fact) for fact in facts)
     if purged:
-        ledger.doubts.append((doc, target, raw))
+        writer.doubts.append((doc, target, raw))
     return purged
 
 
-def _derived(ledger: Ledger, doc: str, found: _Match) -> str:
-    """The id of a block that says none: the same wherever the same block is first seen."""
+def _derive_id(writer: FactWriter, doc: str, found: _Match) -> str:
+    """Return an id for a block that has none, derived so that every machine finds the same id."""
     mark = found.block.derived()
-    entries = ledger.seen.of(doc, "entry")
+    entries = writer.seen.of(doc, "entry")
     number = 1
-    while shown_heads(ledger.seen, entries.get(mark if number == 1 else f"{mark}-{number}", [])):
+    while visible_heads(writer.seen, entries.get(mark if number == 1 else f"{mark}-{number}", [])):
         number += 1
     return mark if number == 1 else f"{mark}-{number}"
 
 
-def _is_known(ledger: Ledger, doc: str, target: str, raw: str, *, version: bool = False) -> bool:
-    """Whether a text is one that this entry ever had; of a `version` the last line is the projection's."""
-    content = blocks.unsigned if version else ledger.signing.content
-    wanted, facts = content(raw), ledger.seen.of(doc, "entry").get(target, ())
+def _is_known(writer: FactWriter, doc: str, target: str, raw: str, *, version: bool = False) -> bool:
+    """Return whether an entry ever had this text; for a `version`, compare without the signature."""
+    content = blocks.unsigned if version else writer.signing.content
+    wanted, facts = content(raw), writer.seen.of(doc, "entry").get(target, ())
     return any(fact.kind == "put" and fact.value and content(fact.value["raw"]) == wanted for fact in facts)
 
 
-def _diff_marks(ledger: Ledger, stand: Stand, was: str, now: str, *, uncertain: bool) -> None:
-    """Marks that were set or lifted; where the base is uncertain, what is missing was never lifted."""
+def _diff_marks(writer: FactWriter, source: BlockSource, was: str, now: str, *, uncertain: bool) -> None:
+    """Write facts for the marks in a signature that were added or removed.
+
+    If the version before is `uncertain`, no mark counts as removed.
+    """
     before, after = blocks.parts(was), blocks.parts(now)
-    marks = ledger.seen.of(stand.doc, "mark")
+    marks = writer.seen.of(source.doc, "mark")
     for name in blocks.MARKS:
         if before.get(name, "") == after.get(name, ""):
             continue
-        begin = f"{stand.target} {name}: "
+        begin = f"{source.target} {name}: "
         told = {begin + after[name]} if name in after else set()
-        gone = {each for each, facts in marks.items() if each.startswith(begin) and is_in(facts)}
+        gone = {each for each, facts in marks.items() if each.startswith(begin) and is_member(facts)}
         if name in before:
             gone.add(begin + before[name])
-        if uncertain:  # a second text that stands for itself now was shown with the marks of its entry
-            first = f"{stand.target.partition('~')[0]} {name}: {after.get(name)}"
+        if uncertain:  # a former version was shown with the marks of its entry
+            first = f"{source.target.partition('~')[0]} {name}: {after.get(name)}"
             gone, told = set(), {each for each in told if each not in marks and first not in marks}
         for each, there in [
             *((each, False) for each in sorted(gone - told)),
             *((each, True) for each in told),
         ]:
-            over = _heads_of(ledger, stand.doc, "mark", each)
-            ledger.write(stand.doc, "mark", each, value=there, over=over)
+            based_on = _register_ids(writer, source.doc, "mark", each)
+            writer.write(source.doc, "mark", each, value=there, based_on=based_on)
 
 
-def _with_pending_marks(ledger: Ledger, matches: list[_Match]) -> list[_Match]:
-    """Marks are the entry's: one set or lifted at one of its texts is there alone until files are written.
+def _with_pending_marks(writer: FactWriter, matches: list[_Match]) -> list[_Match]:
+    """Return the matches with each unshown change of a mark copied to all versions of its entry.
 
-    That the other texts in the file still say otherwise is no change of its own.
+    Marks belong to the entry. A mark that was set at one version stands in the other versions only after the
+    next write of the file, so its absence there is no removal.
     """
     texts: dict[tuple[str, str], list[int]] = {}
     said: dict[tuple[str, str], Mapping[str, str]] = {}
     for place, (_, shown, _) in enumerate(matches):
         if shown is not None and shown.conflict:
-            entry = shown.stands[0][:2]
+            entry = shown.sources[0][:2]
             texts.setdefault(entry, []).append(place)
             said[entry] = blocks.parts(shown.raw)
     for entry, places in texts.items():
         for name in blocks.MARKS:
             mark = said[entry].get(name, "")
             found = {blocks.parts(matches[place].raw).get(name, "") for place in places}
-            for place in places if mark in found and _is_pending(ledger, *entry, name) else ():
+            for place in places if mark in found and _is_pending(writer, *entry, name) else ():
                 block = matches[place].block
                 marked = block._replace(raw=blocks.sign(block.raw, **{name: mark}))
                 matches[place] = matches[place]._replace(block=marked)
     return matches
 
 
-def _is_pending(ledger: Ledger, doc: str, target: str, name: str) -> bool:
+def _is_pending(writer: FactWriter, doc: str, target: str, name: str) -> bool:
     begin = f"{target} {name}: "
-    told = (facts for mark, facts in ledger.seen.of(doc, "mark").items() if mark.startswith(begin))
-    return any(all(fact.dot in ledger.unshown for fact in heads(facts)) for facts in told)
+    told = (facts for mark, facts in writer.seen.of(doc, "mark").items() if mark.startswith(begin))
+    return any(all(fact.id in writer.unshown for fact in heads(facts)) for facts in told)
 
 
-# ------------------------------------------------------------ which block is which
+# ------------------------------------------------------------ matching blocks
 
 
 def match(
@@ -658,11 +706,11 @@ def match(
     found: Sequence[TextBlock],
     is_old: Callable[[TextBlock], bool] | None = None,
 ) -> tuple[list[_Match], list[ShownBlock]]:
-    """Find the shown block of each block of a file: by id, text, time, or place and likeness.
+    """Return the blocks of a file with their shown blocks, and the shown blocks that are left over.
 
-    Two blocks with ids of their own are the same by their ids alone. Where it is not sure what a file showed,
-    time and likeness say nothing: others may have written at the same time. Then `is_old` says of a block
-    whether its entry ever had this text.
+    Blocks are matched by id, text, time, or position and similarity; a block with an id matches by that id
+    alone. `is_old`, given only for an uncertain base, tells whether the entry of a block ever had its text.
+    Then time and similarity do not count, since other people may have written at the same time.
     """
     left = dict(enumerate(shown))
     pairs: dict[int, int] = {}
@@ -671,18 +719,20 @@ def match(
         pairs[place] = number
         del left[number]
 
-    doubled = _by_id(found, left, take, is_old)
+    doubled = _pair_by_id(found, left, take, is_old)
     found = [
         block._replace(raw=_without_id(block)) if place in doubled else block
         for place, block in enumerate(found)
     ]
-    for place, number in _by(found, pairs, left, lambda block: block.words, _words):
+    for place, number in _pair_equal(found, pairs, left, lambda block: block.words, _words):
         take(place, number)
     if is_old is None:
-        known = {*pairs, *doubled}  # a copy is a new block, wherever it is put
-        for place, number in _by(found, known, left, lambda block: block.instant, _instant, unique=True):
+        known = {*pairs, *doubled}  # a copy is always a new block
+        for place, number in _pair_equal(
+            found, known, left, lambda block: block.instant, _instant, unique=True
+        ):
             take(place, number)
-        for place, number in _by_neighbours(found, pairs, left, len(shown), but=doubled):
+        for place, number in _pair_by_neighbours(found, pairs, left, len(shown), but=doubled):
             take(place, number)
     matches = [
         _Match(block, shown[pairs[place]] if place in pairs else None, place in doubled)
@@ -692,7 +742,7 @@ def match(
 
 
 def _without_id(block: TextBlock) -> str:
-    """A copy as it stands for itself: one of a second text contradicts nothing by that."""
+    """Return the text of a copied block without its id; for a copied version also without `contradicts`."""
     return blocks.sign(block.raw, id="", **({"contradicts": ""} if "~" in block.id else {}))
 
 
@@ -704,19 +754,19 @@ def _instant(shown: ShownBlock) -> str:
     return blocks.instant_of(shown.raw)
 
 
-def _by_id(
+def _pair_by_id(
     found: Sequence[TextBlock],
     left: dict[int, ShownBlock],
     take: Callable[[int, int], None],
     is_old: Callable[[TextBlock], bool] | None,
 ) -> set[int]:
-    """Pair what has the same id; of a block that was copied the copies are returned."""
+    """Match blocks of the file with shown blocks of the same id; return the positions of copied blocks."""
     marks: dict[str, list[int]] = {}
     for place, block in enumerate(found):
         if block.id:
             marks.setdefault(block.id, []).append(place)
     said = {_words(shown): shown.id for shown in left.values()}
-    every = _Ids(left, sure=is_old is None)
+    every = _BlockIds(left, sure=is_old is None)
     doubled: set[int] = set()
     used: set[int] = set()
     for mark in sorted(marks, key=every.rank):
@@ -725,14 +775,14 @@ def _by_id(
         content = blocks.content(left[number].raw) if number is not None else ""
         same = [place for place in places if blocks.content(found[place].raw) == content]
         words = _words(left[number]) if number is not None else None
-        like = [place for place in places if found[place].words == words]  # signed otherwise since
-        # What stands as another block, too, is a copy that was written down already.
+        like = [place for place in places if found[place].words == words]  # only the signature differs
+        # A text that is also shown as another block is a copy with facts of its own.
         own = [place for place in places if said.get(found[place].words, mark) == mark]
         old = [place for place in places if len(places) > 1 and is_old is not None and is_old(found[place])]
-        # Without its id the text itself is still what it was: what bears the id instead is an edited copy.
+        # If the same text is there without the id, the block with the id is an edited copy.
         bare: list[int] = []
         if number is not None and not (same or like or old):
-            bare = _bare_places(found, left, number, used, sure=is_old is None)
+            bare = _find_unsigned_copies(found, left, number, used, sure=is_old is None)
         keeper = (same or like or old or bare or own or places)[0]
         doubled.update(place for place in places if place != keeper)
         if number is not None:
@@ -741,7 +791,7 @@ def _by_id(
     return doubled
 
 
-def _bare_places(
+def _find_unsigned_copies(
     found: Sequence[TextBlock],
     left: Mapping[int, ShownBlock],
     number: int,
@@ -749,9 +799,9 @@ def _bare_places(
     *,
     sure: bool,
 ) -> list[int]:
-    """Where a dated block stands that was shown, without its last line, and is no other one.
+    """Return the positions of blocks that equal a shown block but lost their signature.
 
-    Where it is not sure what a file showed, the loss may be written down already.
+    Blocks that belong to another shown block are left out. Unless `sure`, a fact may already record the loss.
     """
     said = (_instant(left[number]), _words(left[number]))
     if not all(said) or (sure and not _has_id(left[number])):
@@ -762,8 +812,8 @@ def _bare_places(
     return alike[sum((_instant(each), _words(each)) == said for each in others if each is not left[number]) :]
 
 
-class _Ids:
-    """Shown blocks by their ids, also where another text of an entry has become its first one since."""
+class _BlockIds:
+    """An index of shown blocks by id, which also knows the ids of an entry's other versions."""
 
     def __init__(self, left: Mapping[int, ShownBlock], *, sure: bool) -> None:
         self.left, self.sure = left, sure
@@ -771,16 +821,22 @@ class _Ids:
         self.second = {shown.second: number for number, shown in left.items()}
         self.texts: dict[str, list[int]] = {}
         for number, shown in left.items():
-            self.texts.setdefault(shown.stands[0].target, []).append(number)
+            self.texts.setdefault(shown.sources[0].target, []).append(number)
 
     def rank(self, mark: str) -> int:
-        """The id of a second text says which it was, until that is edited: then it is one of those left."""
+        """Return the order in which to look up an id.
+
+        First come known ids of versions, then ids of entries, then unknown ids of versions.
+        """
         if "~" not in mark:
             return 1
         return 0 if mark in self.exact or mark in self.second else 2
 
     def find(self, mark: str, words: Collection[str]) -> int | None:
-        """The block that had an id; one of several texts is known by its words, else the newest is it."""
+        """Return the number of the shown block with this id, or None.
+
+        Among the versions of an entry the version with these words is preferred, else the newest version.
+        """
         exact, texts = self.exact.get(mark), self.texts.get(mark.partition("~")[0], [])
         same = [number for number in texts if number in self.left and _words(self.left[number]) in words]
         if "~" in mark:
@@ -790,7 +846,7 @@ class _Ids:
         return next((number for number in listed if number in self.left), None)
 
 
-def _by(
+def _pair_equal(
     found: Sequence[TextBlock],
     pairs: Collection[int],
     left: Mapping[int, ShownBlock],
@@ -799,9 +855,10 @@ def _by(
     *,
     unique: bool = False,
 ) -> list[tuple[int, int]]:
-    """Pair the blocks that agree in something, in their order; with `unique` only where one of each does.
+    """Return pairs of a block in the file and a shown block with an equal key, in their order.
 
-    A block with an id that was not shown is known by its text alone: else it is a new one.
+    With `unique`, only keys count that one block on each side has. A block with an unknown id pairs by its
+    text alone.
     """
     numbers: dict[str, list[int]] = {}
     for number, shown in left.items():
@@ -821,11 +878,11 @@ def _by(
 
 
 def _has_id(shown: ShownBlock) -> bool:
-    """Whether a block shows an id of its own: what bears another is another one."""
+    """Return whether a shown block has an id; it never matches a block with a different id."""
     return "id" in blocks.parts(shown.raw)
 
 
-def _by_neighbours(
+def _pair_by_neighbours(
     found: Sequence[TextBlock],
     pairs: Mapping[int, int],
     left: Mapping[int, ShownBlock],
@@ -833,7 +890,7 @@ def _by_neighbours(
     *,
     but: Collection[int],
 ) -> list[tuple[int, int]]:
-    """Pair what stands between the same blocks and is worded alike."""
+    """Return pairs of similar blocks that lie between the same matched neighbours."""
     paired = []
     taken: set[int] = set()
     for place, block in enumerate(found):
@@ -842,68 +899,68 @@ def _by_neighbours(
         above = next((pairs[each] for each in range(place - 1, -1, -1) if each in pairs), -1)
         below = next((pairs[each] for each in range(place + 1, len(found)) if each in pairs), count)
         likely = [number for number in left if above < number < below and number not in taken]
-        scores = [(_likeness(block, left[number]), -number) for number in likely]
+        scores = [(_similarity(block, left[number]), -number) for number in likely]
         score, number = max(scores, default=(0.0, 0))
-        if score >= LIKENESS:
+        if score >= MIN_SIMILARITY:
             paired.append((place, -number))
             taken.add(-number)
     return paired
 
 
-def _likeness(block: TextBlock, shown: ShownBlock) -> float:
+def _similarity(block: TextBlock, shown: ShownBlock) -> float:
     one, other = block.words[:_LONGEST], _words(shown)[:_LONGEST]
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= LIKENESS else 0.0
+    return matcher.ratio() if matcher.quick_ratio() >= MIN_SIMILARITY else 0.0
 
 
-# ------------------------------------------------------------ byte for byte
+# ------------------------------------------------------------ exact bytes
 
 
 def _make_exact(
-    ledger: Ledger, base: Shows | None, page: CutText, doc: str, standing: list[_Standing]
+    writer: FactWriter, base: ShownFile | None, page: CutText, doc: str, standing: list[_WrittenBlock]
 ) -> None:
-    """What facts do not say yet of how a file looks: a block's very bytes, the order, and the layout."""
+    """Write further facts until the facts give the file exactly: bytes of blocks, order and layout."""
     docs = base.docs if base is not None else (doc,)
-    now, before = show(ledger.seen, docs, ledger.signing), len(ledger.made)
-    shown = {dot: each for each in now.blocks for dot in each.dots}
+    now, before = show(writer.seen, docs, writer.signing), len(writer.made)
+    shown = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
     for each in standing:
-        there = next((shown[dot] for dot in each.dots if dot in shown), None)
+        there = next((shown[fact_id] for fact_id in each.fact_ids if fact_id in shown), None)
         if not each.exact or there is None or there.conflict:
             continue
-        if there.raw != each.raw if ledger.signing.exact else _differ(ledger, there.raw, each.raw):
-            over = ledger.seen.closure(each.dots)
-            fact = ledger.write(each.doc, "put", each.target, value={"raw": each.raw}, over=over)
-            each.dots = (fact.dot,)
-    if len(ledger.made) > before:
-        now = show(ledger.seen, docs, ledger.signing)
-        shown = {dot: each for each in now.blocks for dot in each.dots}
-    ordered = [shown[each.dots[0]] for each in standing if each.dots and each.dots[0] in shown]
+        if there.raw != each.raw if writer.signing.exact else _is_different(writer, there.raw, each.raw):
+            based_on = writer.seen.with_replaced(each.fact_ids)
+            fact = writer.write(each.doc, "put", each.target, value={"raw": each.raw}, based_on=based_on)
+            each.fact_ids = (fact.id,)
+    if len(writer.made) > before:
+        now = show(writer.seen, docs, writer.signing)
+        shown = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
+    ordered = [shown[each.fact_ids[0]] for each in standing if each.fact_ids and each.fact_ids[0] in shown]
     if [each.key[:3] for each in ordered] != [each.key[:3] for each in now.blocks]:
-        _put_in_order(ledger, ordered)
-        now = show(ledger.seen, docs, ledger.signing)
+        _write_positions(writer, ordered)
+        now = show(writer.seen, docs, writer.signing)
     if now.text != blocks.join(page) and not _is_laid_out(now, page):
         marks: dict[int | str, str] = {place: each.id for place, each in enumerate(ordered)}
-        _lay_out(ledger, doc, page, marks)
+        _write_layout(writer, doc, page, marks)
 
 
-def _differ(ledger: Ledger, one: str, other: str) -> bool:
-    return ledger.signing.content(one) != ledger.signing.content(other)
+def _is_different(writer: FactWriter, one: str, other: str) -> bool:
+    return writer.signing.content(one) != writer.signing.content(other)
 
 
-def _is_laid_out(now: Shows, page: CutText) -> bool:
-    """Whether only blocks differ, and all that is around them does not."""
+def _is_laid_out(now: ShownFile, page: CutText) -> bool:
+    """Return whether the shown and the typed file have the same frontmatter, head, gaps and line ends."""
     try:
         shown = blocks.cut(now.text, now.path)
-    except Malformed:  # without its layout a text may begin with what looks like frontmatter
+    except Malformed:  # without its layout the text may look like frontmatter
         return False
     if [each.raw for each in shown.blocks] != [each.raw for each in now.blocks]:
-        return False  # the head of another text runs into the first block
+        return False  # the head runs into the first block
     return (shown.front, shown.head, shown.eol, shown.gaps) == (page.front, page.head, page.eol, page.gaps)
 
 
-def _put_in_order(ledger: Ledger, ordered: Sequence[ShownBlock]) -> None:
-    """Give a place of its own to each block that does not stand where its time would put it."""
-    kept = _longest_rising([each.key for each in ordered])
+def _write_positions(writer: FactWriter, ordered: Sequence[ShownBlock]) -> None:
+    """Write a position fact for each block that does not stand where its time would sort it."""
+    kept = _longest_increasing([each.key for each in ordered])
     above: tuple[str, str, str, int] = ("", "", "", 0)
     for place, each in enumerate(ordered):
         key = each.key
@@ -913,14 +970,17 @@ def _put_in_order(ledger: Ledger, ordered: Sequence[ShownBlock]) -> None:
             )
             room = below[1] if below is not None and below[0] == above[0] and below[1] > above[1] else None
             where = [above[0], between(above[1], room)]
-            stand = each.stands[0]
-            ledger.write(stand.doc, "pos", stand.target, value=where)
-            key = (where[0], where[1], stand.target, each.key[3])
+            source = each.sources[0]
+            writer.write(source.doc, "pos", source.target, value=where)
+            key = (where[0], where[1], source.target, each.key[3])
         above = max(above, key)
 
 
 def between(low: str, high: str | None) -> str:
-    """A text that sorts after one and before another; letters a to z, never ending with `a`."""
+    """Return a text that sorts after `low` and before `high`, or only after `low` if `high` is None.
+
+    The text has letters from a to z and never ends with `a`, so there is always room for a further text.
+    """
     if high is None:
         return low + _FRACTION
     at = 0
@@ -932,12 +992,12 @@ def between(low: str, high: str | None) -> str:
         return high[:at] + chr((floor + top) // 2)
     if at < len(low):
         return low + _FRACTION
-    # `high` goes on from `low` with an `a` or `b`: what is smaller than that begins with `a`.
+    # `high` is `low` with an `a` or `b` after it: a smaller text continues with `a`.
     return low + "a" + between("", high[at + 1 :] if high[at] == "a" else None)
 
 
-def _longest_rising(keys: Sequence[tuple[str, str, str, int]]) -> set[int]:
-    """The places of a longest row of keys that rise: what has to be moved is the rest."""
+def _longest_increasing(keys: Sequence[tuple[str, str, str, int]]) -> set[int]:
+    """Return the positions of a longest increasing subsequence, whose blocks need not move."""
     import bisect
 
     tails: list[tuple[str, str, str, int]] = []

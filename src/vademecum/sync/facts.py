@@ -1,20 +1,24 @@
-"""The fact: the one thing that is replicated. Facts are never changed; joining two sets of them is union.
+"""Facts, the units that replicas exchange. A fact never changes; sets of facts are joined by union.
 
-A fact is `{stream, replica, n, prev, lam, doc, kind, target, over, kills, value, origin, door}`.
+A fact is `{stream, replica, n, prev, lam, doc, kind, target, over, kills, value, origin, door}` in logs and
+on the wire.
 
-- `stream` is a place, `global` or `project/<id>`; `replica` a machine's home; (`replica`, `n`) is the fact's
-  **dot**, where `n` counts from 1 without gaps in one stream; `prev` is the hash of the fact n - 1 of that
-  replica, zeros for the first.
-- `lam` is 1 + the largest that the replica had seen. (`lam`, `replica`, `n`) is the only order; no clock
-  decides anything.
-- (`doc`, group of `kind`, `target`) is the **register**. `over` are all dots of that register that the fact
-  replaces, what those replaced included; `kills`, of a drop alone, the dots of `over` it removes directly.
-- A fact is one line: JSON with sorted names, no white space, UTF-8. Its `hash` is the SHA-256 of that line
-  without `seal` and `purged`. `seal` is a personal workspace's HMAC of the hash, which a hub keeps and cannot
-  make. A purged fact has no value, and its `purged` is the hash it had, so that chains still hold.
+- `stream` is a place, `global` or `project/<id>`. `replica` is the home of a machine. (`replica`, `n`) is the
+  **id** of the fact in its stream; `n` counts from 1 without gaps. `prev` is the hash of the fact n - 1 of
+  the replica, zeros for the first fact.
+- `lam` (`lamport`) is a Lamport clock: 1 + the largest clock that the replica had seen. Facts are ordered by
+  (`lam`, `replica`, `n`); wall clocks decide nothing.
+- (`doc`, group of `kind`, `target`) is the **register**. `over` (`based_on`) has the ids of all facts of the
+  register that the fact replaces, directly or through other facts. `kills` (`removes`) has the ids in `over`
+  that a drop removes directly; only a drop has it.
+- `door` (`interface`) is the interface through which the change came.
+- A fact is a line of JSON with sorted names and without white space, in UTF-8. Its `hash` is the SHA-256 of
+  that line without `seal` and `purged`. `seal` is an HMAC of the hash with a personal workspace's key; a hub
+  stores seals and cannot make them. A purged fact has no value; its `purged` is the hash it had before, so
+  that hash chains still hold.
 
-`parse` refuses a line that is no fact; `check` refuses one whose `over` or `kills` name dots that are not
-known, are of another register or are not older. Knows nothing of files, servers or who may do what.
+`parse` refuses a line that is no fact. `check` refuses a fact whose `over` names facts that are unknown, of
+another register or not older. This module knows no files, no servers and no rights.
 """
 
 from __future__ import annotations
@@ -27,45 +31,41 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
+from vademecum.fields import FIELDS, MergeRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-NOTHING = "0" * 64  # the hash before the first
-LARGEST_LINE = 4 * 1024 * 1024
-LARGEST_VALUE = 1024 * 1024
-MOST_DOTS = 10_000  # in one `over`
+NOTHING = "0" * 64  # `prev` of a first fact
+# The limits of what is synced; clients and hubs read them here.
+LARGEST_DOCUMENT = 1024 * 1024  # characters of a file, and of one value of a fact
+LARGEST_LINE = 4 * 1024 * 1024  # bytes of a fact, and of a request to a hub
+MOST_FACTS = 1_000  # in a request to a hub, or its answer
+MOST_FACT_IDS = 10_000  # in `over`
 PURGE = "purge"
 
-# The kinds whose `over` says what they replace; those that share a group share registers.
+# The kinds without `over`: the newest fact counts, or the largest, or the sum of all.
+PLAIN = frozenset({
+    "front",  # target a key of the frontmatter, value its value, None when the key was removed
+    "layout",  # value {"front", "head", "eol", "gaps"} as they were typed
+    "pos",  # target an entry, value [instant, fraction]
+    "confirmed",  # target "<by> <session>", value {"by", "session", "at"}
+    "applied",  # value a whole number to add
+    "num",  # value the number of a record
+    PURGE,  # doc "" and target ""; value {"dots": [...]}, the ids of the purged facts
+})  # fmt: skip
+# The kinds of facts that replace others through `over`, with their group; kinds of a group share registers.
 GROUPS = {
     "put": "entry",  # value {"raw": a block as it stands in a file}; target its id
     "drop": "entry",  # value None, or {"to": the stream it was moved to}
-    "mark": "mark",  # sets: target is the element (after the entry's id and a space), value whether it is in
-    "tag": "tag",
-    "related": "related",
-    "source": "source",
-    "example": "example",
-    "alias": "alias",
+    "mark": "mark",  # sets: target is the element (after the entry's id and a space), value is true for added
     "vouch": "vouch",  # target "<SHA-256 of the text> <member>"
-    "protected": "protected",  # registers: target "", value of the key
-    "type": "type",
-    "confidence": "confidence",
-    "stale_after": "stale_after",
-    "status": "status",
     "name": "name",  # value the file's path in its place, `records/<name>`, `journal/<name>`, `MEMORY.md`
+    # A field's set, where the target is an element, or its register, where the target is empty.
+    **{field.fact: field.fact for field in FIELDS if field.fact not in PLAIN},
 }
-SETS = frozenset({"mark", "tag", "related", "source", "example", "alias", "vouch"})
-# The kinds of which the largest (lam, dot), the newest or the sum counts: they replace nothing by name.
-PLAIN = frozenset({
-    "front",  # target a key of the frontmatter, value what it says, None for gone
-    "layout",  # value {"front", "head", "eol", "gaps"}: as it was typed
-    "pos",  # target an entry, value [instant, fraction]
-    "confirmed",  # target "<by> <session>", value {"by", "session", "at"}
-    "applied",  # value a whole number to be added
-    "num",  # value the number of a record
-    PURGE,  # doc "" and target ""; value {"dots": [...]} whose contents are gone for good
-})  # fmt: skip
+_FIELD_SETS = {field.fact for field in FIELDS if field.merge is MergeRule.UNION and field.fact not in PLAIN}
+SETS = frozenset({"mark", "vouch"} | _FIELD_SETS)
 
 _REPLICA = re.compile(r"[0-9a-hjkmnp-tv-z]{8,32}")
 _STREAM = re.compile(r"[a-z]{1,20}(?:/[A-Za-z0-9._-]{1,128})?")
@@ -78,8 +78,8 @@ _MOST = 10**12
 _OUTSIDE = ("seal", "purged")
 
 
-class Dot(NamedTuple):
-    """Which fact of which replica, in one stream."""
+class FactId(NamedTuple):
+    """The id of a fact in its stream: the replica that wrote it, and its number among the replica's facts."""
 
     replica: str
     n: int
@@ -93,81 +93,88 @@ Register = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class SyncFact:
-    """One thing that was done, for ever."""
+    """A fact: one change to one document, which itself is never changed afterwards."""
 
     stream: str
     replica: str
     n: int
     prev: str
-    lam: int
+    lamport: int
     doc: str
     kind: str
     target: str = ""
-    over: tuple[Dot, ...] = ()
-    kills: tuple[Dot, ...] = ()
+    based_on: tuple[FactId, ...] = ()
+    removes: tuple[FactId, ...] = ()
     value: Any = None
     origin: str = ""
-    door: str = ""
+    interface: str = ""
     seal: str = ""
     purged: str = ""
-    _hash: str = field(default="", init=False, repr=False, compare=False)  # once it was asked for
-    _dot: Dot | None = field(default=None, init=False, repr=False, compare=False)  # likewise
+    _hash: str = field(default="", init=False, repr=False, compare=False)  # cached by `hash`
+    _id: FactId | None = field(default=None, init=False, repr=False, compare=False)  # cached by `id`
 
     @property
-    def dot(self) -> Dot:
-        """Its name among all facts of the stream."""
-        known = self._dot
+    def id(self) -> FactId:
+        """The id of the fact in its stream."""
+        known = self._id
         if known is None:
-            known = Dot(self.replica, self.n)
-            object.__setattr__(self, "_dot", known)
+            known = FactId(self.replica, self.n)
+            object.__setattr__(self, "_id", known)
         return known
 
     @property
     def order(self) -> tuple[int, str, int]:
-        """Where it stands in the only order there is."""
-        return (self.lam, self.replica, self.n)
+        """The key by which facts are sorted: Lamport clock, replica, number."""
+        return (self.lamport, self.replica, self.n)
 
     @property
     def register(self) -> Register:
-        """What it speaks of: facts about the same thing have the same."""
+        """The register that the fact sets: its document, the group of its kind, and its target."""
         return (self.doc, GROUPS.get(self.kind, self.kind), self.target)
 
     @property
     def hash(self) -> str:
-        """What stands for it in chains; a purged fact keeps the one it had."""
+        """The hash of the fact in its replica's chain; a purged fact keeps the hash it had before."""
         if not self._hash:
             found = self.purged or hashlib.sha256(_render(self, hashed=True)).hexdigest()
             object.__setattr__(self, "_hash", found)
         return self._hash
 
 
-_NAMES = frozenset(SyncFact.__slots__) - {"_hash", "_dot"}
+_WIRE_NAMES = {"lamport": "lam", "based_on": "over", "removes": "kills", "interface": "door"}
+_NAMES = frozenset(_WIRE_NAMES.get(name, name) for name in SyncFact.__slots__ if not name.startswith("_"))
 _WANTED = _NAMES - set(_OUTSIDE)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def render(fact: SyncFact) -> bytes:
-    """The fact as its line, without a line end."""
+    """Return a fact as its line of JSON, without a line end."""
     return _render(fact, hashed=False)
 
 
 def read_known(line: bytes) -> SyncFact:
-    """A line that was parsed before as the very fact it was."""
-    given = json.loads(line.decode())
+    """Return the fact in a line that `parse` has accepted before, without checking the line again."""
+    return _make_fact(json.loads(line.decode()))
+
+
+def _make_fact(given: dict[str, Any]) -> SyncFact:
+    """Make a fact from the JSON object of its line; the object is changed in doing so."""
     for name in ("over", "kills"):
-        given[name] = tuple([read_dot(each) for each in given[name]])
+        given[name] = tuple([parse_fact_id(each) for each in given[name]])
+    for name, wire_name in _WIRE_NAMES.items():
+        given[name] = given.pop(wire_name)
     return SyncFact(**given)
 
 
 def is_stream(name: str) -> bool:
-    """Whether a stream can have that name."""
+    """Return whether a text is a valid stream name, such as `global` or `project/<id>`."""
     return _STREAM.fullmatch(name) is not None
 
 
 def parse(line: bytes | str) -> SyncFact:
-    """A line as the fact it is; anything else is malformed."""
+    """Return the fact in a line; raise Malformed if the line is no valid fact."""
     if len(line) > LARGEST_LINE:
-        raise Malformed("a fact is longer than 4 MiB")
+        raise Malformed(f"a fact is longer than {LARGEST_LINE >> 20} MiB")
     try:
         given = json.loads(line if isinstance(line, str) else line.decode())
     except (ValueError, RecursionError) as error:
@@ -179,88 +186,91 @@ def parse(line: bytes | str) -> SyncFact:
     if missing := _WANTED - given.keys():
         raise Malformed(f"a fact has no `{min(missing)}`")
     try:
-        for name in ("over", "kills"):
-            given[name] = tuple([read_dot(each) for each in given[name]])
-        fact = SyncFact(**given)
+        fact = _make_fact(given)
         _check_shape(fact, size=len(line))
-        fact.hash  # noqa: B018  (a text that cannot be UTF-8 is found here)
+        fact.hash  # noqa: B018  (fails for a text that is not UTF-8)
     except (TypeError, ValueError) as error:
         raise Malformed("a fact has a value of the wrong type") from error
     return fact
 
 
-def check(fact: SyncFact, known: Callable[[Dot], SyncFact | None]) -> None:
-    """Refuse a fact that replaces what is not known, is of another register or is not older than it."""
-    for dot in fact.over:
-        other = known(dot)
+def check(fact: SyncFact, known: Callable[[FactId], SyncFact | None]) -> None:
+    """Raise Malformed if a fact replaces facts that are unknown, of another register or not older."""
+    for fact_id in fact.based_on:
+        other = known(fact_id)
         if other is None:
-            raise Malformed(f"the fact {fact.dot} replaces {dot}, which is not known")
-        # A purged fact may have lost its target with its words.
+            raise Malformed(f"the fact {fact.id} replaces {fact_id}, which is not known")
+        # A purged fact may have lost its target.
         same = other.register[:2] == fact.register[:2] if other.purged else other.register == fact.register
         if not same or other.stream != fact.stream:
-            raise Malformed(f"the fact {fact.dot} replaces {dot}, which is about something else")
-        if other.lam >= fact.lam:
-            raise Malformed(f"the fact {fact.dot} replaces {dot}, which is not older")
+            raise Malformed(f"the fact {fact.id} replaces {fact_id}, which is about something else")
+        if other.lamport >= fact.lamport:
+            raise Malformed(f"the fact {fact.id} replaces {fact_id}, which is not older")
 
 
 def follows(fact: SyncFact, last: SyncFact | None) -> bool:
-    """Whether a fact is the next one of its replica after `last`."""
+    """Return whether a fact is the one that comes directly after `last` in its replica's chain."""
     if last is None:
         return fact.n == 1 and fact.prev == NOTHING
-    return fact.n == last.n + 1 and fact.prev == last.hash and fact.lam > last.lam
+    return fact.n == last.n + 1 and fact.prev == last.hash and fact.lamport > last.lamport
 
 
 def blank(fact: SyncFact) -> SyncFact:
-    """The fact without its content, for good: what stays is that it was there."""
+    """Return a purged copy of a fact: without value and words, but with the hash it had before."""
     return fact if fact.purged else replace(fact, value=None, purged=fact.hash, target=_blank_target(fact))
 
 
-_EMPTY = "front"  # of the key without a name, which no frontmatter has
+_EMPTY = "front"  # with the empty key, which no frontmatter has
 
 
 def withdraw(fact: SyncFact) -> SyncFact:
-    """An empty fact in the place of one that a hub refused: it says nothing, and the chain goes on."""
-    empty = replace(fact, kind=_EMPTY, target="", over=(), kills=(), value=None, origin="", door="")
+    """Return an empty fact to stand in for a fact that a hub refused, so that the hash chain goes on."""
+    empty = replace(
+        fact, kind=_EMPTY, target="", based_on=(), removes=(), value=None, origin="", interface=""
+    )
     return replace(empty, purged=fact.hash)
 
 
 def is_withdrawn(fact: SyncFact) -> bool:
-    """Whether a fact says nothing at all, so that anybody who may write may leave it."""
-    return bool(fact.purged) and (fact.kind, fact.target, fact.over) == (_EMPTY, "", ())
+    """Return whether a fact is an empty fact made by `withdraw`; every member may send such a fact."""
+    return bool(fact.purged) and (fact.kind, fact.target, fact.based_on) == (_EMPTY, "", ())
 
 
 def seal(fact: SyncFact, key: bytes) -> SyncFact:
-    """The fact with the proof that whoever made it has the workspace's key."""
+    """Return a fact with its seal, an HMAC made with the workspace's key."""
     sealed = replace(fact, seal=hmac.digest(key, fact.hash.encode(), "sha256").hex())
-    object.__setattr__(sealed, "_hash", fact.hash)  # of which a seal is no part
+    object.__setattr__(sealed, "_hash", fact.hash)  # the hash does not cover the seal
     return sealed
 
 
 def is_sealed(fact: SyncFact, key: bytes) -> bool:
-    """Whether whoever made the fact had the workspace's key."""
+    """Return whether a fact has a seal that was made with this key."""
     return hmac.compare_digest(hmac.digest(key, fact.hash.encode(), "sha256").hex(), fact.seal)
 
 
-def join(*sets: Mapping[Dot, SyncFact]) -> dict[Dot, SyncFact]:
-    """All facts of all sets; of one that was purged anywhere the purged one."""
-    joined: dict[Dot, SyncFact] = {}
+def join(*sets: Mapping[FactId, SyncFact]) -> dict[FactId, SyncFact]:
+    """Return the union of sets of facts; a fact that is purged in one set is purged in the union.
+
+    Raise Malformed if two sets have different facts with the same id.
+    """
+    joined: dict[FactId, SyncFact] = {}
     for each in sets:
-        for dot, fact in each.items():
-            there = joined.setdefault(dot, fact)
+        for fact_id, fact in each.items():
+            there = joined.setdefault(fact_id, fact)
             if there.hash != fact.hash:
-                raise Malformed(f"there are two facts {dot}: a home was copied or rolled back")
+                raise Malformed(f"there are two facts {fact_id}: a home was copied or rolled back")
             if fact.purged and not there.purged:
-                joined[dot] = fact
+                joined[fact_id] = fact
     return joined
 
 
 def heads(facts: Iterable[SyncFact]) -> list[SyncFact]:
-    """Of the facts of one register those that no other replaces, oldest first."""
+    """Return those facts of one register that no other fact replaces, oldest first."""
     listed = list(facts)
     if len(listed) < 2:
         return listed
-    replaced = {dot for fact in listed for dot in fact.over}
-    return sorted((fact for fact in listed if fact.dot not in replaced), key=lambda fact: fact.order)
+    replaced = {fact_id for fact in listed for fact_id in fact.based_on}
+    return sorted((fact for fact in listed if fact.id not in replaced), key=lambda fact: fact.order)
 
 
 def _render(fact: SyncFact, *, hashed: bool) -> bytes:
@@ -269,15 +279,15 @@ def _render(fact: SyncFact, *, hashed: bool) -> bytes:
         "replica": fact.replica,
         "n": fact.n,
         "prev": fact.prev,
-        "lam": fact.lam,
+        "lam": fact.lamport,
         "doc": fact.doc,
         "kind": fact.kind,
         "target": fact.target,
-        "over": [f"{replica}:{n}" for replica, n in fact.over],
-        "kills": [f"{replica}:{n}" for replica, n in fact.kills],
+        "over": [f"{replica}:{n}" for replica, n in fact.based_on],
+        "kills": [f"{replica}:{n}" for replica, n in fact.removes],
         "value": fact.value,
         "origin": fact.origin,
-        "door": fact.door,
+        "door": fact.interface,
     }
     if not hashed and fact.seal:
         shown["seal"] = fact.seal
@@ -286,27 +296,30 @@ def _render(fact: SyncFact, *, hashed: bool) -> bytes:
     return _ENCODER.encode(shown).encode()
 
 
-def read_dot(text: Any) -> Dot:
-    """A dot as it is written; ValueError or TypeError for anything else."""
+def parse_fact_id(text: Any) -> FactId:
+    """Return the fact id in a text `replica:n`; raise ValueError or TypeError for anything else."""
     found = _DOT.fullmatch(text)
     if found is None:
-        raise ValueError("no dot")
-    return Dot(found[1], int(found[2]))
+        raise ValueError("no id of a fact")
+    return FactId(found[1], int(found[2]))
 
 
 def _check_shape(fact: SyncFact, *, size: int) -> None:
-    """Refuse what no version of ours writes; whatever raises TypeError here is of the wrong type as well."""
+    """Raise Malformed for a fact with field values that no version of this program writes.
+
+    A TypeError means that a value has the wrong type.
+    """
     words = (
         (_STREAM, fact.stream, "stream"),
         (_REPLICA, fact.replica, "replica"),
         (_HASH, fact.prev, "prev"),
         (_WORD, fact.origin, "origin"),
-        (_WORD, fact.door, "door"),
+        (_WORD, fact.interface, "door"),
     )
     for pattern, word, name in words:
         if not pattern.fullmatch(word):
             raise Malformed(f"a fact has a `{name}` that is none")
-    for number in (fact.n, fact.lam):
+    for number in (fact.n, fact.lamport):
         if type(number) is not int or not 0 < number < _MOST:
             raise Malformed("a fact has a number out of bounds")
     if not _DOC.fullmatch(fact.doc) and (fact.kind != PURGE or fact.doc):
@@ -315,25 +328,25 @@ def _check_shape(fact: SyncFact, *, size: int) -> None:
         raise Malformed("a fact is of a kind that this version does not know")
     if any(word and not _HASH.fullmatch(word) for word in (fact.seal, fact.purged)):
         raise Malformed("a fact has a `seal` or `purged` that is none")
-    _check_dots(fact)
+    _check_ids(fact)
     _check_value(fact, size)
 
 
-def _check_dots(fact: SyncFact) -> None:
-    if len(fact.over) > MOST_DOTS or (fact.over and fact.kind in PLAIN):
+def _check_ids(fact: SyncFact) -> None:
+    if len(fact.based_on) > MOST_FACT_IDS or (fact.based_on and fact.kind in PLAIN):
         raise Malformed("a fact replaces what its kind cannot")
-    for dots in (fact.over, fact.kills):
-        if list(dots) != sorted(set(dots)):
+    for fact_ids in (fact.based_on, fact.removes):
+        if list(fact_ids) != sorted(set(fact_ids)):
             raise Malformed("the dots of a fact are not in order")
-    if any(dot.replica == fact.replica and dot.n >= fact.n for dot in fact.over):
+    if any(fact_id.replica == fact.replica and fact_id.n >= fact.n for fact_id in fact.based_on):
         raise Malformed("a fact replaces itself or what comes after it")
-    if bool(fact.kills) is not (fact.kind == "drop") or not set(fact.kills) <= set(fact.over):
+    if bool(fact.removes) is not (fact.kind == "drop") or not set(fact.removes) <= set(fact.based_on):
         raise Malformed("a fact removes what its kind cannot")
 
 
 def _check_value(fact: SyncFact, size: int) -> None:
     value, kind = fact.value, fact.kind
-    if not isinstance(fact.target, str) or len(fact.target) > LARGEST_VALUE:
+    if not isinstance(fact.target, str) or len(fact.target) > LARGEST_DOCUMENT:
         raise Malformed("a fact has a `target` that is none")
     if fact.purged:
         if value is not None:
@@ -341,14 +354,17 @@ def _check_value(fact: SyncFact, size: int) -> None:
         return
     if kind in ("put", "drop", "pos") and not _ENTRY.fullmatch(fact.target):
         raise Malformed(f"a {kind} names no entry")
-    # A character is at most twelve in JSON without others than ASCII: a short line has no long value.
-    large = 2 * size > LARGEST_VALUE and len(json.dumps(value)) > 6 * LARGEST_VALUE
+    # ASCII JSON needs at most twelve characters for one, so a short line has no long value.
+    large = 2 * size > LARGEST_DOCUMENT and len(json.dumps(value)) > 6 * LARGEST_DOCUMENT
     if large or not _FITS.get(kind, _fits_anything)(value):
         raise Malformed(f"a {kind} has a value that does not fit")
 
 
 def _blank_target(fact: SyncFact) -> str:
-    """A target that is a person's words goes with the value; an entry's id and a key's name stay."""
+    """Return the target that a fact keeps when it is purged.
+
+    Entry ids and frontmatter keys stay; a target that may have a person's words becomes empty.
+    """
     return fact.target if fact.kind in ("put", "drop", "pos", "front") else ""
 
 
@@ -357,9 +373,8 @@ def _fits_anything(value: object) -> bool:
 
 
 def _fits_put(value: object) -> bool:
-    return (
-        isinstance(value, dict) and isinstance(value.get("raw"), str) and len(value["raw"]) <= LARGEST_VALUE
-    )
+    raw = value.get("raw") if isinstance(value, dict) else None
+    return isinstance(raw, str) and len(raw) <= LARGEST_DOCUMENT
 
 
 def _fits_drop(value: object) -> bool:

@@ -1,7 +1,7 @@
-"""A home's places in hubs: the address, the token, and the key of a personal workspace, which no hub sees.
+"""The memberships of a home in workspaces: addresses, tokens, and keys of personal workspaces.
 
-`hub/<workspace>/` holds `workspace.json`, `token` and `key`. No backup takes the last two. The rules in
-`workspace.json` are this home's own: no hub sets them, and joining again keeps them.
+`hub/<workspace>/` has `workspace.json`, `token` and `key`; backups leave out token and key, and no hub sees
+the key. The rules in `workspace.json` belong to this home: no hub sets them, and joining again keeps them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any
 from vademecum.errors import Malformed, NotFound, Refused, UsageError
 from vademecum.store.teams import LEFT
 from vademecum.sync import facts as fact_rules
-from vademecum.sync.remote import HubClient, HubRefused, HubUnreachable, check_address
+from vademecum.sync.hub_client import HubClient, HubRefused, HubUnreachable, check_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vademecum.store import Home
-    from vademecum.store.files import DiskFolder
+    from vademecum.store import DiskFolder, Home
 
 FOLDER, TOKEN, KEY, TOLD, REPLICA = "hub", "token", "key", "workspace.json", "replica"
 LOGGED = "members.json"  # the last line of the hub's log of members that this home has seen
-SHARED = "folder"  # where `folder.py` keeps what it knows of a shared folder
+SHARED = "folder"  # the state of a shared folder
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 _KEY_LENGTH = 26
 _NAMES = ("workspace", "name", "kind", "member", "role")
@@ -34,25 +33,27 @@ _ENTERED = (*_NAMES, "token")
 _ID, _MEMBER = re.compile(r"[0-9a-f-]{1,64}"), re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
-PRIVATE, TEAM = "private", "team"  # where new records of a project go
+PRIVATE, TEAM = "private", "team"  # the place of new records of a project
 ROLES = ("reader", "writer", "editor", "owner")
 VOUCHING = ("editor", "owner")  # the roles whose verification counts for others
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRules:
-    """What the person of this home decided about a workspace."""
+    """The decisions about a workspace that the person of this home has made."""
 
-    inject_from: tuple[str, ...] = ()  # members whose verified texts agents here are given
+    inject_from: tuple[str, ...] = ()  # members whose verified texts are given to agents here
     write: str = PRIVATE
-    care: bool | None = None  # whether this machine archives by itself there; None as the kind has it
-    known: tuple[str, ...] = ()  # members who may verify and of whom the person was told, as `name id`
-    more: Mapping[str, Any] = field(default_factory=dict)  # what a later version wrote
+    care: bool | None = (
+        None  # whether this machine archives automatically there; None is the default of the kind
+    )
+    known: tuple[str, ...] = ()  # reported members who may verify, as `name id`
+    more: Mapping[str, Any] = field(default_factory=dict)  # fields of a later version
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """One workspace that this home has joined."""
+    """The membership of this home in a workspace."""
 
     url: str
     workspace: str
@@ -66,17 +67,17 @@ class Membership:
 
     @property
     def may_care(self) -> bool:
-        """Whether this machine may archive by itself there: one's own workspace unless told otherwise."""
+        """Whether this machine may archive there automatically: never in a team's workspace."""
         return self.kind == "personal" and self.rules.care is not False
 
 
 def new_key() -> str:
-    """The key of a personal workspace: 130 bits that a person can type."""
+    """Return a new random key for a personal workspace: 130 bits in characters that a person can type."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(_KEY_LENGTH))
 
 
 def read_key(typed: str) -> str:
-    """A key as it was typed."""
+    """Return the key that a person has typed, without spaces and dashes; refuse a wrong length."""
     plain = "".join(each for each in typed.upper() if each.isalnum()).translate(str.maketrans("ILO", "110"))
     if len(plain) != _KEY_LENGTH or not set(plain) <= set(_ALPHABET):
         raise UsageError(
@@ -86,12 +87,12 @@ def read_key(typed: str) -> str:
 
 
 def spell_key(key: str) -> str:
-    """A key as it is shown."""
+    """Return a key in groups of five characters, for reading."""
     return "-".join(key[at : at + 5] for at in range(0, len(key), 5))
 
 
 def replica_of(home: Home) -> str:
-    """The name of this home among replicas, made once."""
+    """Return the replica name of this home; the first call makes the name."""
     with home.disk(FOLDER, create=True) as folder:
         made = "".join(secrets.choice(_ALPHABET) for _ in range(16)).lower()
         with contextlib.suppress(FileExistsError):
@@ -100,27 +101,27 @@ def replica_of(home: Home) -> str:
 
 
 def join_hub(home: Home, url: str, code: str, *, label: str = "") -> Membership:
-    """Enter a workspace with a code; what is written here says where and as whom."""
+    """Join a workspace with a join code, save the membership and return it."""
     home.check_format()
     address, replica = check_address(url), replica_of(home)
-    told = _enter(
+    told = _first_request(
         address, "", "POST", "/v1/join", {"code": code, "replica": replica, "label": label}, names=_ENTERED
     )
     said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
-    return _keep(home, Membership(url=address, replica=replica, **said), str(told["token"]))
+    return _save(home, Membership(url=address, replica=replica, **said), str(told["token"]))
 
 
 def join_with_token(home: Home, url: str, token: str) -> Membership:
-    """Enter a workspace with a token that somebody made there, such as an agent's."""
+    """Join a workspace with a token that was made at the hub, such as an agent's; return the membership."""
     home.check_format()
     address = check_address(url)
-    told = _enter(address, token, "GET", "/v1/me", names=_NAMES)
+    told = _first_request(address, token, "GET", "/v1/me", names=_NAMES)
     said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
     agent = "person" not in (told.get("scopes") or ())
-    return _keep(home, Membership(url=address, replica=replica_of(home), agent=agent, **said), token)
+    return _save(home, Membership(url=address, replica=replica_of(home), agent=agent, **said), token)
 
 
-def _enter(
+def _first_request(
     address: str,
     token: str,
     method: str,
@@ -129,7 +130,10 @@ def _enter(
     *,
     names: Iterable[str],
 ) -> Mapping[str, Any]:
-    """The first request to a hub, whose address or token may be mistyped."""
+    """Send the first request to a hub and return its answer.
+
+    Errors tell the person to check the address or the token for typing mistakes.
+    """
     client = HubClient(address, token)
     try:
         told = client.ask(method, path, None if body is None else json.dumps(body).encode()).json()
@@ -141,7 +145,7 @@ def _enter(
         ) from error
     except (HubRefused, Malformed) as error:
         code = getattr(error, "code", "")
-        if not code:  # a hub says why
+        if not code:  # a hub names a code
             raise NotFound(
                 f"no hub answers at {address}", hint="check the address, and that a hub runs there"
             ) from error
@@ -157,8 +161,8 @@ def _enter(
     return told
 
 
-def _keep(home: Home, joined: Membership, token: str) -> Membership:
-    # What a hub calls us stands in our files: a name with more in it than a name could be taken for a text.
+def _save(home: Home, joined: Membership, token: str) -> Membership:
+    # The member's name is written into files, so a name with other characters could be read as a text.
     fits = _ID.fullmatch(joined.workspace) and _MEMBER.fullmatch(joined.member) and joined.name.isprintable()
     if not fits or joined.kind not in ("personal", TEAM) or joined.role not in ROLES:
         raise Malformed("the hub's answer names no workspace", hint="check the hub's address")
@@ -169,7 +173,7 @@ def _keep(home: Home, joined: Membership, token: str) -> Membership:
 
 
 def list_memberships(home: Home) -> list[Membership]:
-    """Every workspace that this home has joined."""
+    """Return the memberships of this home."""
     found = []
     try:
         with home.disk(FOLDER) as top:
@@ -184,7 +188,7 @@ def list_memberships(home: Home) -> list[Membership]:
 
 
 def keep_rules(home: Home, joined: Membership, rules: LocalRules) -> Membership:
-    """Keep other rules of this home's own for a workspace."""
+    """Save this home's rules for a workspace, and return the membership with these rules."""
     changed = replace(joined, rules=rules)
     with home.disk(FOLDER, joined.workspace) as folder:
         folder.update(TOLD, lambda current: _render(changed, current, rules=rules))
@@ -192,7 +196,10 @@ def keep_rules(home: Home, joined: Membership, rules: LocalRules) -> Membership:
 
 
 def keep_standing(home: Home, joined: Membership, told: Mapping[str, Any]) -> Membership:
-    """Keep the role that the hub gives this member now, and whether the token is an agent's."""
+    """Save the member's current role at the hub, and whether the token is an agent's.
+
+    Return the membership with these values.
+    """
     role, scopes = told.get("role"), told.get("scopes")
     agent = "person" not in scopes if isinstance(scopes, list) else joined.agent
     changed = replace(joined, role=str(role) if role in ROLES else joined.role, agent=agent)
@@ -204,7 +211,7 @@ def keep_standing(home: Home, joined: Membership, told: Mapping[str, Any]) -> Me
 
 
 def check_inject_from(names: Iterable[str], members: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The members whose verified texts are given to agents here; only who may verify can be one."""
+    """Return these member names without repetitions; refuse a member who may not verify texts."""
     listed = tuple(dict.fromkeys(names))
     able = {str(each["name"]) for each in members if each["role"] in VOUCHING}
     if wrong := [name for name in listed if name not in able]:
@@ -217,24 +224,27 @@ def check_inject_from(names: Iterable[str], members: Iterable[Mapping[str, Any]]
 
 
 def identify_vouching(members: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The members who may verify, each by name and id: who comes later under an old name is another."""
+    """Return the members who may verify, each as `name id`, as a name may later belong to another member."""
     return tuple(sorted(f"{each['name']} {each['member']}" for each in members if each["role"] in VOUCHING))
 
 
 def check_team(joined: Membership) -> None:
-    """Refuse what only a team's workspace has."""
+    """Raise UsageError for a personal workspace, where only a team's workspace will do."""
     if joined.kind != TEAM:
         raise UsageError(f"{joined.name} is a personal workspace: all of it is yours")
 
 
 def check_personal(joined: Membership) -> None:
-    """Refuse what only a personal workspace has."""
+    """Raise UsageError for a team's workspace, where only a personal workspace will do."""
     if joined.kind == TEAM:
         raise UsageError(f"{joined.name} is a team's: nothing of it is archived unless somebody asks for it")
 
 
 def _render(joined: Membership, current: bytes | None, *, rules: LocalRules | None = None) -> bytes:
-    """The file of a workspace; what this version does not know in it stays, and so do rules."""
+    """Return the new content of `workspace.json`.
+
+    Unknown fields stay as they are, and so do the rules unless new rules are given.
+    """
     try:
         there = json.loads(current or b"{}")
     except ValueError:
@@ -249,7 +259,7 @@ def _render(joined: Membership, current: bytes | None, *, rules: LocalRules | No
 
 
 def read_rules(given: object) -> LocalRules:
-    """Rules as a file has them; what cannot be read trusts nobody."""
+    """Return the rules in JSON data from a file; unreadable rules trust nobody."""
     told = dict(given) if isinstance(given, dict) else {}
     named = {name: told.pop(name, None) for name in ("inject_from", "write", "care", "known")}
     lists = {
@@ -274,7 +284,10 @@ def _read(folder: DiskFolder, name: str) -> Membership:
 
 
 def find_membership(home: Home, name: str = "", *, kind: str = "") -> Membership:
-    """The workspace of that name or id; without a name, the only one (of a kind)."""
+    """Return the membership in the workspace with this name or id.
+
+    Without a name, return the only membership of this kind; raise UsageError if there are several.
+    """
     joined = [each for each in list_memberships(home) if kind in ("", each.kind)]
     if not joined:
         what = f"no {kind} workspace of a hub" if kind else "no hub"
@@ -291,17 +304,17 @@ def find_membership(home: Home, name: str = "", *, kind: str = "") -> Membership
 
 
 def client_of(home: Home, joined: Membership, *, patience: float = 60, seconds: float = 30) -> HubClient:
-    """A client with this home's token."""
+    """Return a client of the workspace's hub, with this home's token."""
     with home.disk(FOLDER, joined.workspace) as folder:
         token = (folder.read(TOKEN) or b"").decode("ascii", "replace").strip()
     return HubClient(joined.url, token, patience=patience, seconds=seconds)
 
 
 def check_log(home: Home, joined: Membership, client: HubClient) -> str:
-    """What is wrong with the hub's log of who let whom in; nothing if it goes on from what was seen before.
+    """Return a message if the hub's log of members was altered; an empty text if it was not.
 
-    Owners alone may read it. Whoever can write to the database can cut its end off, and make a chain anew:
-    the hash of the last line that was seen is kept here, where they cannot reach it.
+    Only owners may read the log. Whoever can write to the database can cut off the end of the log and make a
+    new hash chain, so this home keeps the hash of the last line that it has seen.
     """
     if joined.role != "owner" or joined.agent:
         return ""
@@ -314,24 +327,23 @@ def check_log(home: Home, joined: Membership, client: HubClient) -> str:
         if not told["whole"]:
             at = told.get("broken") or "one of its lines"
             return f"somebody altered the hub's log of members (line {at}): tell whoever runs the hub"
-        if "seq" in told:  # an older hub does not say it
-            folder.update(LOGGED, lambda _: json.dumps([told["seq"], told["head"]]).encode())
+        folder.update(LOGGED, lambda _: json.dumps([told["seq"], told["head"]]).encode())
     return ""
 
 
 def key_of(home: Home, joined: Membership) -> bytes | None:
-    """The key of a personal workspace, if this home has it."""
+    """Return the key of a personal workspace; None if this home does not have it."""
     with home.disk(FOLDER, joined.workspace) as folder:
         return (folder.read(KEY) or b"").strip() or None
 
 
 def keep_key(home: Home, joined: Membership, key: str) -> None:
-    """Keep the key of a personal workspace, unless what is there was sealed with another."""
+    """Save the key of a personal workspace; refuse a key that does not fit the seals of the hub's facts."""
     if joined.kind != "personal":
         raise UsageError(
             "only a personal workspace has a key", hint="a team's texts are distinguished by author"
         )
-    sealed = _any_fact(home, joined)
+    sealed = _read_any_fact(home, joined)
     if sealed is not None and not fact_rules.is_sealed(sealed, key.encode()):
         raise Refused(
             "this is not the key of that workspace",
@@ -342,7 +354,10 @@ def keep_key(home: Home, joined: Membership, key: str) -> None:
 
 
 def find_keyless(home: Home, url: str) -> Membership | None:
-    """The personal workspace of a hub that was joined here with a wrong key: no new code is needed."""
+    """Return the joined personal workspace of this hub whose key is missing here; None without one.
+
+    A key is missing after a person has typed a wrong key, for example.
+    """
     address = check_address(url)
     for each in list_memberships(home):
         if each.kind == "personal" and each.url == address and key_of(home, each) is None:
@@ -351,11 +366,11 @@ def find_keyless(home: Home, url: str) -> Membership | None:
 
 
 def is_empty(home: Home, joined: Membership) -> bool:
-    """Whether nobody has left anything there yet."""
-    return _any_fact(home, joined) is None
+    """Return whether the hub has no facts of a workspace yet."""
+    return _read_any_fact(home, joined) is None
 
 
-def _any_fact(home: Home, joined: Membership) -> fact_rules.SyncFact | None:
+def _read_any_fact(home: Home, joined: Membership) -> fact_rules.SyncFact | None:
     client = client_of(home, joined)
     try:
         for each in client.ask("GET", "/v1/streams").json()["streams"]:

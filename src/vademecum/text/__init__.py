@@ -1,4 +1,6 @@
-"""What a word is, where a sentence ends, what of a text counts when it is compared, and what can be seen."""
+"""Split texts into words and sentences, and keep the part of a text that counts when it is
+compared or shown.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _LONGEST_ABBREVIATION = 8
 
 
 def sentence_spans(text: str, *, lines: bool = False) -> Iterator[tuple[int, int]]:
-    """Where each sentence begins and ends, white space after it aside; with `lines` a line's end ends one."""
+    """Yield the begin and end of each sentence, without trailing space; with `lines`, a line end ends a
+    sentence.
+    """
     start = 0
     for match in re.finditer(rf"{SENTENCE_END.pattern}|\n" if lines else SENTENCE_END, text):
         end = match.start() + len(match[0].rstrip())
@@ -43,17 +47,21 @@ def _is_abbreviated(tail: str) -> bool:
 
 
 def split_sentences(text: str, *, lines: bool = False) -> list[str]:
-    """The sentences of a text."""
+    """Return the sentences of a text."""
     return [text[start:end] for start, end in sentence_spans(text, lines=lines)]
 
 
 def may_cite(text: str) -> bool:
-    """Whether a text may cite a path or a name of code; most do not, and need no look at any file."""
+    """Whether a text may cite a path or a name of code; most texts do not, and need no check
+    against files.
+    """
     return re.search(r"[/`]|\w\.[a-zA-Z]", text) is not None
 
 
 def is_command(text: str) -> bool:
-    """Whether a text is a command to the chat, such as `/new`; a path is none."""
+    """Whether a text is a command to the chat program, such as `/new`; a path such as
+    `/etc/hosts` is no command.
+    """
     return re.match(r"/[\w:-]+(?:\s|$)", text.strip()) is not None
 
 
@@ -63,17 +71,17 @@ _SILENT = re.compile(rf"{SILENCE_WRAP}{SILENCE}(?![\w-])", re.IGNORECASE)
 
 
 def is_silent(text: str) -> bool:
-    """Whether a whole reply is to be suppressed."""
+    """Whether a reply consists only of the mark by which an agent says that nothing is to be shown."""
     return _SILENT.match(text) is not None
 
 
 def normalise(text: str) -> str:
-    """A text with its white space folded and its characters composed."""
+    """Return a text with each run of white space as one blank and with its characters composed (NFC)."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def is_same_text(one: str, other: str) -> bool:
-    """Whether two texts say the same, white space and composition of characters aside."""
+    """Whether two texts are equal, except for white space and the composition of characters."""
     return normalise(one) == normalise(other)
 
 
@@ -99,12 +107,12 @@ _BREAKS = "\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
 
 
 def visible(text: str) -> str:
-    """A text without anything that moves a cursor, changes a colour or hides what it says."""
+    """Return a text without characters that move a cursor, change a colour or hide text."""
     if text.isascii() and text.isprintable():
         return text
     return re.sub(_UNSEEN, "", re.sub(_SEQUENCES, "", re.sub(_BREAKS, "\n", text)))
 
 
 def spelled(text: str) -> str:
-    """A text with what cannot be seen written out, for a person who has to decide about it."""
+    """Return a text with invisible characters written as names, for a person who decides about the text."""
     return re.sub(_UNSEEN, lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)

@@ -1,4 +1,4 @@
-"""Times as they are written: UTC to the second for records, local with its offset for journals."""
+"""Write and read timestamps: UTC to the second for records, local with its offset for journals."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now() -> datetime:
-    """The present, in the local time zone."""
+    """Return the present, in the local time zone."""
     return datetime.now().astimezone()
 
 
 def stamp(moment: datetime) -> str:
-    """A moment in UTC to the second: 2026-11-15T08:15:32Z."""
+    """Return a moment in UTC to the second: 2026-11-15T08:15:32Z."""
     return f"{moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
 
 
 def local_stamp(moment: datetime) -> str:
-    """A moment as the wall clock shows it, with its offset: 2026-11-15T09:15:32+01:00."""
+    """Return a moment in local time with its offset: 2026-11-15T09:15:32+01:00."""
     return moment.replace(microsecond=0).isoformat()
 
 
 def parse(text: str | None) -> datetime | None:
-    """The moment a stamp names; a date alone is its first second in UTC; None when it is neither."""
+    """Return the moment that a stamp means, a date alone as its first second in UTC; None for
+    any other text.
+    """
     if not text:
         return None
     try:
@@ -45,7 +47,7 @@ def parse(text: str | None) -> datetime | None:
 
 
 def parse_given(text: str | None, what: str, *, end: bool = False) -> datetime | None:
-    """The moment that a person named; a date alone is the local day, its first second or its last."""
+    """Return the moment that a person typed; a date alone means the first or last second of the local day."""
     if text is None or not text.strip():
         return None
     given = text.strip()
@@ -61,5 +63,5 @@ def parse_given(text: str | None, what: str, *, end: bool = False) -> datetime |
 
 
 def micro(moment: datetime) -> int:
-    """A moment as a plain number: its microseconds since 1970."""
+    """Return a moment as the number of microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,8 +1,8 @@
-"""Whether two statements cannot both be true.
+"""Decide whether two statements cannot both be true.
 
-A sentence makes claims: a topic with one value, or a topic that is so or not so. Two claims about one topic,
-on the same terms, exclude each other when their values do. What was, will be, may be or is asked claims
-nothing; another condition makes another claim, and the same condition the same one.
+A sentence makes claims: a topic with a value, or a topic that is or is not so. Two claims about one topic, on
+the same condition, exclude each other when their values do. A question and a statement about the past, the
+future or a possibility claim nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ _VERBAL: Final = frozenset("call talk read send check skip like want access edit
 
 
 class Assertion(NamedTuple):
-    """What a statement holds: whatever has the same key and a value that excludes this one contradicts it."""
+    """A claim of a statement: a key (with the topic) and a value. Claims with one key and unlike values
+    conflict.
+    """
 
     key: tuple[object, ...]
     value: Quantity
@@ -87,14 +89,14 @@ class Assertion(NamedTuple):
 
     @property
     def topic(self) -> frozenset[str]:
-        """What it is about."""
+        """The word stems that say what the claim is about."""
         topic = self.key[-2]
         assert isinstance(topic, frozenset)
         return topic
 
 
 def excludes(one: Quantity, other: Quantity) -> bool:
-    """Whether of two values of one thing only one can be right."""
+    """Whether two values of the same thing cannot both be right."""
     if one.kind != other.kind or (one.text, one.unit) == (other.text, other.unit):
         return False
     if one.number is not None and other.number is not None:
@@ -105,7 +107,7 @@ def excludes(one: Quantity, other: Quantity) -> bool:
 
 
 def _are_two_names(one: str, other: str) -> bool:
-    """Whether neither is a part of the other: a folder and one inside it, a name and a longer one."""
+    """Whether two names mean different things: neither is a part of the other, as a folder is of a path."""
     mine, theirs = one.rstrip("/"), other.rstrip("/")
     if f"{mine}/".startswith(f"{theirs}/") or f"{theirs}/".startswith(f"{mine}/"):
         return False
@@ -113,44 +115,44 @@ def _are_two_names(one: str, other: str) -> bool:
     return not (first <= second or second <= first)
 
 
-def claims(said: Reading) -> Iterator[Assertion]:
-    """What a statement claims of the present."""
-    if not said.said or said.tense != PRESENT or not said.everything:
+def claims(reading: Reading) -> Iterator[Assertion]:
+    """Yield the claims of a parsed statement about the present; other statements claim nothing."""
+    if not reading.stated or reading.tense != PRESENT or not reading.everything:
         return
-    if said.labelled and (said.attribute == "do" or said.topic & _LOGGED):
+    if reading.labelled and (reading.attribute == "do" or reading.topic & _LOGGED):
         return
-    if said.polarity and said.modality != MAY:
-        yield from _values(said)
-        yield from _contrasts(said)
-    if _is_denial(said):
-        yield from _denials(said)
+    if reading.polarity and reading.modality != MAY:
+        yield from _value_claims(reading)
+        yield from _contrast_claims(reading)
+    if _is_denial(reading):
+        yield from _denial_claims(reading)
 
 
-def reworded(said: Reading) -> Iterator[Assertion]:
-    """What a statement claims in the plainest words, to be held against what is worded otherwise.
+def plain_claims(reading: Reading) -> Iterator[Assertion]:
+    """Yield the claims of a statement with synonyms replaced, to compare them with other wordings.
 
-    No such claim is certain: words that stand for the same mostly, do not always.
+    No such claim is certain, because synonyms do not always mean the same.
     """
-    left = _OPEN | {"says"} if said.loose else _OPEN
-    found = [claim for claim in claims(said) if not claim.field and claim.key[0] not in left]
-    return map(_plainest, [*found, *_loose(said)])
+    left = _OPEN | {"says"} if reading.loose else _OPEN
+    found = [claim for claim in claims(reading) if not claim.field and claim.key[0] not in left]
+    return map(_plainest, [*found, *_loose_claims(reading)])
 
 
-def _loose(said: Reading) -> Iterator[Assertion]:
-    """What is claimed of the only value of a sentence that no rule took apart."""
-    value = said.loose
-    affirmed = said.said and said.polarity and said.tense == PRESENT and said.modality != MAY
+def _loose_claims(reading: Reading) -> Iterator[Assertion]:
+    """Yield a claim about the only value of a sentence, where no other rule understood the sentence."""
+    value = reading.loose
+    affirmed = reading.stated and reading.polarity and reading.tense == PRESENT and reading.modality != MAY
     if value is None or not affirmed:
         return
     stood = f"{value.text} {value.unit}".strip() if value.kind == "number" else stem(value.text)
     kind: tuple[object, ...] = ("language",) if value.kind == "language" else ("choice",)
     if value.kind in _MEASURED:
-        kind = (_dimension(value) if value.kind == "number" else value.kind, said.bound)
-    yield from _made(kind, said.everything - {stood, value.text}, said, value, ANOTHER_VALUE)
+        kind = (_dimension(value) if value.kind == "number" else value.kind, reading.bound)
+    yield from _make_claim(kind, reading.everything - {stood, value.text}, reading, value, ANOTHER_VALUE)
 
 
 def _plainest(claim: Assertion) -> Assertion:
-    """A claim by the plainest words; what is used and what it is called are both a name of the same."""
+    """Return a claim with its synonyms replaced; a choice and a name become claims of the same kind."""
     *kind, topic, terms = claim.key
     lasting = str(kind[0]) in ("number time", "number months")
     topic = synonyms.plain(topic, lasting=lasting)
@@ -163,15 +165,17 @@ def _plainest(claim: Assertion) -> Assertion:
     return claim._replace(key=(*kind, topic, synonyms.plain(terms)), certain=False, specific=specific)
 
 
-def _is_denial(said: Reading) -> bool:
-    """Whether the opposite would contradict it: not what may be so, and no mere heading ("no clear path")."""
-    fact = said.attribute in ("is", "state") or (said.value is not None and said.value.kind == "number")
-    open_ = said.modality == MAY and said.polarity and fact
-    return not open_ and (said.attribute != "do" or bool(said.modality))
+def _is_denial(reading: Reading) -> bool:
+    """Whether a statement, denied or not, excludes its opposite: a possibility and a heading do not."""
+    fact = reading.attribute in ("is", "state") or (
+        reading.value is not None and reading.value.kind == "number"
+    )
+    open_ = reading.modality == MAY and reading.polarity and fact
+    return not open_ and (reading.attribute != "do" or bool(reading.modality))
 
 
 def contradiction(one: str, other: str) -> str:
-    """The rule by which two sentences about the same contradict each other; nothing when they do not."""
+    """Return the rule by which two sentences contradict each other; empty when they do not."""
     theirs = {claim.key: claim for claim in claims(meaning.read(other))}
     for claim in claims(meaning.read(one)):
         found = theirs.get(claim.key)
@@ -181,13 +185,15 @@ def contradiction(one: str, other: str) -> str:
 
 
 def find_opposed(texts: Sequence[str]) -> dict[int, int]:
-    """The texts, from 0, of which another one says the opposite, each with one that does."""
-    held: dict[tuple[object, ...], dict[Quantity, list[int]]] = {}
+    """Return the numbers, from 0, of texts that another text contradicts, each with that other
+    text's number.
+    """
+    values_by_key: dict[tuple[object, ...], dict[Quantity, list[int]]] = {}
     for at, text in enumerate(texts):
-        for key, value in _stated(text):
-            held.setdefault(key, {}).setdefault(value, []).append(at)
+        for key, value in _read_claims(text):
+            values_by_key.setdefault(key, {}).setdefault(value, []).append(at)
     found: dict[int, int] = {}
-    for values in held.values():
+    for values in values_by_key.values():
         for one, other in itertools.combinations([*values][:_VALUES], 2):
             if excludes(one, other):
                 for mine, theirs in ((values[one], values[other]), (values[other], values[one])):
@@ -198,126 +204,133 @@ def find_opposed(texts: Sequence[str]) -> dict[int, int]:
     return found
 
 
-def _stated(text: str) -> Iterator[tuple[tuple[object, ...], Quantity]]:
-    """What a text claims, in its own words and in the plainest."""
-    for said in statement.split(text):
-        read = meaning.read(said.text)
+def _read_claims(text: str) -> Iterator[tuple[tuple[object, ...], Quantity]]:
+    """Yield the keys and values of a text's claims, in its own words and with synonyms replaced."""
+    for reading in statement.split(text):
+        read = meaning.read(reading.text)
         yield from ((claim.key, claim.value) for claim in claims(read))
-        yield from ((("reworded", *claim.key), claim.value) for claim in reworded(read))
+        yield from ((("reworded", *claim.key), claim.value) for claim in plain_claims(read))
 
 
 # -------------------------------------------------------------------- values
 
 
-def _values(said: Reading) -> Iterator[Assertion]:
-    value = said.value
-    if value is None or said.many:
+def _value_claims(reading: Reading) -> Iterator[Assertion]:
+    value = reading.value
+    if value is None or reading.many:
         return
     if value.kind in _MEASURED:
         kind = _dimension(value) if value.kind == "number" else value.kind
-        yield from _made((kind, said.bound), said.topic - _LINKING, said, value, ANOTHER_VALUE)
+        yield from _make_claim((kind, reading.bound), reading.topic - _LINKING, reading, value, ANOTHER_VALUE)
     elif value.kind.startswith("state"):
         state = value._replace(text=known.same_state(value.text))
-        yield from _made((value.kind,), said.topic, said, state, OTHER_STATE)
-    elif said.attribute in _CLASSES or value.kind == "name":
-        yield from _named(said, value)
+        yield from _make_claim((value.kind,), reading.topic, reading, state, OTHER_STATE)
+    elif reading.attribute in _CLASSES or value.kind == "name":
+        yield from _name_claims(reading, value)
 
 
-def _named(said: Reading, value: Quantity) -> Iterator[Assertion]:
+def _name_claims(reading: Reading, value: Quantity) -> Iterator[Assertion]:
     words = len(value.text.split())
-    if said.attribute in _VERBAL or words > _LONGEST_NAME or not _is_name(said, value):
+    if reading.attribute in _VERBAL or words > _LONGEST_NAME or not _is_name(reading, value):
         return
-    name, rule = _CLASSES.get(said.attribute, (said.attribute, ANOTHER_VALUE))
-    topic = said.topic - _CHOOSING if said.attribute in ("use", "is") else _subject(said)
-    if said.attribute not in _CLASSES:
-        topic |= {stem(said.attribute)}
-    exact = said.attribute != "place" or "/" in value.text or "." in value.text
+    name, rule = _CLASSES.get(reading.attribute, (reading.attribute, ANOTHER_VALUE))
+    topic = reading.topic - _CHOOSING if reading.attribute in ("use", "is") else _subject(reading)
+    if reading.attribute not in _CLASSES:
+        topic |= {stem(reading.attribute)}
+    exact = reading.attribute != "place" or "/" in value.text or "." in value.text
     value = value._replace(kind="name") if value.kind == "word" else value
-    yield from _made((name,), topic, said, value, rule, certain=words <= 2 and exact)
+    yield from _make_claim((name,), topic, reading, value, rule, certain=words <= 2 and exact)
 
 
-def _is_name(said: Reading, value: Quantity) -> bool:
-    """Whether a value is the name of a thing; small letters name one only where there is one of a kind."""
+def _is_name(reading: Reading, value: Quantity) -> bool:
+    """Whether a value is a name; a word in lower case is a name only if its subject is the kind
+    of a thing.
+    """
     return value.kind != "words" and (
-        value.kind != "word" or known.is_thing(value.text, said.subject.split(" ")[-1])
+        value.kind != "word" or known.is_thing(value.text, reading.subject.split(" ")[-1])
     )
 
 
-def _contrasts(said: Reading) -> Iterator[Assertion]:
-    """Words that exclude each other wherever they stand: tabs and spaces, dark and light."""
-    found = [word for word in said.everything if word in _CONTRAST_STEMS]
+def _contrast_claims(reading: Reading) -> Iterator[Assertion]:
+    """Yield claims of words that always exclude each other, such as tabs and spaces, or dark and light."""
+    found = [word for word in reading.everything if word in _CONTRAST_STEMS]
     if len(found) == 1:
         value = Quantity(_CONTRAST_STEMS[found[0]], found[0])
-        topic = said.everything - {found[0]}
-        yield from _made(("contrast",), topic, said, value, ANOTHER_CHOICE, certain=False)
+        topic = reading.everything - {found[0]}
+        yield from _make_claim(("contrast",), topic, reading, value, ANOTHER_CHOICE, certain=False)
 
 
 # -------------------------------------------------------------------- yes and no
 
 
-def _denials(said: Reading) -> Iterator[Assertion]:
-    value = Quantity("truth", "yes" if said.polarity else "no")
-    every = said.everything - {"do"}
+def _denial_claims(reading: Reading) -> Iterator[Assertion]:
+    value = Quantity("truth", "yes" if reading.polarity else "no")
+    every = reading.everything - {"do"}
     if len(every) > 1:
-        yield from _made(("says",), every, said, value, DENIED, certain=said.modality != MAY)
+        yield from _make_claim(("says",), every, reading, value, DENIED, certain=reading.modality != MAY)
     rest = every - _HAVING
-    if said.attribute == "presence" or (len(rest) > 1 and rest != every):
-        yield from _made(("has",), rest, said, value, NOT_THERE, certain=False)
-    yield from _nobody(said, every, value)
-    yield from _wider(said, every, value)
-    yield from _using(said, every, value)
+    if reading.attribute == "presence" or (len(rest) > 1 and rest != every):
+        yield from _make_claim(("has",), rest, reading, value, NOT_THERE, certain=False)
+    yield from _nobody_claims(reading, every, value)
+    yield from _never_claims(reading, every, value)
+    yield from _usage_claims(reading, every, value)
 
 
-def _nobody(said: Reading, every: frozenset[str], value: Quantity) -> Iterator[Assertion]:
-    """What "nobody may do it" denies: that anyone does."""
-    if said.denied in known.NOBODY:
-        yield from _made(("nobody",), every, said, value, DENIED, certain=False)
-    elif said.polarity and said.subject and said.attribute not in ("do", "is", "state"):
-        acts = every - _subject(said)
-        yield from _made(("nobody",), acts, said, value, DENIED, certain=False) if len(acts) > 1 else ()
+def _nobody_claims(reading: Reading, every: frozenset[str], value: Quantity) -> Iterator[Assertion]:
+    """Yield the claim that lets "nobody may do it" conflict with a statement that anyone does it."""
+    if reading.denied in known.NOBODY:
+        yield from _make_claim(("nobody",), every, reading, value, DENIED, certain=False)
+    elif reading.polarity and reading.subject and reading.attribute not in ("do", "is", "state"):
+        acts = every - _subject(reading)
+        yield from (
+            _make_claim(("nobody",), acts, reading, value, DENIED, certain=False) if len(acts) > 1 else ()
+        )
 
 
-def _subject(said: Reading) -> frozenset[str]:
-    return frozenset(stem(word) for word in said.subject.split())
+def _subject(reading: Reading) -> frozenset[str]:
+    return frozenset(stem(word) for word in reading.subject.split())
 
 
-def _wider(said: Reading, every: frozenset[str], value: Quantity) -> Iterator[Assertion]:
-    """What "never" also denies: "rotate the keys every month"."""
-    timed = said.value is not None and said.value.kind == "number"
-    never = said.denied in ("never", "nie", "niemals") and said.value is None
-    topic = said.topic if said.polarity and timed else every if never else frozenset[str]()
+def _never_claims(reading: Reading, every: frozenset[str], value: Quantity) -> Iterator[Assertion]:
+    """Yield the claim that lets "never rotate the keys" conflict with "rotate the keys every month"."""
+    timed = reading.value is not None and reading.value.kind == "number"
+    never = reading.denied in ("never", "nie", "niemals") and reading.value is None
+    topic = reading.topic if reading.polarity and timed else every if never else frozenset[str]()
     if len(topic) > 1:
-        yield from _made(("never",), topic, said, value, DENIED, certain=False)
+        yield from _make_claim(("never",), topic, reading, value, DENIED, certain=False)
 
 
-def _using(said: Reading, every: frozenset[str], value: Quantity) -> Iterator[Assertion]:
-    """What "do not use X" also denies: "use X for Y"; "use X" says nothing against "do not use X for Y"."""
+def _usage_claims(reading: Reading, every: frozenset[str], value: Quantity) -> Iterator[Assertion]:
+    """Yield the claim that lets "do not use X" conflict with "use X for Y".
+
+    "Use X" does not conflict with "do not use X for Y".
+    """
     used = frozenset[str]()
-    if said.polarity and said.attribute == "use" and said.value is not None:
-        used = frozenset(stem(word) for word in said.value.text.split())
-    elif not said.polarity and "use" in every and not said.terms and said.value is None:
+    if reading.polarity and reading.attribute == "use" and reading.value is not None:
+        used = frozenset(stem(word) for word in reading.value.text.split())
+    elif not reading.polarity and "use" in every and not reading.terms and reading.value is None:
         used = every - {"use"}
-    for made in _made(("using",), used, said, value, DENIED):
+    for made in _make_claim(("using",), used, reading, value, DENIED):
         yield made._replace(key=(*made.key[:-1], frozenset()), specific=False)
 
 
-def _made(
+def _make_claim(
     kind: tuple[object, ...],
     topic: frozenset[str],
-    said: Reading,
+    reading: Reading,
     value: Quantity,
     rule: str,
     *,
     certain: bool = True,
 ) -> Iterator[Assertion]:
-    """The claim, if there is anything that it is about."""
+    """Yield a claim made of these parts, or nothing if its topic is empty."""
     topic = topic - known.EMPTY
     if topic or kind == ("owner",):
         # A field ("Result: 12 s") tells nothing of another record's, nor whose it is in its own.
-        specific = not said.labelled and bool(topic - GENERIC)
-        terms = said.terms - known.EMPTY
-        certain = certain and not terms and not said.labelled
-        yield Assertion((*kind, topic, terms), value, rule, specific, certain, said.labelled)
+        specific = not reading.labelled and bool(topic - GENERIC)
+        terms = reading.terms - known.EMPTY
+        certain = certain and not terms and not reading.labelled
+        yield Assertion((*kind, topic, terms), value, rule, specific, certain, reading.labelled)
 
 
 def _dimension(value: Quantity) -> str:

@@ -1,10 +1,9 @@
-"""Fenced code in Markdown: where it begins and ends, for everybody who must not take code for words.
+"""Find fenced code blocks in Markdown, for all code that must not take program text for prose.
 
 As CommonMark has it: three or more backticks or tildes, indented by up to three spaces, or by more inside a
-list item; closed by as many of the same or more, with nothing behind them; what is never closed runs to the
-end. One thing is not to the letter: a line further left than its list item does not end a fence, nor does a
-fence end the list that it stands in further left, because that is how people paste code. So a text has no
-other fences once those it has are blank.
+list item; closed by at least as many of the same with nothing behind them; an open fence runs to the end. One
+difference: a line further left than its list item does not end a fence, nor does a fence end the list above
+it, because people paste code like that. So a text has no other fences once its fences are blank.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _RUNS = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 
 class Fence(NamedTuple):
-    """A fence by its places in a text: the whole of it, without its last line end, and what is inside."""
+    """A fenced code block by its positions in a text: the whole without its last line end, and the inside."""
 
     start: int
     inner_start: int
@@ -40,7 +39,7 @@ class _Line(NamedTuple):
 
 
 def find(text: str) -> list[Fence]:
-    """The fences of a text, in their order."""
+    """Return the fenced code blocks of a text, in their order."""
     if "```" not in text and "~~~" not in text:
         return []
     found: list[Fence] = []
@@ -75,24 +74,24 @@ def find(text: str) -> list[Fence]:
 
 
 def opening(bare: str) -> str:
-    """The run of marks with which a line, its indentation aside, opens a fence; nothing if it opens none."""
+    """Return the backticks or tildes with which a line (without indentation) opens a fence; else empty."""
     match = _OPENING.match(bare)
     return (match[1] or match[3]) if match else ""
 
 
 def is_closing(line: str, run: str, indent: int) -> bool:
-    """Whether a line closes the fence that a run of marks opened, so many spaces from the left."""
+    """Whether a line closes the fence that was opened with this run of marks at this indentation."""
     return run in line and _closes(_line(line, 0), run, indent)
 
 
 def is_open(text: str) -> bool:
-    """Whether a text ends inside a fence."""
+    """Whether a text ends inside a fence that is not closed."""
     found = find(text)
     return bool(found) and not found[-1].closed
 
 
 def blank(text: str, *, unclosed: bool = True) -> str:
-    """A text, as long and with as many lines, with blanks where its fences are."""
+    """Return a text with blanks in place of its fenced code, of the same length and with the same lines."""
     parts: list[str] = []
     at = 0
     for fence in find(text):
@@ -104,7 +103,7 @@ def blank(text: str, *, unclosed: bool = True) -> str:
 
 
 def remove(text: str) -> str:
-    """A text with a blank in each fence's place."""
+    """Return a text with one blank in place of each fenced code block."""
     parts: list[str] = []
     at = 0
     for fence in find(text):
@@ -114,14 +113,16 @@ def remove(text: str) -> str:
 
 
 def wrap(text: str, info: str = "") -> str:
-    """A text in a fence that nothing in it can close."""
+    """Return a text as a fenced code block whose fence is so long that nothing in the text closes it."""
     longest = max((len(each) for each in _RUNS.findall(text)), default=2)
     run = "`" * max(3, longest + 1)
     return f"{run}{info}\n{text}\n{run}"
 
 
 def unwrap(text: str, info: str = "") -> str | None:
-    """What is inside a text that is one closed fence of a kind and nothing else."""
+    """Return the inside of a text that is exactly one closed code block of this kind; None for
+    other texts.
+    """
     for fence in find(text)[:1]:
         if (fence.start, fence.end, fence.info, fence.closed) == (0, len(text), info, True):
             return text[fence.inner_start : fence.inner_end].removesuffix("\n")

@@ -1,8 +1,8 @@
-"""The words that are known: what they do in a sentence, which are forms of one word, and which there are.
+"""Word lists of English, German, French and Spanish, with rules for the forms of words.
 
-English, German, French and Spanish; nothing else is known here. English words are taken back to the forms
-they can come from: "copies" and "copied" are of "copy", but not "copier". Of the other languages only the
-endings of number and tense are known. Of a language that is not known no two words are forms of one.
+English words are reduced to the words they can be forms of: "copies" and "copied" are of "copy", but not
+"copier". Of the other languages only the endings of number and tense are known. In an unknown language no two
+words are forms of the same word.
 """
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ ADVERBS: Final = _words(
     heute morgen"""
 )
 JOINING: Final = _words("and or but then und oder et ou y o")
-ASIAN_CONDITIONS: Final = tuple("如果 因为 因為 由于 由於 当 當 除非 为了 為了 虽然 雖然 もし".split())
 
 # -------------------------------------------------------------------- what tells whether sentences can
 # change places
@@ -311,7 +310,7 @@ _SIBILANT = ("s", "x", "z", "ch", "sh", "o")
 
 
 def same_word(one: str, other: str, *, language: str) -> bool:
-    """Whether two words, in small letters, are one but for number, person and tense."""
+    """Whether two words, in lower case, are forms of one word that differ only in number, person or tense."""
     if one == other:
         return True
     if not (one.isalpha() and other.isalpha()):
@@ -330,7 +329,7 @@ def same_word(one: str, other: str, *, language: str) -> bool:
 
 
 def is_calendar(word: str) -> bool:
-    """Whether a word is a day or a month, or several of that day: written as a name, and yet no name."""
+    """Whether a word names a day or a month, which is written with a capital and yet is no name."""
     return word in _DAYS or word.removesuffix("s") in _DAYS
 
 
@@ -339,7 +338,7 @@ def is_calendar(word: str) -> bool:
 
 @functools.lru_cache(maxsize=16_384)
 def bases(word: str) -> frozenset[str]:
-    """The words that an English word may be a form of; itself where it may be none."""
+    """Return the words that an English word may be a form of; only the word itself when there is no other."""
     if word in _IRREGULAR:
         return frozenset({_IRREGULAR[word], *(_singular(word) if word in _OF_TWO else ())})
     if word in _OWN and word not in _OWN_PLURALS:
@@ -350,19 +349,19 @@ def bases(word: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4_096)
 def gerund_bases(word: str) -> frozenset[str]:
-    """The verbs that a word ending in -ing may be a form of."""
+    """Return the verbs that a word ending in -ing may be a form of."""
     if not word.endswith("ing") or len(word) < 5:
         return frozenset()
     return frozenset(_stems(word[:-3]))
 
 
 def is_participle(word: str) -> bool:
-    """Whether an English word may stand after "is" in a passive."""
+    """Whether an English word may stand after "is" in a passive sentence, such as "called"."""
     return word in UNCHANGED or word in _IRREGULAR or (word.endswith("ed") and len(word) > 4)
 
 
 def _singular(word: str) -> Iterable[str]:
-    """The word without the -s of a plural or a third person."""
+    """Yield the possible forms of a word without the -s of a plural or a third person."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return
     yield word[:-1]
@@ -373,7 +372,7 @@ def _singular(word: str) -> Iterable[str]:
 
 
 def _present(word: str) -> Iterable[str]:
-    """The word without the -ed of a past."""
+    """Yield the possible forms of a word without the -ed of the past tense."""
     if len(word) < 4 or not word.endswith("ed"):
         return
     if word.endswith("eed"):
@@ -386,7 +385,9 @@ def _present(word: str) -> Iterable[str]:
 
 
 def _stems(stem: str) -> Iterable[str]:
-    """What a verb was before -ed or -ing: "us" was "use", "plann" was "plan", "cach" was "cache"."""
+    """Yield the verbs that may end so before -ed or -ing: "us" for "use", "plann" for "plan", "cach" for
+    "cache".
+    """
     if len(stem) < 2 or not _VOWEL_GROUPS.search(stem):
         return
     if stem[-1] == stem[-2] and stem[-1] not in _VOWELS:
@@ -402,7 +403,7 @@ def _stems(stem: str) -> Iterable[str]:
 
 
 def _doubles(stem: str) -> bool:
-    """Whether a verb would have doubled its last letter: else "hoped" would be of "hop"."""
+    """Whether a verb doubles its last letter before -ed, as "plan" does; so "hoped" is no form of "hop"."""
     short = len(_VOWEL_GROUPS.findall(stem)) == 1
     closed = stem[-1] not in f"{_VOWELS}wx" and stem[-2] in _VOWELS
     return short and closed and (len(stem) < 3 or stem[-3] not in _VOWELS)
@@ -475,7 +476,7 @@ def _by_endings(
 
 
 def _bare(word: str) -> str:
-    """A Spanish word without its accents, which come and go with the number: sesión, sesiones."""
+    """Return a Spanish word without its accents, which change with the number: sesión, sesiones."""
     return word.translate(_ACUTE)
 
 
@@ -498,20 +499,22 @@ _SUFFIXES = """able al ally ance ant ary ate ation ed ee eer en ence ent er ers 
 
 @functools.cache
 def _lines() -> bytes:
-    """All words, a line each: finding a few in it is quicker than making a set of all."""
+    """Return all listed words as lines of one text, because searching a text is quicker than
+    building a set.
+    """
     folder = Path(__file__).parent
     return b"\n" + b"\n".join((folder / name).read_bytes() for name in _FILES) + b"\n"
 
 
 @functools.lru_cache(maxsize=16_384)
 def is_listed(word: str) -> bool:
-    """Whether a word, in small letters, stands in the lists."""
+    """Whether a word, in lower case, is in the lists."""
     return word.isalpha() and word.isascii() and f"\n{word}\n".encode() in _lines()
 
 
 @functools.lru_cache(maxsize=16_384)
 def is_word(word: str) -> bool:
-    """Whether a word is listed, or made from listed words: "unlink", "linter", "lockfile"."""
+    """Whether a word is listed, or is built from listed words: "unlink", "linter", "lockfile"."""
     if is_listed(word):
         return True
     if len(word) > _LONGEST:
@@ -525,7 +528,7 @@ def is_word(word: str) -> bool:
 
 
 def _is_stem(rest: str) -> bool:
-    """Whether what is left of a word without its prefix or suffix is one, as it is or a little changed."""
+    """Whether the rest of a word without its prefix or suffix is listed, as it is or slightly changed."""
     if len(rest) < _SHORTEST:
         return False
     doubled = rest[:-1] if rest[-1] == rest[-2] else ""

@@ -1,7 +1,7 @@
-"""What one sentence says: of what, which attribute and value, whether so, how surely, when, on what terms.
+"""Parse one sentence into its subject, attribute, value, polarity, modality, tense and condition.
 
-Rules alone, for English and German, by words that are known and the places where they stand. What a rule does
-not understand stays empty; nothing is guessed.
+The rules know words of English and German and their positions. A part that no rule understands stays empty;
+nothing is guessed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST, _KEPT = 40, 8_192  # words of such a sentence, and sentences that are rem
 
 
 class Reading(NamedTuple):
-    """What a sentence says."""
+    """A parsed sentence: the parts that the rules understood."""
 
     subject: str = ""
     attribute: str = ""
@@ -35,7 +35,7 @@ class Reading(NamedTuple):
     modality: str = ""
     condition: str = ""
     tense: str = PRESENT
-    said: bool = True  # not asked, and no example
+    stated: bool = True  # not asked, and no example
     topic: frozenset[str] = frozenset()  # what it is about, its value aside, in the plainest forms
     everything: frozenset[str] = frozenset()  # all that counts in it, its value too
     terms: frozenset[str] = frozenset()  # of the condition
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """Subject, attribute and value of a sentence, and the words that are the value."""
+    """The subject, attribute and value of a sentence, and the words of the value."""
 
     subject: Sequence[Word]
     attribute: str
@@ -131,27 +131,27 @@ _TIMED = re.compile(
 
 @functools.lru_cache(maxsize=_KEPT)
 def read(text: str) -> Reading:
-    """What a sentence says; empty where no rule understands it."""
+    """Parse a sentence; return an empty reading if no rule understands the sentence."""
     if len(text) > LONGEST:
-        return Reading(said=False)
-    plain, tense = _time_of(text.strip())
-    plain, bound = _bound_of(_EXAMPLE.sub("", plain, count=1))
+        return Reading(stated=False)
+    plain, tense = _take_time(text.strip())
+    plain, bound = _take_bound(_EXAMPLE.sub("", plain, count=1))
     if _UNCLEAN.search(plain):
         for pattern, other in _CLEAN:
             plain = pattern.sub(other, plain)
     words = split_words(plain)
     if not 1 <= len(words) <= _MOST:
-        return Reading(said=False)
-    return _Reader(words, tense, bound, said=_is_said(text)).read()
+        return Reading(stated=False)
+    return _Reader(words, tense, bound, stated=_is_statement(text)).read()
 
 
-def _is_said(text: str) -> bool:
-    """Whether it is neither asked, nor an example, nor the line above a list, nor a line of a log."""
+def _is_statement(text: str) -> bool:
+    """Whether a sentence is a statement, not a question, an example, a line above a list or a log line."""
     return not text.rstrip().endswith(("?", "？", ":")) and not _EXAMPLE.match(text) and text.count(": ") < 2
 
 
-def _time_of(text: str) -> tuple[str, str]:
-    """A text without the phrases that say when, and what they say."""
+def _take_time(text: str) -> tuple[str, str]:
+    """Return a text without its phrases of time, and the tense that these phrases imply."""
     if not _TIMED.search(text):
         return text, PRESENT
     tense = PAST if _PAST_TIME.search(text) else FUTURE if _FUTURE_TIME.search(text) else PRESENT
@@ -160,8 +160,8 @@ def _time_of(text: str) -> tuple[str, str]:
     return text, tense
 
 
-def _bound_of(text: str) -> tuple[str, str]:
-    """A text without "at least" and the like, and which it was."""
+def _take_bound(text: str) -> tuple[str, str]:
+    """Return a text without words such as "at least", and the bound that those words imply."""
     bound = ""
     if _BOUNDED.search(text):
         for pattern, name in _BOUNDS:
@@ -174,10 +174,10 @@ def _bound_of(text: str) -> tuple[str, str]:
 
 
 class _Reader:
-    """Reads one sentence from its words."""
+    """The parser of one sentence."""
 
-    def __init__(self, words: list[Word], tense: str, bound: str, *, said: bool) -> None:
-        self.words, self.tense, self.bound, self.said = words, tense, bound, said
+    def __init__(self, words: list[Word], tense: str, bound: str, *, stated: bool) -> None:
+        self.words, self.tense, self.bound, self.stated = words, tense, bound, stated
         self.modality, self.denied = "", ""
         self.surely = False
         self.polarity = True
@@ -195,14 +195,14 @@ class _Reader:
             topic |= {stem(core.attribute)}
         low = {word.low for word in words}
         return Reading(
-            _spoken_low(core.subject),
+            _join_low(core.subject),
             core.attribute,
             core.value,
             self.polarity,
             self.modality,
             " ".join(word.low for word in self.condition),
             self.tense,
-            self.said,
+            self.stated,
             topic,
             frozenset(_stems(words)),
             frozenset(_stems(self.condition)),
@@ -216,7 +216,7 @@ class _Reader:
     # -- whether, how surely, when
 
     def _takes_mood(self, word: Word, at: int) -> bool:
-        """Whether a word only says whether, how surely or when; it is remembered then."""
+        """Note what a word says of polarity, modality or time; return whether it has no other meaning."""
         low = word.low
         if low in known.NEGATORS:
             return self._takes_denial(low, at)
@@ -253,7 +253,7 @@ class _Reader:
         return False
 
     def _finish_mood(self, words: Sequence[Word], attribute: str) -> None:
-        """What has no subject, or begins with its verb, is asked for."""
+        """Take a sentence without a subject, or with its verb first, as a request."""
         verb = _verb_at(words)
         asked = attribute == "do" or not verb
         if asked and not self.modality and self._is_imperative(words):
@@ -272,7 +272,7 @@ class _Reader:
     # -- on which terms
 
     def _take_terms(self) -> None:
-        """Take out the clauses and phrases that say when or where it holds."""
+        """Move the clauses and phrases that say when or where the statement holds into the condition."""
         words = self.words
         if words and words[0].low in known.BEGINS:
             end = _opening_end(words)
@@ -287,8 +287,8 @@ class _Reader:
             words = [*words[:at], *words[end:]]
         self.words = words
 
-    def _qualified(self, words: list[Word], at: int) -> None:
-        """Make a phrase behind the value a condition."""
+    def _take_condition(self, words: list[Word], at: int) -> None:
+        """Move the phrase at this position, after the value, into the condition."""
         if at < len(words) and words[at].low in known.QUALIFIERS:
             self.condition += words[at:]
             del words[at:]
@@ -299,14 +299,22 @@ class _Reader:
         if not words:
             return _Core((), "")
         low = [word.low for word in words]
-        for rule in (_existing, _responsible, _owned, self._tongue, self._chosen, _tooled, self._placed):
+        for rule in (
+            _read_existence,
+            _read_responsible,
+            _read_owner,
+            self._read_language,
+            self._read_choice,
+            _read_tool,
+            self._read_place,
+        ):
             found = rule(words, low)
             if found is not None:
                 return found
-        return self._stated(words) or self._plainly(words)
+        return self._read_state(words) or self._read_plain(words)
 
-    def _tongue(self, words: list[Word], low: list[str]) -> _Core | None:
-        """Which language, of people or of programs."""
+    def _read_language(self, words: list[Word], low: list[str]) -> _Core | None:
+        """Parse which language people or programs use; return None for other sentences."""
         at = _index(low, _LANGUAGES, 1)
         if at is None:
             return None
@@ -319,12 +327,12 @@ class _Reader:
         if not fits:
             return None
         if not program:
-            self._qualified(words, at + 1)
+            self._take_condition(words, at + 1)
         value = Quantity("language" if word.kind == "language" else "coding", word.text or word.low)
-        return _Core(_speaker(words, at - inside), "language", value, [word])
+        return _Core(_subject_of_language(words, at - inside), "language", value, [word])
 
-    def _chosen(self, words: list[Word], low: list[str]) -> _Core | None:
-        """What is used for what."""
+    def _read_choice(self, words: list[Word], low: list[str]) -> _Core | None:
+        """Parse which thing is used for a purpose; return None for other sentences."""
         use = _index(low, _USING)
         if use is None or use + 1 >= len(words):
             return None
@@ -341,8 +349,8 @@ class _Reader:
             return _Core(about, "use", _name(what), what)
         return None
 
-    def _placed(self, words: list[Word], low: list[str]) -> _Core | None:
-        """Where something is."""
+    def _read_place(self, words: list[Word], low: list[str]) -> _Core | None:
+        """Parse where a thing is; return None for other sentences."""
         verb = _verb_at(words)
         for at in range(1, len(words) - 1):
             what = words[at + 1 :]
@@ -353,33 +361,26 @@ class _Reader:
             start = _place_verb(low, at)
             if start:
                 end = _index(low, known.QUALIFIERS, at + 2) or len(low)
-                self._qualified(words, end)
+                self._take_condition(words, end)
                 if at + 2 < len(words) and _PARTICIPLE.fullmatch(words[-1].low):
                     del words[-1]  # "wird in Bern gehostet"
                 return _Core(words[:start], "place", _name(words[at + 1 :]), words[at + 1 :])
         return None
 
-    def _stated(self, words: list[Word]) -> _Core | None:
-        """In which of the states that exclude each other."""
+    def _read_state(self, words: list[Word]) -> _Core | None:
+        """Parse a state that excludes other states, such as on and off; return None for other sentences."""
         at = _index([word.low for word in words], known.BE)
         if at is None or at + 1 >= len(words):
             return None
-        self._take_middle(words, at + 1)
         word = words[at + 1]
         following = words[at + 2].low if at + 2 < len(words) else "in"
         if word.low not in known.STATES or (word.low in _ALSO_PARTICLES and following not in _AFTER_STATE):
             return None
-        self._qualified(words, at + 2)
+        self._take_condition(words, at + 2)
         return _Core(words[:at], "state", Quantity(known.STATES[word.low], word.low), [word])
 
-    def _take_middle(self, words: list[Word], at: int) -> None:
-        """Make a condition of what German puts before a state: "ist in der Produktion aktiviert"."""
-        if words[at].low in known.QUALIFIERS and words[-1].low in known.STATES and at + 2 < len(words):
-            self.condition += words[at:-1]
-            del words[at:-1]
-
-    def _plainly(self, words: list[Word]) -> _Core:
-        """Subject, verb and the rest."""
+    def _read_plain(self, words: list[Word]) -> _Core:
+        """Parse a sentence that no other rule understands into subject, verb and the rest."""
         verb = _verb_at(words)
         if verb is None:
             return _Core([word for word in words if word.low not in known.PRONOUNS], "do")
@@ -388,18 +389,18 @@ class _Reader:
             self.tense = PAST
         values = [at for at in range(verb + 1, len(words)) if words[at].kind in _EXCLUSIVE]
         if len(values) == 1:
-            self._qualified(words, values[0] + 1)
-            return _valued(words, verb, values[0])
+            self._take_condition(words, values[0] + 1)
+            return _read_value(words, verb, values[0])
         subject = [word for word in words[:verb] if word.low not in known.PRONOUNS]
         rest = words[verb + 1 :]
         if low in known.BE and rest:
             return _is(subject, rest)
         if verb == 0:
-            return self._asked(words)
-        return _Core(subject, verb_base(low), Quantity("words", _spoken(rest)) if rest else None)
+            return self._read_request(words)
+        return _Core(subject, verb_base(low), Quantity("words", _join_words(rest)) if rest else None)
 
-    def _asked(self, words: list[Word]) -> _Core:
-        """What is to be done, and on which terms."""
+    def _read_request(self, words: list[Word]) -> _Core:
+        """Parse a request, and move a phrase at its end into the condition."""
         end = _index([word.low for word in words], known.QUALIFIERS, 2)
         if end is not None and end + 1 < len(words) and words[end].low in ("in", "during", "on"):
             self.condition += words[end:]
@@ -435,7 +436,7 @@ _AFTER_STATE = known.QUALIFIERS | {"by"}
 
 
 def _without_articles(words: Sequence[Word]) -> Iterator[Word]:
-    """The words but for articles, each that one stood before marked."""
+    """Yield the words that are no articles; a word after an article is marked as a noun."""
     after = False
     for word in words:
         article = word.low in known.ARTICLES
@@ -445,12 +446,12 @@ def _without_articles(words: Sequence[Word]) -> Iterator[Word]:
 
 
 def _index(low: Sequence[str], listed: Collection[str], start: int = 0) -> int | None:
-    """Where the first of some words stands."""
+    """Return the position, from `start` on, of the first word that is in a list; None if no word is."""
     return next((at for at in range(start, len(low)) if low[at] in listed), None)
 
 
 def _stems(words: Iterator[Word] | Sequence[Word]) -> Iterator[str]:
-    """What counts of some words, in the plainest forms."""
+    """Yield the stems of the words that carry meaning; numbers, dates and states in their normal form."""
     for word in words:
         if word.kind == "number":
             yield f"{word.text} {word.unit}".strip()
@@ -463,7 +464,7 @@ def _stems(words: Iterator[Word] | Sequence[Word]) -> Iterator[str]:
 
 
 def _verb_at(words: Sequence[Word]) -> int | None:
-    """Where the verb stands: a form of "to be" before any other, since most verbs are nouns as well."""
+    """Return the position of the verb: first a form of "to be", since most verbs can also be nouns."""
     for at in range(1, len(words)):
         if words[at].low in known.BE:
             return at
@@ -490,7 +491,7 @@ def _is_past(words: Sequence[Word], verb: int) -> bool:
 
 
 def _opening_end(words: Sequence[Word]) -> int | None:
-    """Where a clause or phrase at the beginning ends."""
+    """Return where a clause or phrase at the beginning of a sentence ends; None when that is unclear."""
     low = [word.low for word in words]
     comma = _index(low, (",",))
     if comma is not None:
@@ -503,7 +504,9 @@ def _opening_end(words: Sequence[Word]) -> int | None:
 
 
 def _clause_start(words: Sequence[Word]) -> int | None:
-    """Where a clause or phrase behind the rest begins; "after 30 days" is a value and none."""
+    """Return where a clause or phrase after the main clause begins, or None; "after 30 days" is a value
+    instead.
+    """
     for at in range(1, len(words)):
         low = words[at].low
         if low in known.TERMS:
@@ -520,8 +523,8 @@ def _clause_start(words: Sequence[Word]) -> int | None:
 # -------------------------------------------------------------------- presence, owners, tools, places
 
 
-def _existing(words: list[Word], low: list[str]) -> _Core | None:
-    """That there is something."""
+def _read_existence(words: list[Word], low: list[str]) -> _Core | None:
+    """Parse a sentence which says that a thing exists; return None for other sentences."""
     ours = low[0] in ("we", "wir")
     thing = _existing_thing(words, low)
     if thing is None:
@@ -545,8 +548,8 @@ def _existing_thing(words: list[Word], low: list[str]) -> list[Word] | None:
     return None
 
 
-def _responsible(words: list[Word], low: list[str]) -> _Core | None:
-    """Who answers for it: responsible for, in charge of, ask X about, für … zuständig."""
+def _read_responsible(words: list[Word], low: list[str]) -> _Core | None:
+    """Parse who is responsible ("in charge of", "ask X about", "für … zuständig"); else return None."""
     joined = f" {' '.join(low)} "
     for phrase, length, tail in _ANSWERING:
         at = joined.find(phrase)
@@ -559,13 +562,13 @@ def _responsible(words: list[Word], low: list[str]) -> _Core | None:
     return _Core(words[topic + 1 :], "owner", _name(words[1:topic]), words[1:topic]) if topic else None
 
 
-def _owned(words: list[Word], low: list[str]) -> _Core | None:
-    """Whose it is."""
+def _read_owner(words: list[Word], low: list[str]) -> _Core | None:
+    """Parse a sentence which names the owner of a thing; return None for other sentences."""
     at = _verb_at(words)
     if at is None or at + 1 >= len(words):
         return None
     if low[at] in known.BE:
-        return _owned_by(words, low, at)
+        return _read_owned_by(words, low, at)
     if low[at] in ("belongs", "belong", "gehört", "gehören"):
         who = [word for word in words[at + 1 :] if word.low != "to"]
         return _Core(words[:at], "owner", _name(who), who)
@@ -574,8 +577,8 @@ def _owned(words: list[Word], low: list[str]) -> _Core | None:
     return None
 
 
-def _owned_by(words: list[Word], low: list[str], at: int) -> _Core | None:
-    """The owner of X is Y, X is owned by Y."""
+def _read_owned_by(words: list[Word], low: list[str], at: int) -> _Core | None:
+    """Parse "the owner of X is Y" and "X is owned by Y"; return None for other sentences."""
     if "owner" in low[:at]:
         about = [word for word in words[:at] if word.low not in ("owner", "of")]
         return _Core(about, "owner", _name(words[at + 1 :]), words[at + 1 :])
@@ -586,15 +589,15 @@ def _owned_by(words: list[Word], low: list[str], at: int) -> _Core | None:
 
 
 def _is_someone(words: Sequence[Word], low: Sequence[str], end: int) -> bool:
-    """Whether a person or a team owns, leads or runs what stands behind the verb."""
+    """Whether the words at the beginning name a person or team that owns, leads or runs the object."""
     if not is_owning(low[end]) and not (low[end] in ("run", "runs") and "team" in low[:end]):
         return False
     named = words[0].raw[:1].isupper() and words[0].low not in known.PRONOUNS
     return named or words[end - 1].low in known.GROUPS
 
 
-def _tooled(words: list[Word], low: list[str]) -> _Core | None:
-    """With which tool it is done."""
+def _read_tool(words: list[Word], low: list[str]) -> _Core | None:
+    """Parse a sentence which names the tool for a task; return None for other sentences."""
     tool = _index(low, ("with", "using", "via", "mit"), 1)
     if (
         tool is None
@@ -604,11 +607,11 @@ def _tooled(words: list[Word], low: list[str]) -> _Core | None:
         return None
     plain = ("run", "do", "make", "work")
     about = [word for word in words[:tool] if word.low not in known.BE and stem(word.low) not in plain]
-    return _Core(_acted_on(about), "use", _name(words[tool + 1 :]), words[tool + 1 :])
+    return _Core(_object_of(about), "use", _name(words[tool + 1 :]), words[tool + 1 :])
 
 
-def _acted_on(about: list[Word]) -> list[Word]:
-    """What is done with a tool: "tests" of "tests are run", "deploy" of "we deploy"."""
+def _object_of(about: list[Word]) -> list[Word]:
+    """Return the words for the task of a tool: "tests" of "tests are run", "deploy" of "we deploy"."""
     verb = _verb_at(about)
     if verb is None or len(about) < 2:
         return about
@@ -617,8 +620,10 @@ def _acted_on(about: list[Word]) -> list[Word]:
     return about[verb:] if about[0].low in known.PRONOUNS else about[:verb]
 
 
-def _speaker(words: Sequence[Word], start: int) -> Sequence[Word]:
-    """What is in a language: "answers" of "the user wants answers in", "docs" of "write docs in"."""
+def _subject_of_language(words: Sequence[Word], start: int) -> Sequence[Word]:
+    """Return the words for what is in a language: "answers" of "wants answers in", "docs" of
+    "write docs in".
+    """
     verb = _verb_at(words)
     if verb is None:
         return words[:start]
@@ -628,7 +633,7 @@ def _speaker(words: Sequence[Word], start: int) -> Sequence[Word]:
 
 
 def _place_verb(low: Sequence[str], at: int) -> int:
-    """Where the verb begins that says that something is at a place; 0 when none does."""
+    """Return where the verb before a phrase of place begins; 0 if the phrase at `at` names no place."""
     if low[at + 1] in known.NO_PLACE:
         return 0
     before = stem(low[at - 1])
@@ -643,8 +648,8 @@ def _place_verb(low: Sequence[str], at: int) -> int:
 # -------------------------------------------------------------------- values
 
 
-def _valued(words: list[Word], verb: int, at: int) -> _Core:
-    """A number, day or date behind the verb: whose, and of what."""
+def _read_value(words: list[Word], verb: int, at: int) -> _Core:
+    """Parse a sentence that has a number, day or date after its verb."""
     word, low = words[at], words[verb].low
     subject = [each for each in words[:verb] if each.low not in known.PRONOUNS]
     between = [each.low for each in words[verb + 1 : at] if each.low not in known.UNTOLD]
@@ -656,7 +661,7 @@ def _valued(words: list[Word], verb: int, at: int) -> _Core:
     if between[-1:] == ["port"] or low in ("listen", "listens"):
         return _Core(subject, "port", value, [words[at]])
     if low in known.BE:
-        return _being(subject, between, value, words[at], at_hour=words[at - 1].low == "at")
+        return _read_attribute(subject, between, value, words[at], at_hour=words[at - 1].low == "at")
     if counted and low not in ("hold", "holds"):
         return _Core(subject, after[0].low, value, [words[at]])
     if word.kind == "day" and not subject:
@@ -664,8 +669,10 @@ def _valued(words: list[Word], verb: int, at: int) -> _Core:
     return _Core(subject, verb_base(low), value, [words[at]])
 
 
-def _being(subject: list[Word], between: list[str], value: Quantity, word: Word, *, at_hour: bool) -> _Core:
-    """Which attribute "X is V" speaks of."""
+def _read_attribute(
+    subject: list[Word], between: list[str], value: Quantity, word: Word, *, at_hour: bool
+) -> _Core:
+    """Parse "X is V", and find which attribute of X the value V belongs to."""
     if between and verb_base(between[0]) in known.VERBS:
         return _Core(subject, verb_base(between[0]), value, [word])
     noun = subject[-1].low if subject else ""
@@ -694,44 +701,37 @@ def _is(subject: list[Word], rest: list[Word]) -> _Core:
     if len(rest) == 1 and subject:
         kind = "name" if first.kind == "name" else "word"
         return _Core(subject, "is", Quantity(kind, first.text or first.low), rest)
-    return _Core(subject, "is", Quantity("words", _spoken(rest)))
+    return _Core(subject, "is", Quantity("words", _join_words(rest)))
 
 
 def _passive(subject: list[Word], verb: str, more: list[Word]) -> _Core:
     if more and more[0].low == "by":
         return _Core(subject, verb, _name(more[1:]), more[1:])
-    return _Core(subject, verb, Quantity("words", _spoken(more)) if more else None)
+    return _Core(subject, verb, Quantity("words", _join_words(more)) if more else None)
 
 
 def _name(words: Sequence[Word]) -> Quantity:
-    """Some words as one value: the name of someone or something."""
+    """Return some words as one value: the name of a person or thing, without articles."""
     kept = [word for word in words if word.low not in known.ARTICLES and word.low not in _MARKS]
     kind = next((name for name, listed in known.KINDS.items() if kept and kept[0].low in listed), "")
     return Quantity(kind or "name", " ".join(word.text or word.low for word in kept))
 
 
 def _only_value(words: Sequence[Word]) -> Quantity | None:
-    """The one value of some words, of which a word before it says that it is one: after, at, in, to.
+    """Return the only value among some words, if a word such as "after", "at" or "in" stands before it.
 
-    The name of something of which there are many of a kind is one wherever it stands.
+    The name of a thing of a known kind, such as a database, is a value wherever it stands.
     """
     values = [at for at, word in enumerate(words) if word.kind in _NO_PLACE_KINDS]
     if not values:
         listed = [word for word in words if synonyms.kind_of(word.low)]
         if len(listed) == 1:
             return Quantity("name", listed[0].text or listed[0].low)
-        values = _last_name(words)
     fits = len(values) == 1 and values[0] > 1 and words[values[0] - 1].low in _LEADING
     return _quantity(words[values[0]]) if fits else None
 
 
-def _last_name(words: Sequence[Word]) -> list[int]:
-    """Where the names stand of some words that end with one."""
-    names = [at for at, word in enumerate(words) if at and word.kind == "name"]
-    return names if names and words[-1].kind == "name" else []
-
-
-def _spoken_low(words: Sequence[Word]) -> str:
+def _join_low(words: Sequence[Word]) -> str:
     return " ".join(word.low for word in words if word.low not in _MARKS)
 
 
@@ -739,5 +739,5 @@ def _quantity(word: Word) -> Quantity:
     return Quantity(word.kind, word.text, word.unit, word.number)
 
 
-def _spoken(words: Sequence[Word]) -> str:
+def _join_words(words: Sequence[Word]) -> str:
     return " ".join(word.text or word.low for word in words if word.low not in _MARKS)

@@ -1,4 +1,7 @@
-"""Names: keys, ids and tags; which words may become the name of a file or folder, and none is a secret."""
+"""Check and make names: keys, ids and tags.
+
+A name may have to serve as a file or folder name, and never contains a secret.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +33,30 @@ _RESERVED = _DEVICES | {"index", "log"}
 
 
 def is_key(key: str) -> bool:
-    """Whether this can name a record on every system."""
+    """Whether a text can be the key of a record, on every operating system."""
     return bool(_KEY.fullmatch(key)) and key not in _RESERVED and key.strip("-") != ""
 
 
 def not_keys(files: Iterable[str]) -> list[str]:
-    """Of the names of many files, those that are no key with `.md` behind it."""
+    """Return those file names that are not a valid key followed by `.md`."""
     plain = _PLAIN.fullmatch
     return [name for name in files if not plain(name) or name[:-3] in _RESERVED]
 
 
 def is_device(name: str) -> bool:
-    """Whether Windows takes this name for a device's."""
+    """Whether Windows reserves this name for a device."""
     return name.partition(".")[0].lower() in _DEVICES
 
 
 def is_new_key(key: str) -> bool:
-    """Whether a record may get this key; one that got a dash in front before stays what it is."""
+    """Whether a new record may have this key."""
     return is_key(key) and not key.startswith("-")
 
 
 def check_key(key: str) -> str:
-    """Return the key if a record may get it: a file name on every system, and no option to a command."""
+    """Return a key that is valid as a file name on every system and does not look like an
+    option; else raise.
+    """
     if not is_key(key):
         raise InvalidKey(f"{shown(key)} is not a key that works as a file name on every system")
     if not is_new_key(key):
@@ -61,7 +66,7 @@ def check_key(key: str) -> str:
 
 
 def check_id(name: str, what: str) -> str:
-    """Return the id if it can name a folder on every system."""
+    """Return an id that is valid as a folder name on every operating system; raise for any other."""
     if not _ID.fullmatch(name) or name.partition(".")[0].lower() in _DEVICES:
         raise InvalidKey(
             f"{shown(name)} cannot be the name of {what}",
@@ -71,7 +76,7 @@ def check_id(name: str, what: str) -> str:
 
 
 def slug(text: str, *, words: int | None = None) -> str:
-    """Make a key from any text; one stays as it is, a text without Latin letters or digits is hashed."""
+    """Return a key made from any text; a text without Latin letters or digits becomes a hash."""
     if words is None and is_new_key(text):
         return text
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
@@ -83,32 +88,34 @@ def slug(text: str, *, words: int | None = None) -> str:
 
 
 def auto_key(text: str) -> str:
-    """The key of a text stored without one: its first six words."""
+    """Return the key of a text saved without one: its first six words."""
     return slug(text, words=6)
 
 
 def numbered(key: str, number: int) -> str:
-    """The key with a suffix, kept within its length."""
+    """Return a key with a number added at its end, cut to the maximum length of keys."""
     suffix = f"-{number}"
     return key[: LONGEST_KEY - len(suffix)].rstrip("-") + suffix
 
 
 def title(key: str, wanted: str) -> str:
-    """A key as words; the number that only tells it from the one wanted, which was taken, is none of them."""
+    """Return a key as words; a number that was only added because the `wanted` key was in use is left out."""
     number = key.rpartition("-")[2]
     clash = number.isdecimal() and wanted and key != wanted and key == numbered(wanted, int(number))
     return (wanted if clash else key).replace("-", " ").strip().capitalize()
 
 
 def folded(name: str) -> str:
-    """A name as a file system that ignores case and composition sees it."""
+    """Return a name in the form in which file systems that ignore case and composition compare names."""
     if name.isascii():
         return name.lower().rstrip(". ")
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).rstrip(". ")
 
 
 def shown(name: str) -> str:
-    """A name for a message: quoted, short, without control characters and secrets."""
+    """Return a name as messages show it: in quotation marks, short, without control characters
+    and secrets.
+    """
     name = clean_text(name)
     return repr(name if len(name) <= 80 else name[:77] + "...")
 
@@ -120,16 +127,19 @@ _RUN = r"[A-Za-z0-9]{16,}"
 
 
 def without_secret(name: str, what: str) -> str:
-    """Return a name that becomes a file's, whatever the policy for texts: it cannot be redacted later."""
+    """Return a name that contains no secret; raise if it contains one, since names cannot be
+    redacted later.
+    """
     if secrets.find(name):
         raise SecretFound(f"{what} contains what looks like a secret", hint="choose another name")
     return name
 
 
 def client_label(installed: str, name: str = "", version: str = "") -> str:
-    """A program by the name it was installed under and what it says of itself: `codex codex-mcp-client/0.9`.
+    """Return a name for a program from the name we installed it under and the name and version it sends.
 
-    What a client says of itself may be anything: only plain words of it are kept, and no secret.
+    For example `codex codex-mcp-client/0.9`. A client may send anything as its name: only plain words are
+    kept, and no secret.
     """
     own, said, number = (_client_word(each) for each in (installed, name, version))
     told = f"{said}/{number}" if said and number else said
@@ -142,10 +152,10 @@ def _client_word(text: str) -> str:
 
 
 def key_from(text: str) -> str:
-    """The key of a text stored without one: its first words, none of which is or could be a secret.
+    """Return a key for a text stored without one: its first words, without any that could be a secret.
 
-    A file's name is seen by everybody, so more is left out here than is taken for a secret in a text: what is
-    assigned to a name like `api_key`, and long runs of letters and digits, samples included.
+    A file's name is seen by everybody, so the test is stricter than for a secret in a text: values assigned
+    to a name like `api_key` are left out, and so are long runs of letters and digits, samples included.
     """
     clean = secrets.redact(text, secrets.find(text))
     clean = re.sub(_RUN, _or_nothing, re.sub(_ASSIGNED, r"\1 ", re.sub(_MARK, " ", clean)))
@@ -155,7 +165,7 @@ def key_from(text: str) -> str:
 
 
 def _or_nothing(run: re.Match[str]) -> str:
-    """A long word, unless it mixes letters and digits."""
+    """Return a long word as it is, or a blank if the word mixes letters and digits."""
     letters, digits = any(map(str.isalpha, run[0])), any(map(str.isdecimal, run[0]))
     return " " if letters and digits else run[0]
 
@@ -164,7 +174,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def parse_type(name: str | RecordType) -> RecordType:
-    """The record type of that name."""
+    """Return the record type with that name; raise an error when there is none."""
     try:
         return RecordType(name)
     except ValueError:
@@ -174,7 +184,7 @@ def parse_type(name: str | RecordType) -> RecordType:
 
 
 def new_id() -> str:
-    """An id that nobody else has."""
+    """Return a new unique id."""
     moment = time.time_ns() // 1_000_000
     tail = int.from_bytes(os.urandom(10), "big")
     value = (
@@ -188,11 +198,11 @@ _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"  # no letter that is taken for a
 
 
 def new_mark(length: int = 10) -> str:
-    """Random letters and digits that a person can read out: the id of an entry, or of a machine's home."""
+    """Return random letters and digits that are easy to read out, as the id of an entry or a home."""
     drawn = int.from_bytes(os.urandom((length * 5 + 7) // 8), "big")
     return "".join(_CROCKFORD[drawn >> 5 * place & 31] for place in range(length))
 
 
 def is_id(text: str) -> bool:
-    """Whether this is written as an id is."""
+    """Whether a text has the form of an id."""
     return bool(_UUID.fullmatch(text))

@@ -1,9 +1,8 @@
-"""What may leave: texts, values and records in which every secret is replaced, whoever wrote it there.
+"""Redact secrets from texts, values and records before they leave memory.
 
-The gate of `secrets` keeps secrets from being written; this one keeps those that stand in a file all the same
-from going to a model, or into a file that is not ours: typed by hand, written by an earlier version that knew
-fewer kinds, or kept under the policy `warn`. Knows nothing of who asks: whoever hands something out calls it.
-A text is cleaned before it is cut, since half a secret is known to nobody as one.
+The gate of `secrets` keeps secrets from being written. This module redacts secrets that stand in a file all
+the same, typed by hand or kept under the policy `warn`, before they go to a model or into an exported file. A
+text is redacted before it is cut, since half a secret is not recognised.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _known_clean: set[bytes] = set()
 
 @contextlib.contextmanager
 def noticing() -> Iterator[set[str]]:
-    """The kinds of secrets that are replaced while this is open."""
+    """Yield a set that collects the kinds of secrets redacted while this context is open."""
     kinds: set[str] = set()
     token = _noticed.set(kinds)
     try:
@@ -49,16 +48,16 @@ def noticing() -> Iterator[set[str]]:
 
 
 def clean_text(text: str) -> str:
-    """A text as it may leave."""
-    found = _found(text)
+    """Return a text with its secrets redacted."""
+    found = _find_secrets(text)
     return secrets.redact(text, found) if found else text
 
 
 def clean_lines(text: str) -> str:
-    """A text as it may leave, with as many lines as it had: whoever reads some of them counts the rest."""
+    """Return a text with its secrets redacted and with the same number of lines."""
     parts: list[str] = []
     at = 0
-    for secret in _found(text):
+    for secret in _find_secrets(text):
         breaks = text.count("\n", secret.start, secret.end)
         parts += [text[at : secret.start], f"[REDACTED:{secret.kind}]", "\n" * breaks]
         at = secret.end
@@ -66,40 +65,46 @@ def clean_lines(text: str) -> str:
 
 
 def clean_value(value: Any) -> Any:
-    """A JSON value as it may leave, and without numbers that JSON does not have."""
+    """Return a JSON value with its secrets redacted, and None for numbers that JSON does not have."""
     clues = clues_of(dumped(value))
     return clean_within(value, clues) if any(clues) else value
 
 
 def clean_record(record: Record) -> Record:
-    """A record as it may leave: its texts, title, tags and other fields; its key and place stay."""
-    title, tags = clean_text(record.title), clean_all(record.tags)
+    """Return a record with secrets redacted from its entries, tags and fields; key and place stay."""
+    from vademecum.fields import TYPED_TEXTS  # only a caller with records needs the table
+
+    texts: dict[str, Any] = {
+        name: clean_text(text) for name in TYPED_TEXTS if (text := getattr(record, name))
+    }
+    tags = clean_all(record.tags)
     entries = tuple(map(clean_entry, record.entries))
     clues = secrets.clues(json.dumps(record.fields, ensure_ascii=False, default=str))
     fields = clean_within(record.fields, clues) if any(clues) else record.fields
-    same = title == record.title and tags == record.tags and fields == record.fields
+    same = tags == record.tags and fields == record.fields
+    same = same and all(text == getattr(record, name) for name, text in texts.items())
     if same and all(one is other for one, other in zip(entries, record.entries, strict=True)):
         return record
-    return replace(record, title=title, tags=tags, entries=entries, fields=fields)
+    return replace(record, **texts, tags=tags, entries=entries, fields=fields)
 
 
 def clean_entry(entry: Entry) -> Entry:
-    """An entry as it may leave."""
+    """Return an entry without secrets."""
     text = clean_text(entry.text)
     return entry if text == entry.text else replace(entry, text=text)
 
 
 def clean_all(texts: Iterable[str]) -> tuple[str, ...]:
-    """Texts as they may leave."""
+    """Return texts without secrets."""
     return tuple(map(clean_text, texts))
 
 
-def _found(text: str) -> list[secrets.Secret]:
-    """The secrets of a text; one that was looked through before is not looked through again."""
+def _find_secrets(text: str) -> list[secrets.Secret]:
+    """Return the secrets of a text; the result is cached."""
     if len(text) < _SHORTEST:
         return []
     if len(text) < _HASHED:
-        return _told(secrets.find(text))
+        return _note_kinds(secrets.find(text))
     mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
     if mark in _known_clean:
         return []
@@ -108,10 +113,10 @@ def _found(text: str) -> list[secrets.Secret]:
         if len(_known_clean) >= _REMEMBERED:
             _known_clean.clear()
         _known_clean.add(mark)
-    return _told(found)
+    return _note_kinds(found)
 
 
-def _told(found: list[secrets.Secret]) -> list[secrets.Secret]:
+def _note_kinds(found: list[secrets.Secret]) -> list[secrets.Secret]:
     kinds = _noticed.get()
     if kinds is not None:
         kinds.update(each.kind for each in found)
@@ -122,7 +127,7 @@ def _told(found: list[secrets.Secret]) -> list[secrets.Secret]:
 
 
 def dumped(value: Any) -> str:
-    """A value as a line of JSON; nothing where it cannot be written before it is cleaned."""
+    """Return a value as a line of JSON; empty when JSON cannot express the value as it is."""
     try:
         return _encoder.encode(value)
     except (ValueError, TypeError, RecursionError):  # numbers or things that JSON does not have
@@ -133,12 +138,12 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def clues_of(text: str) -> secrets.Clues:
-    """Where searches of a line of JSON can start; everywhere, when there is no such line."""
+    """Return where a search for secrets in a line of JSON can start; for an empty line, everywhere."""
     return secrets.clues(text) if text else secrets.EVERYTHING
 
 
 def clean_within(value: Any, clues: secrets.Clues) -> Any:
-    """The same of a value that is a part of what the clues are of."""
+    """Return a part of a JSON value with secrets redacted, given the clues found in the whole value."""
     if isinstance(value, str):
         return _clean_part(value, clues)
     if isinstance(value, Mapping):
@@ -178,12 +183,12 @@ def _clean_part(text: str, clues: secrets.Clues) -> str:
 
 
 def _clean_named(name: Any, text: str, clues: secrets.Clues) -> str:
-    """A value without secrets, those included that only the name of the field gives away."""
+    """Return a field's text with secrets redacted, including those that only the field's name reveals."""
     kept = _clean_part(text, clues)
     if kept == text and 4 <= len(text) <= _NAMED and any(clues) and name not in _OWN:
         found = secrets.find(json.dumps({str(name): text}, ensure_ascii=False), clues)
         if found:
-            _told(found)
+            _note_kinds(found)
             return f"[REDACTED:{found[0].kind}]"
     return kept
 

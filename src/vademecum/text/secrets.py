@@ -1,12 +1,12 @@
 """Find credentials in a text, and replace them.
 
-Knows text only: nothing of files, records or scopes. A find says what kind of secret stands where, never
-what it is, so that nothing built on it can print one.
+Knows texts only: nothing of files, records or scopes. A result gives the kind and position of a secret, never
+its value, so that nothing built on it can print a secret.
 
-Time is linear in the text. Every search starts at a literal that `str.find` looks for; what is read from
-there is bounded (`_WINDOW`, and the widths in the patterns) until it is accepted, and what is accepted is
-not read again. Which of these literals there are is asked once, of a whole text: `clues`. Who has many parts
-of one text, such as the strings on a line of JSON, asks it of the line.
+Time is linear in the text. Every search starts at a literal that `str.find` looks for; the match from there
+is bounded (`_WINDOW`, and the widths in the patterns) until it is accepted, and accepted text is not read
+again. The function `clues` finds once, for a whole text, which of these literals it contains; a caller with
+many parts of one text, such as the strings in a line of JSON, passes the clues of the whole line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Secret(NamedTuple):
-    """What kind of secret stands where; `start` and `end` are offsets into the text."""
+    """The kind of a secret and its position; `start` and `end` are offsets into the text."""
 
     kind: str
     start: int
@@ -33,9 +33,9 @@ class Secret(NamedTuple):
 
 
 def find(text: str, among: Clues | None = None) -> list[Secret]:
-    """List the secrets of a text in order, none overlapping, each as wide as the whole value.
+    """Return the secrets of a text in order, none overlapping, each as wide as the whole value.
 
-    `among` is what `clues` says of a text that this one is a part of.
+    `among` are the clues that `clues` found in a larger text of which this text is a part.
     """
     clue = clues(text) if among is None else among
     if not any(clue):
@@ -59,7 +59,7 @@ def find(text: str, among: Clues | None = None) -> list[Secret]:
 
 
 def redact(text: str, secrets: Sequence[Secret]) -> str:
-    """Put `[REDACTED:kind]` in the place of each secret and leave the rest as it is."""
+    """Return a text with `[REDACTED:kind]` in place of each secret."""
     parts: list[str] = []
     at = 0
     for secret in sorted(secrets, key=lambda secret: secret.start):
@@ -69,7 +69,7 @@ def redact(text: str, secrets: Sequence[Secret]) -> str:
 
 
 def mark(text: str, secrets: Sequence[Secret]) -> str:
-    """Say behind each secret what it is, and leave all as it is."""
+    """Return a text with a note of its kind after each secret; the secrets themselves stay."""
     parts: list[str] = []
     at = 0
     for secret in sorted(secrets, key=lambda secret: secret.start):
@@ -79,7 +79,9 @@ def mark(text: str, secrets: Sequence[Secret]) -> str:
 
 
 def gate(text: str, policy: SecretPolicy, among: Clues | None = None) -> tuple[str, tuple[str, ...]]:
-    """Return the text that may be kept and the kinds found in it, or refuse it."""
+    """Return a text as the policy lets it be saved, and the kinds of secrets in it; raise if it
+    is refused.
+    """
     secrets = find(text, among)
     if not secrets:
         return text, ()
@@ -92,7 +94,7 @@ def gate(text: str, policy: SecretPolicy, among: Clues | None = None) -> tuple[s
 
 
 def _places(text: str, secrets: Iterable[Secret]) -> str:
-    """Say which kinds stand on which lines."""
+    """Return in words which kinds of secrets stand on which lines of a text."""
     lines: dict[str, list[int]] = {}
     line, at = 1, 0
     for secret in secrets:
@@ -113,7 +115,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 class _Form(NamedTuple):
-    """A credential that is known by its shape: it is matched where one of its anchors stands."""
+    """A credential with a known shape: its pattern is tried where one of its anchor texts stands."""
 
     kind: str
     meaning: str
@@ -138,7 +140,7 @@ _CLASSES = (
 
 
 def read_rules(text: str) -> tuple[_Form, ...]:
-    """The rules of a list, in its order."""
+    """Return the rules in the text of a rule list, in their order."""
     rows = (line.split("  ") for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(_rule([column.strip() for column in row if column]) for row in rows)
 
@@ -223,18 +225,18 @@ _RANKS = {kind: rank for rank, (kind, _) in enumerate(KINDS)}
 
 @cache
 def _re(pattern: str) -> re.Pattern[str]:
-    """Compile on first use, so that importing this module compiles nothing."""
+    """Return a compiled pattern, compiled on first use, so that importing this module compiles nothing."""
     return re.compile(pattern)
 
 
 def _between(start: int, end: int, holes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """List the stretches of a text that lie outside the holes."""
+    """Return the stretches from `start` to `end` that lie outside the holes."""
     edges = [start, *(edge for hole in holes for edge in hole), end]
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
 def _scan(text: str, clue: Clues) -> list[tuple[str, int, int]]:
-    """Find what one look at a text shows, overlaps united under the kind of which most is known."""
+    """Return the secrets of a text; overlapping matches become one, of the kind that is known best."""
     hits = list(_look(text, clue))
     if clue.hidden and not text.isascii() and _re(_HIDDEN).search(text):
         # Characters that nobody sees can split a secret; each find is mapped back over what was left out.
@@ -256,15 +258,15 @@ def _scan(text: str, clue: Clues) -> list[tuple[str, int, int]]:
 
 def _look(text: str, clue: Clues) -> Iterator[_Hit]:
     if clue.anchored:
-        yield from _formed(text, clue.anchored)
+        yield from _find_formed(text, clue.anchored)
     if clue.dotted:
-        yield from _dotted(text)
+        yield from _find_discord_tokens(text)
     if clue.keyed:
-        yield from _keyed(text)
+        yield from _find_key_blocks(text)
     if clue.addressed:
-        yield from _in_addresses(text)
+        yield from _find_in_addresses(text)
     if clue.stems:
-        yield from _assigned(text, clue.stems)
+        yield from _find_assigned(text, clue.stems)
 
 
 def _hit(kind: str, start: int, end: int) -> _Hit:
@@ -279,13 +281,13 @@ def _occurrences(text: str, word: str) -> Iterator[int]:
 
 
 def _starts_word(text: str, at: int) -> bool:
-    """Whether no word runs into this place; an escaped line end is not a word."""
+    """Whether a word can begin here: no letter or digit is right before, except in an escaped line end."""
     before = text[at - 1 : at]
     return not (before.isascii() and before.isalnum()) or text[max(at - 2, 0) : at] in ("\\n", "\\r", "\\t")
 
 
-def _formed(text: str, anchored: Iterable[tuple[_Form, str]]) -> Iterator[_Hit]:
-    """Find the credentials that have a shape of their own."""
+def _find_formed(text: str, anchored: Iterable[tuple[_Form, str]]) -> Iterator[_Hit]:
+    """Yield the credentials that have a shape of their own, such as a fixed prefix."""
     for form, anchor in anchored:
         past = 0
         for at in _occurrences(text, anchor):
@@ -306,8 +308,8 @@ def _formed(text: str, anchored: Iterable[tuple[_Form, str]]) -> Iterator[_Hit]:
             yield _hit(form.kind, start, past)
 
 
-def _dotted(text: str) -> Iterator[_Hit]:
-    """Find Discord's, which have no literal but the dots between their three parts."""
+def _find_discord_tokens(text: str) -> Iterator[_Hit]:
+    """Yield the tokens of Discord, whose only fixed characters are the dots between their three parts."""
     for match in _re(rf"\.(?={_W}{{6}}\.({_W}{{27,60}}+))").finditer(text):
         start = _widen_left(text, match.start())
         if match.start() - start >= 23 and not _is_wordy(text[start : match.end(1)]):
@@ -315,7 +317,7 @@ def _dotted(text: str) -> Iterator[_Hit]:
 
 
 def _widen_left(text: str, at: int) -> int:
-    """Go back to where the value begins; no value known by its middle has more before it than this."""
+    """Return where the value around this position begins, at most as far left as the longest known value."""
     floor = max(at - 90, 0)
     while at > floor and (text[at - 1] in "_-~" or (text[at - 1].isascii() and text[at - 1].isalnum())):
         at -= 1
@@ -323,7 +325,7 @@ def _widen_left(text: str, at: int) -> int:
 
 
 def _widen_right(text: str, at: int) -> int:
-    """Go on to the end of the word, so that no rest of a value is left behind."""
+    """Return where the word around this position ends, so that no rest of a value stays unredacted."""
     match = _re(rf"{_W}*+").match(text, at)
     return match.end() if match else at
 
@@ -348,8 +350,8 @@ _KEY_END = (
 _KEY_ANCHORS = ("---- BEGIN ", "-----BEGIN ", "PuTTY-User-Key-File-")
 
 
-def _keyed(text: str) -> Iterator[_Hit]:
-    """Find private key blocks, whole or cut off; a header alone, as prose has it, is none."""
+def _find_key_blocks(text: str) -> Iterator[_Hit]:
+    """Yield private key blocks, whole or cut off; a lone header line, as in prose, is no key."""
     past = 0
     for anchor in _KEY_ANCHORS:
         for at in _occurrences(text, anchor):
@@ -375,8 +377,8 @@ _ADDRESS = r"://(?P<user>[^\s/?#:@\"'<>`]{0,100}+):(?P<secret>[^\s/@\"'<>`]{4,20
 _CURL_USER = r"(?:-u|--user)[ =]{1,3}[\"']?(?P<user>[^\s:\"'`$<]{1,64}+):(?P<secret>[^\s\"'`]{4,128}+)"
 
 
-def _in_addresses(text: str) -> Iterator[_Hit]:
-    """Find `scheme://user:password@host` and `curl -u user:password`."""
+def _find_in_addresses(text: str) -> Iterator[_Hit]:
+    """Yield passwords in `scheme://user:password@host` and `curl -u user:password`."""
     anchors = [("://", _ADDRESS)] if "@" in text else []
     if "curl" in text:
         anchors += [(" -u", r" " + _CURL_USER), (" --user", r" " + _CURL_USER)]
@@ -388,7 +390,7 @@ def _in_addresses(text: str) -> Iterator[_Hit]:
 
 
 def _could_be_address_password(user: str, value: str) -> bool:
-    """Whether what stands in the place of a password is one, and not a port, a sample or a variable."""
+    """Whether the text in the place of a password is a password, not a port, a sample or a variable."""
     port = _re(r"[0-9]{1,5}(?:[?#]|$)").match(value)
     reference = _re(r"[$%{\[(*.]").match(value)
     return not (port or reference or value == user or _is_filler(value) or _is_sample(value))
@@ -451,12 +453,12 @@ _RUN = r"[^\s\"'`<>,;|，。；、）」]{1,128}+"
 
 
 def _lower(text: str) -> str:
-    """A text in lower case, each letter where it was; only this one changes its length."""
+    """Return a text in lower case whose length and positions are those of the original."""
     return text.replace("\u0130", "I").lower()
 
 
-def _assigned(text: str, stems: Iterable[str]) -> Iterator[_Hit]:
-    """Find the values that the name before them makes secret."""
+def _find_assigned(text: str, stems: Iterable[str]) -> Iterator[_Hit]:
+    """Yield the values assigned to a name that says they are secret, such as `password = …`."""
     lower = _lower(text)
     for stem in stems:
         past = 0
@@ -476,7 +478,7 @@ def _assigned(text: str, stems: Iterable[str]) -> Iterator[_Hit]:
 
 
 class _Value(NamedTuple):
-    """What stands after a name, as far as it was read."""
+    """A value assigned to a name, as far as it was read, and how it is written."""
 
     text: str
     start: int
@@ -485,7 +487,7 @@ class _Value(NamedTuple):
 
 
 def _value(text: str, at: int, name_end: int) -> _Value | None:
-    """Read what is assigned to the name that ends here, if anything is."""
+    """Return the value assigned to the name that ends here; None when nothing is assigned."""
     separator = _re(_SEPARATOR).match(text, name_end)
     if separator is not None:
         start = separator.end()
@@ -519,7 +521,7 @@ def _value(text: str, at: int, name_end: int) -> _Value | None:
 
 
 def _end_of_value(text: str, value: _Value) -> int:
-    """Go on to where an accepted value ends, however long it is."""
+    """Return where an accepted value ends, however long the value is."""
     end = value.start + len(value.text)
     if len(value.text) < _WINDOW:
         return end
@@ -528,7 +530,7 @@ def _end_of_value(text: str, value: _Value) -> int:
 
 
 def _name(text: str, at: int, name_end: int) -> list[str]:
-    """Split the name around a stem into words in lower case; of `API key`, take both."""
+    """Return the words, in lower case, of the whole name around a stem; for `API key` both words."""
     floor = max(at - 48, 0)
     start = at
     while start > floor and (text[start - 1] in "_-." or text[start - 1].isalnum()):
@@ -543,7 +545,7 @@ _WORDS = r"[A-Z]+(?![a-z])|[^\W\d_][^\W\d_A-Z]*|[0-9]+"
 
 
 def _kind(words: list[str], value: _Value) -> str | None:
-    """Say what an assignment holds, or that it is no secret."""
+    """Return the kind of secret that is assigned to a name of these words; None when it is no secret."""
     while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdecimal()):
         words = words[:-1]
     if not words or not _HARMLESS.isdisjoint(words):
@@ -579,7 +581,7 @@ _MARKS = r"[!@#$%^&?~+]"  # such as no word has
 
 
 def _could_be_password(value: _Value) -> bool:
-    """Whether a person may have chosen this: letters and digits in one word, or marks that no word has."""
+    """Whether a value may be a password that a person chose: letters mixed with digits, or unusual marks."""
     text, size = value.text, len(value.text)
     if (
         size < (6 if value.quote else 8)
@@ -599,7 +601,7 @@ def _could_be_password(value: _Value) -> bool:
 
 
 def _could_be_token(value: _Value, noun: str) -> bool:
-    """Whether a machine may have made this: long enough, and with no words in it."""
+    """Whether a value may be a token that a machine made: long enough, and without words in it."""
     text, size = value.text, len(value.text)
     if size < 8 or _is_sample(text) or _is_code(text, value.quote) or _is_filler(text):
         return False
@@ -649,7 +651,7 @@ _PAIRS = _words("""
 
 
 def _is_wordy(value: str) -> bool:
-    """Whether the letters are those of words: most neighbours are such as words have."""
+    """Whether most pairs of neighbouring letters in a value are common in words."""
     common = seen = 0
     value = value[:_JUDGED]
     for left, right in pairwise(value):
@@ -666,13 +668,13 @@ def _has_cases(value: str) -> bool:
 
 
 def _is_jumbled(value: str) -> bool:
-    """Whether capitals follow small letters more often than in a name of several words."""
+    """Whether a value has capitals after small letters more often than a name of several words has."""
     turns = sum(left.islower() and right.isupper() for left, right in pairwise(value))
     return turns * 6 >= len(value) and not _is_wordy(value)
 
 
 def _is_sample(value: str) -> bool:
-    """Whether this stands for a secret without being one: `your-key`, `xxxxxxxx`, `abcdef123456`."""
+    """Whether a value is a sample: `your-key`, `xxxxxxxx`, `abcdef123456`."""
     value = value[:_JUDGED]
     lower = value.lower()
     if any(word in lower for word in _SAMPLE_WORDS) or _re(r"(.)\1{5}").search(value):
@@ -688,7 +690,7 @@ def _fillers() -> re.Pattern[str]:
 
 
 def _is_filler(value: str) -> bool:
-    """Whether this is made of words that samples are made of: `my-secret-password1`."""
+    """Whether a value consists of words that are typical of samples: `my-secret-password1`."""
     return _fillers().fullmatch(value.lower()) is not None
 
 
@@ -704,7 +706,7 @@ _MEMBER = r"[A-Za-z_]\w{0,60}+(?:(?:\.|->|::)[A-Za-z_]\w{0,60}+){1,8}+"
 
 
 def _is_code(value: str, quote: str) -> bool:
-    """Whether this says where a secret is, and is not the secret: a variable, a call, a path."""
+    """Whether a value only refers to a secret: a variable, a call, a path."""
     if _re(_REFERENCE).match(value) or (quote in ("", "=") and _re(_EXPRESSION).match(value)):
         return True
     if _re(r"\\[sSwWdDbx.]|\[:|\[\^").search(value):  # a regular expression
@@ -718,7 +720,7 @@ def _is_code(value: str, quote: str) -> bool:
 
 
 class Clues(NamedTuple):
-    """Where searches of a text can start at all; in no part of it are there more."""
+    """Which literals that a search can start at are in a text; a part of the text has no others."""
 
     anchored: tuple[tuple[_Form, str], ...]
     stems: tuple[str, ...]
@@ -741,10 +743,11 @@ _BLANKED = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
 
 
 def clues(text: str) -> Clues:
-    """Say where searches of a text can start, and those of every part of it.
+    """Return the literals in a text at which searches for secrets can start; they hold for each part of it
+    too.
 
-    A line of JSON that was written without escapes to ASCII counts as the text that its strings are parts
-    of: no literal that a search starts at has a character that JSON escapes.
+    A line of JSON that was written without escapes to ASCII counts as the text that its strings are parts of:
+    no literal that a search starts at has a character that JSON escapes.
     """
     if not text.isascii() and _re(_HIDDEN).search(text):
         return EVERYTHING  # what they split is not seen here
@@ -763,10 +766,11 @@ def clues(text: str) -> Clues:
 
 
 def _anchors(content: bytes) -> tuple[set[str], bool]:
-    """The anchors that are there at all, and whether a long word has the dots of Discord's.
+    """Return the anchors that occur in a text, and whether a long word has dots like a Discord token.
 
-    Ordinary words are short and credentials that are one word are long: most texts end here, for the price of
-    a split. It goes block by block, so that the words of a large text are never all in memory.
+    Ordinary words are short, and a credential that is one word is long, so most texts need no more than a
+    split into words. The text is read block by block, so that the words of a large text are never all in
+    memory.
     """
     found: set[str] = set()
     dotted = False
@@ -785,7 +789,9 @@ def _anchors(content: bytes) -> tuple[set[str], bool]:
 
 @cache
 def _edges() -> re.Pattern[bytes]:
-    """An anchor where a word begins: behind a mark, or an escaped line end or control character."""
+    """Return the pattern of an anchor that begins a word: after a mark, an escaped line end or control
+    character.
+    """
     anchors = "|".join(re.escape(anchor) for form, anchor in _ANCHORED if form.edge)
     behind = r"(?:(?<![A-Za-z0-9])|(?<= [bfnrt])|(?<= u00[01][0-9a-f]))"
     return re.compile(f"{behind}(?:{anchors})".encode())

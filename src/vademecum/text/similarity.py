@@ -1,10 +1,10 @@
-"""Are two texts one statement, worded a little differently?
+"""Decide whether two texts are one statement, worded a little differently.
 
-Likeness of letters only chooses what is worth comparing: it takes Bob for Rob and "internal" for
-"external". Two texts are one statement when every word of either stands in the other as well, in an order
-that means the same. Left aside are the forms of a word ("runs", "ran"), articles, contractions,
-punctuation, phrases that say nothing ("please note that"), and a slip of the hand that makes no other word.
-Whatever is in doubt is another statement: keeping two costs a line, and taking two for one hides a fact.
+Similar letters only choose which texts are worth comparing: Bob is similar to Rob, and "internal" to
+"external". Two texts are one statement when every word of each stands in the other, in an order that means
+the same. Ignored are the forms of a word ("runs", "ran"), articles, contractions, punctuation, empty phrases
+("please note that"), and a typing error that makes no other word. A doubtful pair counts as two statements:
+keeping both costs a line, and merging them hides a fact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_SENTENCES = 6  # that may stand in another order; a longer text tells a st
 
 
 def same(one: str | Wording, other: str | Wording, *, threshold: float = THRESHOLD) -> float | None:
-    """How alike two texts that say the same are, out of 100; None when they say different things."""
+    """Return how similar two texts with the same meaning are, out of 100; None when their meanings differ."""
     if isinstance(one, str) and isinstance(other, str) and not _worth_reading(one, other, threshold):
         return None
     first = read_statement(one) if isinstance(one, str) else one
@@ -53,21 +53,21 @@ def same(one: str | Wording, other: str | Wording, *, threshold: float = THRESHO
 
 
 def _worth_reading(one: str, other: str, threshold: float) -> bool:
-    """Whether two texts may be alike once they are taken apart; most are not, and this is quicker to see."""
+    """Whether two texts are similar enough to be parsed; this test is quick, and most pairs fail it."""
     return _ratio(one.lower(), other.lower(), threshold * _ROUGH) > 0
 
 
 def likeness(one: Wording, other: Wording, *, threshold: float) -> float | None:
-    """How alike two texts are in their letters, from the threshold to 100; None below it."""
+    """Return how similar the letters of two texts are, from the threshold to 100; None below it."""
     raw = _ratio(one.text.lower(), other.text.lower(), threshold)
     found = max(raw, _ratio(one.plain, other.plain, threshold))
     return found if found >= threshold else None
 
 
 def _ratio(one: str, other: str, cutoff: float) -> float:
-    """How alike the words of two texts are in any order, out of 100; 0 below the cutoff.
+    """Return how similar the words of two texts are in any order, out of 100; 0 below the cutoff.
 
-    A row of bits tells which letters of one are not yet in the longest run that both have in common.
+    The longest common subsequence, computed with one bit for each letter.
     """
     first, second = (" ".join(sorted(each.split())) for each in (one, other))
     length = len(first) + len(second)
@@ -92,7 +92,7 @@ def _ratio(one: str, other: str, cutoff: float) -> float:
 
 
 def _in_one_language(one: Wording, other: Wording) -> tuple[Wording, Wording]:
-    """Two texts read in the one language that both may be written in, if there is one."""
+    """Return both texts parsed in the same language, if there is one that both may be written in."""
     shared = one.languages & other.languages
     if len(shared) != 1:
         return one, other
@@ -101,12 +101,12 @@ def _in_one_language(one: Wording, other: Wording) -> tuple[Wording, Wording]:
 
 
 def is_redacted(text: str) -> bool:
-    """Whether a secret was taken out of a text: nobody can say then that another text is the same."""
+    """Whether a secret was redacted from a text, so that the text cannot be known to equal another."""
     return REDACTED in text
 
 
 def is_negation(word: str) -> bool:
-    """Whether a word, in small letters and without apostrophes, turns a statement round."""
+    """Whether a word, in lower case and without apostrophes, negates a statement."""
     return word in lexicon.NEGATIONS
 
 
@@ -119,17 +119,17 @@ def _one_statement(one: Wording, other: Wording) -> bool:
     if _same_row(one.tokens, other.tokens, language):
         return True
     if len(first) != len(second):
-        return _turned(one.tokens, other.tokens, language)
+        return _is_reordered(one.tokens, other.tokens, language)
     if all(_same_sentence(*pair, language) for pair in zip(first, second, strict=True)):
         return True
     return len(first) > 1 and _same_sentences(first, second, language)
 
 
 def _same_sentences(one: Sequence[Sequence[Token]], other: Sequence[Sequence[Token]], language: str) -> bool:
-    """Whether statements that stand for themselves are the same in another order."""
+    """Whether two texts consist of the same independent sentences in another order."""
     if len(one) > _MOST_SENTENCES or not all(map(_stands_alone, (*one, *other))):
         return False
-    if sum(map(_declares, one)) < len(one) - 1:
+    if sum(map(_begins_with_subject, one)) < len(one) - 1:
         return False  # they may be steps to take
     left = [*other]
     for sentence in one:
@@ -141,20 +141,20 @@ def _same_sentences(one: Sequence[Sequence[Token]], other: Sequence[Sequence[Tok
 
 
 def _same_sentence(one: Sequence[Token], other: Sequence[Token], language: str) -> bool:
-    if _same_row(one, other, language) or _turned(one, other, language):
+    if _same_row(one, other, language) or _is_reordered(one, other, language):
         return True
     if language != ENGLISH:
         return False
     return any(
-        _same_row(mine, theirs, language) or _turned(mine, theirs, language)
+        _same_row(mine, theirs, language) or _is_reordered(mine, theirs, language)
         for mine in _wordings(one)
         for theirs in _wordings(other)
         if len(mine) == len(theirs)
     )
 
 
-def _turned(one: Sequence[Token], other: Sequence[Token], language: str) -> bool:
-    """Whether one is the other with a part moved from its end to its front."""
+def _is_reordered(one: Sequence[Token], other: Sequence[Token], language: str) -> bool:
+    """Whether two sentences differ only in that a part was moved from the end to the front."""
     if len(one) != len(other) or len({t.text for t in one} ^ {t.text for t in other}) > len(one):
         return False  # most pairs are told by their words, without trying every order
     return any(
@@ -165,14 +165,14 @@ def _turned(one: Sequence[Token], other: Sequence[Token], language: str) -> bool
 
 
 def _rotations(row: Sequence[Token], language: str) -> Iterator[Sequence[Token]]:
-    """A sentence with its end first, where the end is a phrase or clause that can stand on either side."""
+    """Yield variants of a sentence in which a phrase or clause was moved from the end to the front."""
     for at in range(1, len(row)):
-        if _is_movable(row, at, language) or (not language and _moves(row, at)):
+        if _is_movable(row, at, language):
             yield (*row[at:], *row[:at])
 
 
 def _is_movable(row: Sequence[Token], at: int, language: str) -> bool:
-    """Whether what begins here belongs to the sentence as a whole."""
+    """Whether the phrase that begins at this word belongs to the whole sentence, and so may be moved."""
     word = row[at].text
     if word in lexicon.CLAUSE_WORDS.get(language, ()):
         return True
@@ -186,18 +186,6 @@ def _is_movable(row: Sequence[Token], at: int, language: str) -> bool:
     return row[at].opens or not any(token.text in lexicon.JOINING for token in row[:at])
 
 
-def _moves(row: Sequence[Token], at: int) -> bool:
-    """Whether a clause in a script without spaces says under which condition the other one holds."""
-    head, tail = row[:at], row[at:]
-    if len(row) != 3 or row[1].text != ",":
-        return False
-    return at == 1 and (_is_condition(head[0].text) or _is_condition(tail[1].text))
-
-
-def _is_condition(clause: str) -> bool:
-    return clause.startswith(lexicon.ASIAN_CONDITIONS)
-
-
 def _stands_alone(clause: Sequence[Token]) -> bool:
     words = [token.text for token in clause]
     if not words or len(words) < 3 or lexicon.SEQUENCE & set(words):
@@ -205,8 +193,8 @@ def _stands_alone(clause: Sequence[Token]) -> bool:
     return words[0] not in lexicon.REFERRING
 
 
-def _declares(sentence: Sequence[Token]) -> bool:
-    """Whether a sentence begins with who it is about: else it may be a step, before or after another."""
+def _begins_with_subject(sentence: Sequence[Token]) -> bool:
+    """Whether a sentence begins with its subject; a sentence that does not may be a step in a sequence."""
     begin, verb, following = sentence[:3]
     if begin.article or begin.text in lexicon.SUBJECTS or begin.name:
         return True
@@ -214,7 +202,7 @@ def _declares(sentence: Sequence[Token]) -> bool:
 
 
 def _same_row(one: Sequence[Token], other: Sequence[Token], language: str) -> bool:
-    """Whether two rows hold the same words in the same order."""
+    """Whether two rows of tokens are the same words in the same order, word forms and typing errors aside."""
     if len(one) != len(other):
         return False
     slips = 0
@@ -250,7 +238,9 @@ def _same_token(one: Token, other: Token) -> bool:
 
 
 def _other_article(one: Sequence[Token], other: Sequence[Token], at: int, language: str) -> bool:
-    """Whether articles tell one thing from another: der Hund and den Hund, le tour and la tour."""
+    """Whether articles show that two equal words mean different things: der Hund, den Hund; le
+    tour, la tour.
+    """
     mine, theirs = one[at].article, other[at].article
     if language == ENGLISH or not mine or not theirs or mine == theirs:
         return False
@@ -261,7 +251,7 @@ def _other_article(one: Sequence[Token], other: Sequence[Token], at: int, langua
 def _is_form(
     one: Sequence[Token], other: Sequence[Token], at: int, language: str, forms: Sequence[bool]
 ) -> bool:
-    """Whether two words at one place are forms of one word, and nothing speaks for two names."""
+    """Whether the two words at this position are forms of one word, and not two names."""
     mine, theirs = one[at], other[at]
     if not language or mine.exact or theirs.exact:
         return False
@@ -298,7 +288,7 @@ def _is_english_form(one: Sequence[Token], other: Sequence[Token], at: int) -> b
 
 
 def _acronym(one: Token, other: Token) -> str:
-    """The one of two words that is all capitals: API of APIs and API."""
+    """Return the one of two words that is in capitals, such as API of "APIs" and "API"; empty if none is."""
     return next((token.raw for token in (one, other) if token.raw.isupper() and len(token.raw) > 1), "")
 
 
@@ -307,7 +297,7 @@ def _bases(token: Token) -> frozenset[str]:
 
 
 def _is_slip(one: Token, other: Token, language: str) -> bool:
-    """Whether one word is the other mistyped: a letter inside a long word, that makes no other word."""
+    """Whether one of two words is a typing error of the other: long, one letter wrong, and no known word."""
     if language != ENGLISH or one.exact or other.exact:
         return False
     if one.raw != one.text or other.raw != other.text:
@@ -317,13 +307,13 @@ def _is_slip(one: Token, other: Token, language: str) -> bool:
     if lexicon.is_word(one.text) == lexicon.is_word(other.text):
         return False
     right, wrong = (one, other) if lexicon.is_word(one.text) else (other, one)
-    return any(map(lexicon.is_listed, _bases(right))) and _mistyped(right.text, wrong.text)
+    return any(map(lexicon.is_listed, _bases(right))) and _is_typing_error(right.text, wrong.text)
 
 
-def _mistyped(right: str, wrong: str) -> bool:
-    """Whether a letter is swapped with the next, doubled, or in a long word left out or added.
+def _is_typing_error(right: str, wrong: str) -> bool:
+    """Whether two letters are swapped, or a letter is doubled, or in a long word left out or added.
 
-    Another letter in a letter's place is no slip: that is how most words differ from their neighbours.
+    A replaced letter is no typing error: most words differ from their neighbours in that way.
     """
     if right[0] != wrong[0] or right[-1] != wrong[-1] or len(right) < _SHORTEST_SLIP:
         return False
@@ -340,16 +330,14 @@ def _mistyped(right: str, wrong: str) -> bool:
 
 
 def _wordings(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """A sentence as it stands, in the active voice, and with "runs" for "is running"."""
-    for each in (tuple(row), *_lasting(row)):
+    """Yield a sentence as it stands, then in the active voice, then with "runs" for "is running"."""
+    for each in (tuple(row), *_without_progressive(row)):
         yield each
-        yield from _active(each)
-        for at in _fronted(each):
-            yield from _active((*each[at:], *each[:at]))
+        yield from _active_voice(each)
 
 
-def _lasting(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """ "is running" as "runs", where there is one."""
+def _without_progressive(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
+    """Yield a sentence with "runs" in place of "is running"."""
     for at in range(len(row) - 1):
         verb = at + 2 if at + 2 < len(row) and row[at + 1].text in lexicon.BETWEEN else at + 1
         if row[at].text in lexicon.BE and lexicon.gerund_bases(row[verb].text) and not row[verb].article:
@@ -358,14 +346,8 @@ def _lasting(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
             return
 
 
-def _fronted(row: Sequence[Token]) -> Iterator[int]:
-    """Where a phrase that stands before the subject may end."""
-    if row and row[0].text in lexicon.MOVABLE[ENGLISH] | lexicon.EACH:
-        yield from range(2, min(len(row) - 3, 8))
-
-
-def _active(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """What "B is called by A" says, as "A calls B": the doer may end anywhere before the end."""
+def _active_voice(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
+    """Yield "A calls B" for "B is called by A"; the end of A is uncertain, so each possible end is tried."""
     for be, token in enumerate(row):
         if be == 0 or token.text not in lexicon.BE:
             continue
@@ -402,7 +384,7 @@ _LOUD = 20  # characters of a text in capitals that is more than an abbreviation
 
 
 class Token(NamedTuple):
-    """A word, number, sign or piece of code, with what is known of its place."""
+    """A word, number, sign or piece of code, with what is known of its place in the sentence."""
 
     raw: str
     text: str  # in small letters
@@ -416,7 +398,7 @@ class Token(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """A text, taken apart for comparing."""
+    """A text that has been parsed for comparison."""
 
     text: str
     plain: str  # its words alone, as likeness is measured
@@ -427,7 +409,7 @@ class Wording(NamedTuple):
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """All of it in a row."""
+        """The tokens of all sentences in one row."""
         return tuple(itertools.chain.from_iterable(self.sentences))
 
 
@@ -475,7 +457,7 @@ _AMOUNT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,4})")
 
 
 def read_statement(text: str, *, language: str | None = None) -> Wording:
-    """Take a text apart, as one of a language or of the one it seems to be written in."""
+    """Return a text parsed in a language, by default in the language that it seems to be written in."""
     return (_read_short if len(text) <= _CACHED else _read)(text, language)
 
 
@@ -505,7 +487,7 @@ def _is_asian(text: str) -> bool:
 
 
 def _languages(text: str) -> frozenset[str]:
-    """Which of the languages that are known here a text may be written in, by its commonest words."""
+    """Return the known languages that a text may be written in, judged by its most common words."""
     if _is_asian(text):
         return frozenset()
     words = LETTERS.findall(text.lower())
@@ -528,7 +510,7 @@ def _sentences(text: str, language: str, *, asian: bool) -> Iterator[tuple[Token
         piece = match[kind]
         if kind == "break":
             if sentence:
-                yield _finished(sentence, language)
+                yield _without_articles(sentence, language)
             sentence, opens = [], True
         elif kind == "comma":
             opens = True
@@ -544,11 +526,11 @@ def _sentences(text: str, language: str, *, asian: bool) -> Iterator[tuple[Token
                 sentence += [made[0]._replace(opens=opens), *made[1:]]
                 opens = False
     if sentence:
-        yield _finished(sentence, language)
+        yield _without_articles(sentence, language)
 
 
 def _tokens(piece: str, kind: str, language: str, *, first: bool) -> Iterator[Token]:
-    """The tokens of one piece of text."""
+    """Yield the tokens of one piece of text, such as a word, a number or code."""
     if kind == "code":
         for each in _IN_CODE.findall(piece.strip("`")):
             yield Token(each, each.lower(), exact=True)
@@ -560,7 +542,7 @@ def _tokens(piece: str, kind: str, language: str, *, first: bool) -> Iterator[To
 
 
 def _words(piece: str, language: str) -> Iterator[str]:
-    """The words of a piece: a contraction is several, and so are words that a hyphen joins."""
+    """Yield the words of a piece of text; contractions and hyphenated words become several."""
     if re.fullmatch(r"[^\W\d_]+(?:-[^\W\d_]+)+", piece):
         yield from piece.split("-")
         return
@@ -570,9 +552,9 @@ def _words(piece: str, language: str) -> Iterator[str]:
         return
     low = piece.lower()
     if low in lexicon.SHORT.get(language, {}):
-        yield from _cased(piece, lexicon.SHORT[language][low])
+        yield from _keep_case(piece, lexicon.SHORT[language][low])
     elif language == ENGLISH and "'" in piece:
-        yield from _uncontracted(piece)
+        yield from _split_contraction(piece)
     elif "'" in piece and language in (FRENCH, ""):
         head, _, rest = piece.partition("'")
         yield from (lexicon.ELIDED.get(head.lower(), head), rest)
@@ -580,7 +562,7 @@ def _words(piece: str, language: str) -> Iterator[str]:
         yield piece
 
 
-def _uncontracted(piece: str) -> Iterator[str]:
+def _split_contraction(piece: str) -> Iterator[str]:
     low = piece.lower()
     for ending, word in lexicon.SHORT_ENDINGS.items():
         if low.endswith(ending) and len(low) > len(ending):
@@ -595,8 +577,8 @@ def _uncontracted(piece: str) -> Iterator[str]:
         yield piece
 
 
-def _cased(piece: str, words: str) -> Iterator[str]:
-    """Words that stand for a piece, the first written as large as it was."""
+def _keep_case(piece: str, words: str) -> Iterator[str]:
+    """Yield the words that replace a piece of text; the first has a capital if the piece had."""
     first, *rest = words.split()
     yield first.capitalize() if piece[:1].isupper() else first
     yield from rest
@@ -612,8 +594,8 @@ def _token(word: str, *, first: bool) -> Token:
     return Token(word, folded, exact=exact, name=name or plural_of_letters, first=first)
 
 
-def _finished(sentence: Sequence[Token], language: str) -> tuple[Token, ...]:
-    """A sentence without articles, each noted at the word it stood before, and without a helping "do"."""
+def _without_articles(sentence: Sequence[Token], language: str) -> tuple[Token, ...]:
+    """Return a sentence without its articles; the next word notes which article stood before it."""
     known = lexicon.ARTICLES.get(language, frozenset())
     found: list[Token] = []
     article, opens = "", False
@@ -624,24 +606,18 @@ def _finished(sentence: Sequence[Token], language: str) -> tuple[Token, ...]:
         if drops and not _abbreviates(token) and following and following.text not in lexicon.QUANTITIES:
             article = token.text
             continue
-        if language == ENGLISH and _only_helps(token, following):
-            continue
         found.append(token._replace(article=article, opens=opens))
         article, opens = "", False
-    return tuple(_marked(found))
+    return tuple(_mark_answers(found))
 
 
 def _abbreviates(token: Token) -> bool:
-    """Whether an article is written like a name of one letter, as the A of "A calls B"."""
+    """Whether an article may be a name of one letter instead, like the A of "A calls B"."""
     return token.raw == "A" and not token.first
 
 
-def _only_helps(token: Token, following: Token | None) -> bool:
-    return token.text in ("do", "does", "did") and following is not None and following.text == "not"
-
-
-def _marked(sentence: Sequence[Token]) -> Iterator[Token]:
-    """The tokens, a clause that is nothing but a no marked as such: "No, deploy" is not "no deploy"."""
+def _mark_answers(sentence: Sequence[Token]) -> Iterator[Token]:
+    """Yield the tokens; a clause that is only "no" is marked, because "No, deploy" is not "no deploy"."""
     for at, token in enumerate(sentence):
         alone = token.opens and at + 1 < len(sentence) and sentence[at + 1].opens
         if alone and token.text in lexicon.ANSWERS:

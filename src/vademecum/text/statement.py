@@ -1,7 +1,8 @@
-"""A statement: one sentence, list item or block of a text, word for word, with the place where it stands.
+"""Split a text into statements: sentences, list items and blocks, word for word, with their lines.
 
-A text is split without loss: whatever is no heading stands in exactly one statement, in its order. What says
-nothing without the one before it ("It runs nightly.", a step, an item below "For this:") is marked so.
+Splitting loses nothing: all text but headings stands in exactly one statement, in its order. A statement that
+has no meaning without the previous statement ("It runs nightly.", a step, an item below "For this:") is
+marked so.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _NO_REFERENCE = re.compile(r"(?i)(?:there (?:is|are|was|were)|this (?:project|re
 
 
 class Statement(NamedTuple):
-    """Something a text says, and where."""
+    """A statement of a text, with its lines and headings."""
 
     text: str  # word for word; the mark of a list item is not part of it
     start: int = 0  # characters of the text it was split from
@@ -56,7 +57,7 @@ class Statement(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The lines as everything in memory names them."""
+        """The lines of the statement, as a citation shows them."""
         lines = f"L{self.line}-L{self.last}" if self.last > self.line else f"L{self.line}"
         return f"{self.path}#{lines}"
 
@@ -72,12 +73,12 @@ _START = operator.attrgetter("start")
 
 
 def split(text: str) -> list[Statement]:
-    """The statements of a text, in their order, with lines counted from 1."""
+    """Return the statements of a text in their order, with lines counted from 1."""
     return [*_Splitter(text).split()]
 
 
 class _Splitter:
-    """Walks over the lines of one text, with the paragraph that is being read."""
+    """Walks over the lines of a text, and collects the lines of the present paragraph."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -127,7 +128,7 @@ class _Splitter:
             self.bound, self.listed = self.bound or inside, inside
 
     def _below(self, line: _Line) -> None:
-        """Go on below a heading, if the line is one."""
+        """Begin a heading if the line is a heading."""
         heading = _HEADING.match(line.text)
         if heading:
             level = len(heading[1])
@@ -153,7 +154,7 @@ class _Splitter:
         self.marker, self.bound, self.listed, self.leads = marker, bound, True, leads
 
     def _close(self) -> Iterator[Statement]:
-        """The statements of the open paragraph or block."""
+        """Yield the statements of the paragraph or block that is open, and close it."""
         lines, self.open = self.open, []
         if not lines:
             return
@@ -192,7 +193,9 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _sentence_spans(block: str) -> Iterator[tuple[int, int]]:
-    """Sentences: between two stands white space and something that begins another: "approx. five" is one."""
+    """Return the spans of the sentences in a block; the full stop of "approx. five" does not
+    end a sentence.
+    """
     start: int | None = None
     for begin, end in sentence_spans(block):
         start = begin if start is None else start
@@ -205,6 +208,6 @@ def _sentence_spans(block: str) -> Iterator[tuple[int, int]]:
 
 
 def refers(sentence: str) -> bool:
-    """Whether a sentence speaks of something that the one before it names."""
+    """Whether a sentence refers to something in the sentence before, as "It runs nightly" does."""
     word = _FIRST.search(sentence)
     return word is not None and word[0].lower() in _REFERRING and not _NO_REFERENCE.match(sentence)

@@ -1,7 +1,7 @@
-"""Other words for the same: what two statements are about, in the plainest words of `synonyms.txt`.
+"""Replace the words of a topic by the plainest of their synonyms, as `synonyms.txt` lists them.
 
-Knows stems alone. Which words are near each other without standing in a group is for vectors to say; which
-are near and never the same ("frontend", "backend") stands here.
+Works on word stems. Related words that no group lists are found by their word vectors elsewhere; pairs that
+are related but never the same ("frontend", "backend") are listed here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _ENDINGS = ("ern", "en", "er", "es", "n", "e", "s")  # of German
 
 
 class NameKind(NamedTuple):
-    """What a name is one of, and the words that say no more than that in a sentence with such a name."""
+    """The kind of a named thing (such as database), and words that only repeat the kind beside
+    such a name.
+    """
 
     line: int  # of the list: two names exclude each other if they stand in one
     name: str
@@ -35,7 +37,7 @@ class NameKind(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """The file as it is looked up."""
+    """The groups, kinds and pairs that `synonyms.txt` lists, by their words."""
 
     words: dict[str, str]  # a stem, and the plainest of its group
     phrases: tuple[tuple[frozenset[str], str], ...]  # the longest first
@@ -62,7 +64,9 @@ def _names(listed: str) -> list[str]:
 
 
 def _groups(lines: list[str]) -> tuple[dict[str, str], tuple[tuple[frozenset[str], str], ...]]:
-    """Single words and phrases, each with the plainest of its group; the first group of a word counts."""
+    """Return the plainest synonym of each word and of each phrase; a word in two groups belongs
+    to the first.
+    """
     words: dict[str, str] = {}
     phrases: dict[frozenset[str], str] = {}
     for names in map(_names, lines):
@@ -76,7 +80,7 @@ def _groups(lines: list[str]) -> tuple[dict[str, str], tuple[tuple[frozenset[str
 
 
 def _kinds(at: int, line: str, words: dict[str, str]) -> dict[str, NameKind]:
-    """The names of one line "kind (what says no more) > names"."""
+    """Return the kind of each name in a line "kind (words that repeat the kind) > names"."""
     kind, _, listed = line.partition(" > ")
     name, _, about = kind.rstrip(")").partition(" (")
     said = frozenset(words.get(stem(word), stem(word)) for word in about.split(", "))
@@ -86,7 +90,9 @@ def _kinds(at: int, line: str, words: dict[str, str]) -> dict[str, NameKind]:
 
 @functools.lru_cache(maxsize=8_192)
 def plain(topic: frozenset[str], *, lasting: bool = False) -> frozenset[str]:
-    """Some stems in the plainest words; what `lasting` says of how long something is kept is one word."""
+    """Return the stems of a topic with synonyms replaced; with `lasting`, retention and deletion are one
+    word.
+    """
     lists = _lists()
     left, found = topic, set[str]()
     for phrase, name in lists.phrases:
@@ -102,22 +108,24 @@ def plain(topic: frozenset[str], *, lasting: bool = False) -> frozenset[str]:
 
 
 def _plainest(word: str, words: dict[str, str]) -> str:
-    """The plainest of a word's group, also by what is left of it without a German ending."""
+    """Return the plainest synonym of a word, which may have a German ending; without synonyms, the word
+    itself.
+    """
     short = (word.removesuffix(ending) for ending in _ENDINGS if len(word) > _LONG and word.endswith(ending))
     return next((words[each] for each in (word, *short) if each in words), word)
 
 
 def general(topic: frozenset[str]) -> frozenset[str]:
-    """A topic with the kind of a thing in the place of its name: the database, for Postgres."""
+    """Return a topic in which each name is replaced by the name of its kind: "database" for Postgres."""
     kinds = _lists().kinds
     return frozenset(kinds[word].name if word in kinds else word for word in topic)
 
 
 def kind_of(name: str) -> NameKind | None:
-    """What a name is one of."""
+    """Return the kind of a named thing, such as database for Postgres; None for an unknown name."""
     return _lists().kinds.get(stem(name))
 
 
-def are_apart(one: str, other: str) -> bool:
-    """Whether two words are known to be near each other and never the same."""
+def are_never_same(one: str, other: str) -> bool:
+    """Whether two related words are listed as never the same."""
     return any(one in group and other in group for group in _lists().apart)

@@ -1,7 +1,7 @@
-"""The words by which a sentence is read: those that are known, values, and a word without its endings.
+"""Words and values that the parser of sentences knows, and the stems of words.
 
-English and German. Numbers, units, days, dates, versions, languages, states and names are values; what is
-none of these is a word.
+English and German. Numbers, units, days, dates, versions, languages, states and names are values; everything
+else is a word.
 """
 
 from __future__ import annotations
@@ -290,12 +290,14 @@ EMPTY: Final = frozenset({"", "default", "current", "own", "bitt", "zu", "to", "
 
 
 def same_state(word: str) -> str:
-    """The one word that stands for all that name a state."""
+    """Return the one word that stands for all words of the same state, such as "on" and "enabled"."""
     return SAME_STATE.get(word, word)
 
 
 def is_thing(word: str, of: str) -> bool:
-    """Whether a small word names a thing and no quality: "the broker is kafka", not "it is slow"."""
+    """Whether a lower-case word names a thing, as in "the broker is kafka", and not a quality, as in "it is
+    slow".
+    """
     from vademecum.text import lexicon
 
     if word.endswith(_QUALITIES) or word in _ADJECTIVES or not word.isascii():
@@ -307,7 +309,7 @@ def is_thing(word: str, of: str) -> bool:
 
 
 class Quantity(NamedTuple):
-    """A value: what kind it is of, as it is compared, its number and its unit."""
+    """A value in a sentence: its kind, its text for comparison, its number and its unit."""
 
     kind: str  # number, version, date, time, day, language, a group of states, name, word
     text: str
@@ -316,12 +318,12 @@ class Quantity(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """As a person reads it: 30 second, friday, alice."""
+        """The value in the words that a person reads: 30 second, friday, alice."""
         return f"{self.text} {self.unit}" if self.unit else self.text
 
 
 class Word(NamedTuple):
-    """A word of a sentence, and the value that it is."""
+    """A word of a sentence, and its value if it is one."""
 
     raw: str
     low: str
@@ -344,14 +346,14 @@ _PRICE = re.compile(r"([$€£]?)v?(\d[\d,_]*(?:\.\d+)?)(%|[a-zA-Z]{1,3})?")
 
 
 def split_words(text: str) -> list[Word]:
-    """The words of a sentence, a number with its unit and a day with its month made one."""
+    """Return the words of a sentence; a number with its unit is one word, and a day with its month too."""
     found: list[Word] = []
     for match in _TOKEN.finditer(text):
         raw = match[0]
         if len(raw) > 1 and raw[0] != "`":
             raw = raw.rstrip(".,:;")
         found.append(_word(raw, first=not found))
-    return [*_joined(found)]
+    return [*_join_units(found)]
 
 
 def _word(raw: str, *, first: bool) -> Word:
@@ -361,11 +363,11 @@ def _word(raw: str, *, first: bool) -> Word:
         return Word(raw, inner, "name", inner)
     if low[0].isdigit() or low[0] in "$€£" or (low[0] == "v" and low[1:2].isdigit()):
         return _number(raw, low)
-    return _listed(raw, low) or _named(raw, low, first=first)
+    return _find_listed(raw, low) or _find_name(raw, low, first=first)
 
 
-def _listed(raw: str, low: str) -> Word | None:
-    """A word that is known to be a value."""
+def _find_listed(raw: str, low: str) -> Word | None:
+    """Return a word as a value if it is in the lists of values; else None."""
     if low in NUMBERS:
         return Word(raw, low, "number", str(NUMBERS[low]), "", float(NUMBERS[low]))
     if low in DAYS:
@@ -375,8 +377,8 @@ def _listed(raw: str, low: str) -> Word | None:
     return None
 
 
-def _named(raw: str, low: str, *, first: bool) -> Word:
-    """A name by how it is written, or a word."""
+def _find_name(raw: str, low: str, *, first: bool) -> Word:
+    """Return a word as a name if its spelling shows that it is a name; else as a plain word."""
     plain = raw.isalpha() and (raw.islower() or raw.istitle())
     if not plain and _NAMED.search(raw):
         return Word(raw, low, "name", low.rstrip("/") or low)
@@ -400,21 +402,21 @@ def _number(raw: str, low: str) -> Word:
     return Word(raw, low, "number", plain, _PLAIN_UNITS.get(unit, unit), float(plain))
 
 
-def _joined(words: Sequence[Word]) -> Iterator[Word]:
-    """The words, with numbers and their units, days and their months made one."""
+def _join_units(words: Sequence[Word]) -> Iterator[Word]:
+    """Yield words in which numbers are joined with their units, and days with their months."""
     at = 0
     while at < len(words):
         word, taken = words[at], 1
         if word.kind == "number":
-            word, taken = _measured(words, at)
+            word, taken = _join_unit(words, at)
         elif word.low in MONTHS and word.raw[:1].isupper():
             word, taken = _in_month(words, at)
         yield word
         at += taken
 
 
-def _measured(words: Sequence[Word], at: int) -> tuple[Word, int]:
-    """A number with what is counted or the month it is a day of, and how many words that is."""
+def _join_unit(words: Sequence[Word], at: int) -> tuple[Word, int]:
+    """Return a number joined with its unit or month, and how many words it was made of."""
     word, following = words[at], words[at + 1] if at + 1 < len(words) else None
     if following is None:
         return word, 1
@@ -424,22 +426,22 @@ def _measured(words: Sequence[Word], at: int) -> tuple[Word, int]:
         return word._replace(unit=f"{unit} per {per}" if per else unit), 4 if per else 2
     if following.low in MONTHS:
         year = _year(words, at + 2)
-        return _dated(word, MONTHS[following.low], word.text, year), 3 if year else 2
+        return _make_date(word, MONTHS[following.low], word.text, year), 3 if year else 2
     return word, 1
 
 
 def _in_month(words: Sequence[Word], at: int) -> tuple[Word, int]:
-    """A month with its day and its year, and how many words that is."""
+    """Return a month joined with its day and year, and how many words it was made of."""
     word, following = words[at], words[at + 1] if at + 1 < len(words) else None
     if following is not None and following.kind == "number":
         year = _year(words, at + 1)
         if year:
-            return _dated(word, MONTHS[word.low], "", year), 2
+            return _make_date(word, MONTHS[word.low], "", year), 2
         after = at + 3 if at + 2 < len(words) and words[at + 2].low == "," else at + 2
         year = _year(words, after)
-        return _dated(word, MONTHS[word.low], following.text, year), after + 1 - at if year else 2
+        return _make_date(word, MONTHS[word.low], following.text, year), after + 1 - at if year else 2
     if at and words[at - 1].low in ("in", "by", "of", "im"):
-        return _dated(word, MONTHS[word.low], "", ""), 1
+        return _make_date(word, MONTHS[word.low], "", ""), 1
     return word, 1
 
 
@@ -450,13 +452,13 @@ def _year(words: Sequence[Word], at: int) -> str:
     return word.text if _FIRST_YEAR <= word.number < _LAST_YEAR else ""
 
 
-def _dated(word: Word, month: int, day: str, year: str) -> Word:
+def _make_date(word: Word, month: int, day: str, year: str) -> Word:
     parts = (year, f"{month:02}", day.zfill(2) if day else "")
     return word._replace(kind="date", text="-".join(part for part in parts if part), number=None)
 
 
 def stem_unit(word: str) -> str:
-    """The plain name of a unit; nothing when it is none."""
+    """Return the plain name of a unit, such as "second" for "secs"; empty when the word is no unit."""
     if word in UNITS:
         return _PLAIN_UNITS.get(word, word)
     short = word.removesuffix("s")
@@ -505,7 +507,7 @@ take dauert""")
 
 @functools.lru_cache(maxsize=_KEPT)
 def stem(word: str) -> str:
-    """A word without its endings, so that "logs", "logged" and "logging" are one."""
+    """Return a word without its endings, so that "logs", "logged" and "logging" become equal."""
     word = word.removesuffix("'s")
     if word in _IRREGULAR:
         return _IRREGULAR[word]
@@ -529,7 +531,7 @@ def _without_ending(word: str) -> str:
 
 
 def verb_forms(word: str) -> tuple[str, ...]:
-    """What a word may be the form of, if it is one of a verb."""
+    """Return the verbs that a word may be a form of."""
     if word.endswith(("ies", "ied")):
         return (word[:-3] + "y",)
     if word.endswith("es"):
@@ -542,7 +544,7 @@ def verb_forms(word: str) -> tuple[str, ...]:
 
 
 def verb_base(word: str) -> str:
-    """The verb that a word is a form of; its stem where no verb is known."""
+    """Return the verb that a word is a form of; the word's stem when no verb is known."""
     if word in PAST_VERBS:
         return PAST_VERBS[word]
     known = next((form for form in verb_forms(word) if form in VERBS), "")
@@ -550,7 +552,7 @@ def verb_base(word: str) -> str:
 
 
 def is_owning(word: str) -> bool:
-    """Whether a verb says whose something is."""
+    """Whether a verb says that its subject owns something, as "maintains" does."""
     return word in OWNING or any(form in OWNING for form in verb_forms(word))
 
 

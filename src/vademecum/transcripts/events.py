@@ -1,9 +1,9 @@
-"""What happens in a session, as values and as lines of JSON, and what it amounts to.
+"""The events of a session, as values and as lines of JSON, and functions that evaluate lists of events.
 
-Knows one line at a time, and nothing of files. What a newer version wrote is carried along as it is: fields
-in `extra`, whole events as `Unknown`. What events amount to is told by pure functions over them, in the order
-of the log; torn lines and unknown events count for nothing. A window is replayed, never kept: whoever sends
-one writes down each decision, and the same decisions give the same messages, byte for byte.
+This module knows single lines, and no files. Fields that a newer version wrote are kept in `extra`, and
+events that it added are kept as `Unknown`. The evaluating functions are pure, take events in the order of the
+log, and ignore damaged lines and unknown events. The window of a conversation is never stored, only replayed:
+each decision about it is an event, and the same decisions give the same messages, byte for byte.
 """
 
 from __future__ import annotations
@@ -13,15 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from vademecum import transcripts
-from vademecum.transcripts import (
-    NOTHING,
-    Json,
-    Message,
-    Opaque,
-    Role,
-    Text,
-    ToolResult,
-)
+from vademecum.transcripts.messages import NOTHING, Json, Message, Opaque, Role, Text, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +27,7 @@ Items: TypeAlias = "tuple[Mapping[str, Json], ...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What every event has: its number in the log, its time and an id that nothing else has."""
+    """The fields that every event has: its number in the log, its time and its unique id."""
 
     kind: ClassVar[str] = ""
 
@@ -47,7 +39,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Started(Event):
-    """A session begins."""
+    """The event with which a session begins."""
 
     kind: ClassVar[str] = "started"
 
@@ -61,8 +53,10 @@ class Started(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Event):
-    """A message. Later events name it by the id of this event, or by its own where no other has that."""
+class MessageEvent(Event):
+    """A message. Later events refer to it by this event's id, or by the message's own id if that id is
+    unique.
+    """
 
     kind: ClassVar[str] = "message"
 
@@ -71,7 +65,7 @@ class Said(Event):
 
 @dataclass(frozen=True, slots=True)
 class Used(Event):
-    """What a call cost, as the provider counted it."""
+    """The event with the tokens and cost of a model call, as the provider counted them."""
 
     kind: ClassVar[str] = "usage"
 
@@ -85,10 +79,10 @@ class Used(Event):
 
 @dataclass(frozen=True, slots=True)
 class Pruned(Event):
-    """From now on results in these messages are sent shorter: which messages, and how.
+    """The event after which tool results in these messages are sent shortened.
 
-    Who decided writes all that is needed to do it again into `decisions`, so that the same bytes are sent
-    when settings have changed meanwhile.
+    `decisions` holds everything needed to shorten them again, so that the same bytes are sent even after
+    settings have changed.
     """
 
     kind: ClassVar[str] = "pruned"
@@ -98,12 +92,15 @@ class Pruned(Event):
     decisions: Items = field(default=(), metadata={"of": dict})
 
 
-TAKEN_BACK = "taken back"  # the host's thread no longer has them: no drop, and no cycle ends with it
+# the host removed the messages from its thread: this is not a drop, and no cycle ends with it
+TAKEN_BACK = "taken back"
 
 
 @dataclass(frozen=True, slots=True)
 class Trimmed(Event):
-    """These messages left the window; `decisions`, as in `Pruned`, for those that stay and were cut."""
+    """The event by which these messages left the window; `decisions` shorten messages that stay, as in
+    `Pruned`.
+    """
 
     kind: ClassVar[str] = "trimmed"
 
@@ -114,19 +111,19 @@ class Trimmed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Flushed(Event):
-    """A flush turn ended: `written`, `nothing`, `skipped:<why>` or `failed:<why>`."""
+    """The event at the end of a flush: `written`, `nothing`, `skipped:<why>` or `failed:<why>`."""
 
     kind: ClassVar[str] = "flushed"
 
     outcome: str = ""
 
 
-PROGRESS = "session_progress"  # by which the newest checkpoint of a session is asked for
+PROGRESS = "session_progress"  # the name under which a session's newest checkpoint is requested
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(Event):
-    """Where the work stands."""
+    """The event that describes the state of the work, such as the task and the newest tool calls."""
 
     kind: ClassVar[str] = "checkpoint"
 
@@ -140,7 +137,7 @@ class Checkpoint(Event):
 
 @dataclass(frozen=True, slots=True)
 class Summary(Event):
-    """A summary made without a model; it takes the place of the one before it."""
+    """The event with a summary made without a model; it replaces the summary before."""
 
     kind: ClassVar[str] = "summary"
 
@@ -150,9 +147,9 @@ class Summary(Event):
 
 @dataclass(frozen=True, slots=True)
 class Compacted(Event):
-    """A summary took the place of these messages, and of the summary before it.
+    """The event with a summary that replaces these messages and the summary before.
 
-    Without `covers`, everything before `first_kept` is meant but the system messages it begins with.
+    Without `covers`, it replaces every message before `first_kept` except the system messages at the start.
     """
 
     kind: ClassVar[str] = "compacted"
@@ -165,7 +162,7 @@ class Compacted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Todo(Event):
-    """The list of things to do, as it now is, and the next number to give."""
+    """The event with the to-do list after a change, and the next number to assign."""
 
     kind: ClassVar[str] = "todo"
 
@@ -175,7 +172,7 @@ class Todo(Event):
 
 @dataclass(frozen=True, slots=True)
 class Renamed(Event):
-    """The session has another name."""
+    """The event that gives the session another name."""
 
     kind: ClassVar[str] = "renamed"
 
@@ -184,7 +181,10 @@ class Renamed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
-    """The session is over: why, and where its note is (or `nothing`, `skipped:<why>`, `failed:<why>`)."""
+    """The event that ends a session: the reason, and the path of its note or why there is none.
+
+    In place of a path stand `nothing`, `skipped:<why>` or `failed:<why>`.
+    """
 
     kind: ClassVar[str] = "ended"
 
@@ -194,15 +194,15 @@ class Ended(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Event):
-    """An event that this version does not know, or whose fields are not what it expects."""
+    """An event of a kind that this version does not know, or whose fields have other types."""
 
     name: str = ""
     fields: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Torn:
-    """A line that is none of ours: cut off, damaged, or too long."""
+class TornLine:
+    """A line that is not an event: cut off, damaged, or too long."""
 
     why: str
     size: int
@@ -211,12 +211,12 @@ class Torn:
 _KINDS: dict[str, type[Event]] = {
     each.kind: each
     for each in (
-        *(Started, Said, Used, Pruned, Trimmed, Flushed, Checkpoint, Summary, Compacted),
+        *(Started, MessageEvent, Used, Pruned, Trimmed, Flushed, Checkpoint, Summary, Compacted),
         *(Todo, Renamed, Ended),
     )
 }
 _COMMON = {each.name for each in fields(Event)}
-# The fields of a kind beyond those of all: name, default, and of what a list consists.
+# For each kind, its fields besides those of every event: name, default, and the type of a list's items.
 _FIELDS: dict[str, list[tuple[str, Any, type | None]]] = {
     name: [
         (each.name, each.default, each.metadata.get("of"))
@@ -229,12 +229,16 @@ _ENVELOPE = {"seq": int, "time": str, "id": str}
 
 
 def render(event: Event) -> bytes:
-    """An event as one line, without its line end; raises ValueError or TypeError for what is no JSON."""
+    """Return an event as one line without a line end; raises ValueError or TypeError for values that JSON
+    lacks.
+    """
     return encode(to_json(event))
 
 
 def encode(value: Mapping[str, Json]) -> bytes:
-    """A JSON object on one line; characters stand for themselves, so that words can be looked for."""
+    """Return a JSON object on one line; characters are not escaped, so that the file can be searched for
+    words.
+    """
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except UnicodeEncodeError:  # half a surrogate pair, which only an escape can hold
@@ -242,11 +246,13 @@ def encode(value: Mapping[str, Json]) -> bytes:
 
 
 def to_json(event: Event) -> dict[str, Json]:
-    """An event as it stands in a log: number, kind, time and id first, and nothing that is empty."""
-    found: dict[str, Json] = {"seq": event.seq, "kind": event.kind, "time": event.time, "id": event.id}
+    """Return an event as the log holds it: number, kind, time and id come first, and empty fields are left
+    out.
+    """
+    fields: dict[str, Json] = {"seq": event.seq, "kind": event.kind, "time": event.time, "id": event.id}
     if isinstance(event, Unknown):
-        found["kind"] = event.name
-        found |= {**event.fields, **event.extra}
+        fields["kind"] = event.name
+        fields |= {**event.fields, **event.extra}
     else:
         extra = dict(event.extra)
         for name, default, _ in _FIELDS[event.kind]:
@@ -255,25 +261,27 @@ def to_json(event: Event) -> dict[str, Json]:
                 extra[name] = {**extra.get(name, {}), **transcripts.to_json(value)}
             elif value != default:
                 extra[name] = list(value) if isinstance(value, tuple) else value
-        found = {**found, **{name: value for name, value in extra.items() if name not in found}}
-    return {name: value for name, value in found.items() if value != "" or name not in ("time", "id")}
+        fields = {**fields, **{name: value for name, value in extra.items() if name not in fields}}
+    return {name: value for name, value in fields.items() if value != "" or name not in ("time", "id")}
 
 
-def parse(line: bytes) -> Event | Torn:
-    """The event on a line; never raises."""
+def parse(line: bytes) -> Event | TornLine:
+    """Return the event on a line of a log; a damaged line becomes a `TornLine`, and nothing is raised."""
     if len(line) > LARGEST:
-        return Torn(f"longer than {LARGEST:,} bytes", len(line))
+        return TornLine(f"longer than {LARGEST:,} bytes", len(line))
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return Torn(str(error), len(line))
+        return TornLine(str(error), len(line))
     if not isinstance(value, dict):
-        return Torn("not an object", len(line))
+        return TornLine("not an object", len(line))
     return from_json(value)
 
 
 def from_json(value: dict[str, Json]) -> Event:
-    """The event that a JSON object is; what cannot be understood is `Unknown`, and whole."""
+    """Return the event that a JSON object holds; an object that cannot be understood becomes an `Unknown`
+    with all its fields.
+    """
     envelope = {
         name: value[name]
         for name, kind in _ENVELOPE.items()
@@ -296,21 +304,21 @@ def from_json(value: dict[str, Json]) -> Event:
 
 
 def _read(kind: type[Event], envelope: dict[str, Any], rest: dict[str, Json]) -> Event:
-    """An event of a known kind; raises when a field is not what it should be."""
-    given: dict[str, Any] = {}
+    """Return an event of a known kind; raises when a field has another type."""
+    values: dict[str, Any] = {}
     extra = dict(rest)
     for name, default, of in _FIELDS[kind.kind]:
         value = extra.pop(name, None)
         if default is MISSING:
-            given[name], beside = _message(value)
-            if beside:
-                extra[name] = beside
+            values[name], rest_fields = _message(value)
+            if rest_fields:
+                extra[name] = rest_fields
         elif value is not None:
-            given[name] = _checked(value, default, of)
-    return kind(**envelope, extra=extra, **given)
+            values[name] = _typed_value(value, default, of)
+    return kind(**envelope, extra=extra, **values)
 
 
-def _checked(value: Json, default: Any, of: type | None) -> Any:
+def _typed_value(value: Json, default: Any, of: type | None) -> Any:
     if of is not None:
         if not isinstance(value, list) or not all(isinstance(each, of) for each in value):
             raise TypeError(value)
@@ -326,17 +334,20 @@ _MESSAGE = {"role", "parts", "id", "time", "name", "model", "extra"}
 
 
 def _message(value: dict[str, Json]) -> tuple[Message, dict[str, Json]]:
-    """A message, and what a newer version wrote beside it; a part that is not known becomes opaque."""
+    """Return the message in a JSON object, and those fields that a newer version added.
+
+    An unknown part becomes an `Opaque`.
+    """
     try:
         message = transcripts.from_json(value)
     except (KeyError, TypeError, ValueError, AttributeError):
         parts = tuple(_part(value["role"], part) for part in value["parts"])
         message = transcripts.from_json({**value, "parts": []})._replace(parts=parts)
     else:
-        if not all(map(_sound, message.parts)):
+        if not all(map(_has_valid_types, message.parts)):
             parts = tuple(_part(value["role"], part) for part in value["parts"])
             message = message._replace(parts=parts)
-    if not _sound(message):
+    if not _has_valid_types(message):
         raise TypeError(value)
     return message, {name: each for name, each in value.items() if name not in _MESSAGE}
 
@@ -346,11 +357,11 @@ def _part(role: str, value: Json) -> Any:
         part = transcripts.from_json({"role": role, "parts": [value]}).parts[0]
     except (KeyError, TypeError, ValueError, AttributeError):
         return Opaque(value)
-    return part if _sound(part) else Opaque(value)
+    return part if _has_valid_types(part) else Opaque(value)
 
 
-def _sound(thing: Any) -> bool:
-    """Whether a message or part that was read holds texts where texts belong."""
+def _has_valid_types(thing: Any) -> bool:
+    """Whether each field of a message or part that must be text is text."""
     if isinstance(thing, Opaque):
         return True
     inner = thing.content if isinstance(thing, ToolResult) else ()
@@ -361,115 +372,121 @@ def _sound(thing: Any) -> bool:
         if name == "error"
         else name in ("parts", "content") or isinstance(value, str)
         for name, value in thing._asdict().items()
-    ) and all(map(_sound, inner))
+    ) and all(map(_has_valid_types, inner))
 
 
 # -------------------------------------------------------------------- the window
 
 
-def window_of(events: Iterable[Event | Torn], shorten: Shorten | None = None) -> tuple[Said, ...]:
-    """What is sent now: every message that has not left, shortened as decided, the summary in its place.
+def window_of(events: Iterable[Event | TornLine], shorten: Shorten | None = None) -> tuple[MessageEvent, ...]:
+    """Return the messages sent to the model now: those that have not left, shortened as decided, plus the
+    summary.
 
-    `shorten` is the function of whoever made the decisions: it gets the messages as they were said and all
-    that was decided, in order, and gives back as many messages.
+    `shorten` belongs to the code that made the decisions. It gets the original messages and all decisions in
+    order, and returns as many messages.
     """
-    shown: dict[str, Said] = {}
+    messages: dict[str, MessageEvent] = {}
     by_own_id: dict[str, str] = {}
-    decided: list[Pruned | Trimmed] = []
-    summary: Said | None = None
+    decisions: list[Pruned | Trimmed] = []
+    summary: MessageEvent | None = None
 
     def drop(gone: Iterable[str]) -> None:
         for each in gone:
-            shown.pop(each if each in shown else by_own_id.get(each, ""), None)
+            messages.pop(each if each in messages else by_own_id.get(each, ""), None)
 
     for event in events:
-        if isinstance(event, Said):
+        if isinstance(event, MessageEvent):
             key = event.id or f"#{event.seq}"
-            shown[key] = event
+            messages[key] = event
             by_own_id[event.message.id] = key
         elif isinstance(event, Pruned):
-            decided.append(event)
+            decisions.append(event)
         elif isinstance(event, Trimmed):
             drop(event.ids)
-            decided += [event] if event.decisions else []
+            decisions += [event] if event.decisions else []
         elif isinstance(event, Compacted):
-            first = event.first_kept if event.first_kept in shown else by_own_id.get(event.first_kept, "")
-            drop(event.covers or _before(shown, first))
+            first = event.first_kept if event.first_kept in messages else by_own_id.get(event.first_kept, "")
+            drop(event.covers or _before(messages, first))
             summary = _as_message(event)
         elif isinstance(event, Summary):
             summary = _as_message(event)
-    kept = _shortened(list(shown.values()), decided, shorten)
-    at = _opening(kept)
-    return (*kept[:at], *([summary] if summary else []), *kept[at:])
+    shortened = _shortened(list(messages.values()), decisions, shorten)
+    at = _opening(shortened)
+    return (*shortened[:at], *([summary] if summary else []), *shortened[at:])
 
 
-def _shortened(kept: list[Said], decided: Sequence[Pruned | Trimmed], shorten: Shorten | None) -> list[Said]:
+def _shortened(
+    events: list[MessageEvent], decided: Sequence[Pruned | Trimmed], shorten: Shorten | None
+) -> list[MessageEvent]:
     if shorten is None or not decided:
-        return kept
-    messages = shorten([each.message for each in kept], decided)
+        return events
+    messages = shorten([each.message for each in events], decided)
     return [
         each if message is each.message else replace(each, message=message)
-        for each, message in zip(kept, messages, strict=True)
+        for each, message in zip(events, messages, strict=True)
     ]
 
 
-def _before(shown: Mapping[str, Said], first_kept: str) -> list[str]:
-    """The messages before one, but for the system messages that everything begins with."""
-    keys = list(shown)
-    if not first_kept or first_kept not in shown:
+def _before(messages: Mapping[str, MessageEvent], first_kept: str) -> list[str]:
+    """Return the ids of the messages before `first_kept`, without the system messages at the start."""
+    keys = list(messages)
+    if not first_kept or first_kept not in messages:
         return []
-    return keys[_opening(list(shown.values())) : keys.index(first_kept)]
+    return keys[_opening(list(messages.values())) : keys.index(first_kept)]
 
 
-def _opening(said: Sequence[Said]) -> int:
-    """How many system messages a thread begins with."""
-    return next((at for at, each in enumerate(said) if each.message.role is not Role.SYSTEM), len(said))
+def _opening(messages: Sequence[MessageEvent]) -> int:
+    """Return the number of system messages with which a thread begins."""
+    return next(
+        (at for at, each in enumerate(messages) if each.message.role is not Role.SYSTEM), len(messages)
+    )
 
 
-def _as_message(event: Summary | Compacted) -> Said:
+def _as_message(event: Summary | Compacted) -> MessageEvent:
     role = Role(event.role) if event.role in set(Role) else Role.SYSTEM
-    return Said(Message(role, (Text(event.text),)), seq=event.seq, time=event.time, id=event.id)
+    return MessageEvent(Message(role, (Text(event.text),)), seq=event.seq, time=event.time, id=event.id)
 
 
 # -------------------------------------------------------------------- the thread
 
 
-_BACK = (TAKEN_BACK, "no longer in the file")  # why a message of a log is no part of its session
+# reasons for which a message of the log is not part of its session
+_TAKEN_BACK_REASONS = (TAKEN_BACK, "no longer in the file")
 
 
-def read_thread(events: Iterable[Event | Torn]) -> list[Said]:
-    """Everything that was said and not taken back, whatever has left the window since."""
-    found: dict[str, Said] = {}
+def read_thread(events: Iterable[Event | TornLine]) -> list[MessageEvent]:
+    """Return every message that was not taken back, including messages that have left the window."""
+    found: dict[str, MessageEvent] = {}
     for event in events:
-        if isinstance(event, Said):
+        if isinstance(event, MessageEvent):
             found[event.id or f"#{event.seq}"] = event
-        elif isinstance(event, Trimmed) and event.why in _BACK:
+        elif isinstance(event, Trimmed) and event.why in _TAKEN_BACK_REASONS:
             for each in event.ids:
                 found.pop(each, None)
     return list(found.values())
 
 
-# -------------------------------------------------------------------- what is known of a session
+# -------------------------------------------------------------------- sums over a session
 
 
 class Usage(NamedTuple):
-    """What all calls of a session took together; the cost is of those calls that say one."""
+    """The tokens and cost of all calls of a session; the cost covers only the calls that report one."""
 
     calls: int = 0
     input: int = 0
     output: int = 0
     cached: int = 0
     total: int = 0
-    cost: float | None = None  # dollars; None when no call says any
-    priced: int = 0  # calls that say what they cost
-    estimated: int = 0  # calls that nobody counted
+    cost: float | None = None  # dollars; None when no call reports a cost
+    priced: int = 0  # calls that report a cost
+    estimated: int = 0  # calls whose tokens are only estimated
 
     def add(self, event: Used) -> Usage:
-        """With one call more; one that names no total counts with what went in and came out."""
+        """Return the sum with one more call; a call without a total counts its input and output."""
         total = event.total or event.input + event.output
         return Usage(
             self.calls + 1,
-            # What was read for a flush or is only estimated stands beside: it is no window that was counted.
+            # The input of a call for a flush, and estimated input, do not count as a measured window.
             self.input + (event.input or max(total - event.output, 0)),
             self.output + event.output,
             self.cached + event.cached,
@@ -480,22 +497,22 @@ class Usage(NamedTuple):
         )
 
     def tell(self) -> str:
-        """In a few words."""
+        """Return the tokens and cost in a few words for people."""
         about = "about " if self.estimated else ""
         calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
-        said = f"{about}{self.input:,} tokens in, {self.output:,} out, {calls}"
+        text = f"{about}{self.input:,} tokens in, {self.output:,} out, {calls}"
         if self.cost is None:
-            return said
+            return text
         part = f" for {self.priced:,} of them" if self.priced < self.calls else ""
-        return f"{said}, ${self.cost:.4f}{part}"
+        return f"{text}, ${self.cost:.4f}{part}"
 
 
 NO_USAGE = Usage()
-ESTIMATED = "about"  # the field of a call whose tokens are an estimate
+ESTIMATED = "about"  # the field that marks a call whose tokens are an estimate
 
 
-def usage_of(events: Iterable[Event | Torn]) -> Usage:
-    """The sum over all calls."""
+def usage_of(events: Iterable[Event | TornLine]) -> Usage:
+    """Return the tokens and cost of a session, added up over all its calls."""
     found = Usage()
     for event in events:
         if isinstance(event, Used):
@@ -503,28 +520,28 @@ def usage_of(events: Iterable[Event | Torn]) -> Usage:
     return found
 
 
-def start_of(events: Iterable[Event | Torn]) -> Started | None:
-    """How the session began."""
+def start_of(events: Iterable[Event | TornLine]) -> Started | None:
+    """Return the event that began the session."""
     return next((event for event in events if isinstance(event, Started)), None)
 
 
-def end_of(events: Iterable[Event | Torn]) -> Ended | None:
-    """How the session ended; None while it goes on, or when somebody spoke since."""
+def end_of(events: Iterable[Event | TornLine]) -> Ended | None:
+    """Return the event that ended the session; None while it goes on, or when a message followed the end."""
     found: Ended | None = None
     for event in events:
         if isinstance(event, Ended):
             found = event
-        elif isinstance(event, Said | Started):
+        elif isinstance(event, MessageEvent | Started):
             found = None
     return found
 
 
-def name_of(events: Iterable[Event | Torn]) -> str:
-    """What the session is called: as somebody named it last, else after its first real request."""
-    given = made = ""
+def name_of(events: Iterable[Event | TornLine]) -> str:
+    """Return a session's name: the last name given to it, else a name made from its first real request."""
+    given_name = derived_name = ""
     for event in events:
         if isinstance(event, Renamed | Started):
-            given = event.name or given
-        elif isinstance(event, Said) and not made and not given:
-            made = transcripts.name_from(event.message)
-    return given or made
+            given_name = event.name or given_name
+        elif isinstance(event, MessageEvent) and not derived_name and not given_name:
+            derived_name = transcripts.name_from(event.message)
+    return given_name or derived_name

@@ -1,7 +1,7 @@
-"""A session as a file to read or hand on: a web page, Markdown, or its events.
+"""Export a session as a web page, as Markdown, or as its events.
 
-Knows events and texts; knows nothing of sessions. Secrets are looked for once more on the way out,
-since the rules may know more of them by now than when a line was written.
+This module knows events and texts, and no sessions. It redacts secrets once more, because rules may have been
+added since a line was written.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, UnknownName
 from vademecum.text import clock, fences
-from vademecum.transcripts import Image, Opaque, Text, Thinking, ToolCall, ToolResult, is_aside
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts.events import NO_USAGE, Compacted, Event, Said, Started, Summary
+from vademecum.transcripts.events import NO_USAGE, Compacted, Event, MessageEvent, Started, Summary
 from vademecum.transcripts.log import clean_event
+from vademecum.transcripts.messages import Image, Opaque, Text, Thinking, ToolCall, ToolResult, is_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
     from markdown_it import MarkdownIt
 
-    from vademecum.transcripts import Part
-    from vademecum.transcripts.events import Torn, Usage
+    from vademecum.transcripts.events import TornLine, Usage
     from vademecum.transcripts.log import Line
+    from vademecum.transcripts.messages import Part
 
-    Render = Callable[[Iterable[Event | Torn], str, Usage], Iterator[str]]
+    Render = Callable[[Iterable[Event | TornLine], str, Usage], Iterator[str]]
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
-_LONGEST = 2000  # characters of a message in a list of them
-_RENDERED = 200_000  # characters of a text that is read as Markdown; a longer one is shown as it is
-_HELD = 50  # messages that wait for the results of their calls
+_LONGEST = 2000  # characters of a message in a list of messages
+_RENDERED = 200_000  # characters of a text that is rendered as Markdown; a longer text is shown as it is
+_HELD = 50  # messages with calls that wait for results
 _LINKS = ("http:", "https:", "mailto:")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
@@ -142,7 +142,7 @@ box.addEventListener('input', () => {
 
 
 def renderer(ending: str) -> Render:
-    """What makes a file with this ending."""
+    """Return the function that exports a session to a file with this ending."""
     known: dict[str, Render] = {".html": as_html, ".md": as_markdown, ".jsonl": as_jsonl}
     if ending.lower() not in known:
         raise UnknownName(
@@ -153,7 +153,9 @@ def renderer(ending: str) -> Render:
 
 
 def write(path: Path, content: Iterable[str], *, force: bool = False) -> None:
-    """Make a file, whole or not at all, that its owner alone can read; one that is there only if told to."""
+    """Write a file completely or not at all, readable by its owner only; overwrite a file only
+    with `force`.
+    """
     if path.exists() and not force:
         raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
     staged = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -161,15 +163,15 @@ def write(path: Path, content: Iterable[str], *, force: bool = False) -> None:
         with open(
             os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
         ) as file:
-            for each in content:
-                file.write(each.encode(errors="replace").decode())
+            for text in content:
+                file.write(text.encode(errors="replace").decode())
         os.replace(staged, path)
     finally:
         staged.unlink(missing_ok=True)
 
 
-def as_jsonl(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
-    """The events as they stand in the log; torn lines are left out."""
+def as_jsonl(events: Iterable[Event | TornLine], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
+    """Yield the events as lines of the log; damaged lines are left out."""
     for event in _safe(events):
         yield kinds.render(event).decode() + "\n"
 
@@ -177,15 +179,15 @@ def as_jsonl(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE
 # -------------------------------------------------------------------- Markdown
 
 
-def as_markdown(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
-    """One heading for each message; what tools were asked and said stands in fences."""
+def as_markdown(events: Iterable[Event | TornLine], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
+    """Yield a session as Markdown: a heading for each message, and tool calls and results in fences."""
     yield f"# {_heading(title)}\n"
     for event in _safe(events):
         if isinstance(event, Started):
             yield "".join(f"\n- {name}: {_heading(value)}" for name, value in _about(event, usage)) + "\n"
         elif isinstance(event, Summary | Compacted):
             yield f"\n## Summary · {_when(event.time)}\n\n{_visible(event.text)}\n"
-        elif isinstance(event, Said):
+        elif isinstance(event, MessageEvent):
             yield f"\n## {_who(event)}\n"
             for part in event.message.parts:
                 yield f"\n{_markdown(part)}\n"
@@ -198,83 +200,85 @@ def _markdown(part: Part) -> str:
         return "\n".join(f"> {line}" for line in _visible(part.text).splitlines())
     if isinstance(part, Image):
         return f"*[{label(part)}]*"
-    return f"**{_heading(label(part))}**\n\n{fences.wrap(inside(part))}"
+    return f"**{_heading(label(part))}**\n\n{fences.wrap(content_text(part))}"
 
 
 # -------------------------------------------------------------------- a web page
 
 
-def as_html(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
-    """One page that needs nothing else: no address is fetched, and nothing but its own search runs."""
+def as_html(events: Iterable[Event | TornLine], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
+    """Yield a session as one HTML page that loads nothing and runs only its own search."""
     return page(title, _articles(events, usage), what="this session")
 
 
 def page(title: str, body: Iterable[str], *, what: str) -> Iterator[str]:
-    """A page around articles, with a search through them; whatever is in them, only that search runs."""
+    """Render a page of articles with a search field; whatever the articles hold, only that search can run."""
     policy = (
         f"default-src 'none'; style-src '{_allowed(_STYLE)}'; script-src '{_allowed(_SCRIPT)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    name = escaped(_heading(title))
+    name = escape(_heading(title))
     yield (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f'<header>\n<h1>{name}</h1>\n<input id="search" type="search" placeholder="Search" '
-        f'aria-label="Search {escaped(what)}" autocomplete="off">\n<p id="found" aria-live="polite"></p>\n'
+        f'aria-label="Search {escape(what)}" autocomplete="off">\n<p id="found" aria-live="polite"></p>\n'
         "</header>\n<main>\n"
     )
     yield from body
     yield f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
 
 
-def _articles(events: Iterable[Event | Torn], usage: Usage) -> Iterator[str]:
+def _articles(events: Iterable[Event | TornLine], usage: Usage) -> Iterator[str]:
     markdown = markdown_reader()
     for event, results in _with_results(_safe(events)):
         if isinstance(event, Started):
-            said = " · ".join(f"{name} {value}" for name, value in _about(event, usage))
-            yield f"<p>{escaped(said)}</p>\n"
+            facts = " · ".join(f"{name} {value}" for name, value in _about(event, usage))
+            yield f"<p>{escape(facts)}</p>\n"
         elif isinstance(event, Summary | Compacted):
             yield (
-                f'<article class="aside"><h2>summary · {escaped(_when(event.time))}</h2>'
-                f"<pre>{escaped(event.text)}</pre></article>\n"
+                f'<article class="aside"><h2>summary · {escape(_when(event.time))}</h2>'
+                f"<pre>{escape(event.text)}</pre></article>\n"
             )
-        elif isinstance(event, Said):
+        elif isinstance(event, MessageEvent):
             aside = " aside" if is_aside(event.message) else ""
-            yield f'<article class="{event.message.role}{aside}"><h2>{escaped(_who(event))}</h2>\n'
+            yield f'<article class="{event.message.role}{aside}"><h2>{escape(_who(event))}</h2>\n'
             for part in event.message.parts:
                 yield _html(part, results, markdown) + "\n"
             yield "</article>\n"
 
 
 def _with_results(events: Iterable[Event]) -> Iterator[tuple[Event, dict[str, ToolResult]]]:
-    """Each event, a message with calls together with the results that follow it; those are not told twice."""
-    held: list[Said] = []
+    """Yield each event with the results of its calls; messages that hold only those results are left out."""
+    pending: list[MessageEvent] = []
     results: dict[str, ToolResult] = {}
-    for each in events:
-        event = each
-        if not isinstance(event, Said | Started | Summary | Compacted):
+    for next_event in events:
+        event = next_event
+        if not isinstance(event, MessageEvent | Started | Summary | Compacted):
             continue
-        waiting = {call.id for said in held for call in said.message.calls if call.id} - {*results}
-        if isinstance(event, Said):
-            own = {part.id: part for part in event.message.results if part.id in waiting}
+        open_ids = {
+            call.id for waiting_event in pending for call in waiting_event.message.calls if call.id
+        } - {*results}
+        if isinstance(event, MessageEvent):
+            own = {part.id: part for part in event.message.results if part.id in open_ids}
             results |= own
             rest = tuple(part for part in event.message.parts if part not in own.values())
             if own and not rest:
                 continue
             event = replace(event, message=event.message._replace(parts=rest)) if own else event
-            if waiting - {*own} and event.message.calls and len(held) < _HELD:
-                held.append(event)  # calls of one answer may stand in several messages
+            if open_ids - {*own} and event.message.calls and len(pending) < _HELD:
+                pending.append(event)  # the calls of one answer may stand in several messages
                 continue
-        yield from ((said, results) for said in held)
-        held, results = [], {}
-        if isinstance(event, Said) and event.message.calls:
-            held.append(event)
+        yield from ((waiting_event, results) for waiting_event in pending)
+        pending, results = [], {}
+        if isinstance(event, MessageEvent) and event.message.calls:
+            pending.append(event)
         else:
             yield event, {}
-    yield from ((said, results) for said in held)
+    yield from ((waiting_event, results) for waiting_event in pending)
 
 
 def _html(part: Part, results: Mapping[str, ToolResult], markdown: MarkdownIt) -> str:
@@ -283,18 +287,18 @@ def _html(part: Part, results: Mapping[str, ToolResult], markdown: MarkdownIt) -
     if isinstance(part, Image):
         return _picture(part)
     pictures = part.content if isinstance(part, ToolResult) else ()
-    shown = "".join(_picture(each) for each in pictures if isinstance(each, Image))
-    below = results.get(part.id) if isinstance(part, ToolCall) else None
-    if below is not None:
-        shown += _html(below._replace(name=""), {}, markdown)
+    extra = "".join(_picture(each) for each in pictures if isinstance(each, Image))
+    result = results.get(part.id) if isinstance(part, ToolCall) else None
+    if result is not None:
+        extra += _html(result._replace(name=""), {}, markdown)
     return (
-        f"<details><summary>{escaped(label(part))}</summary>"
-        f"<pre>{escaped(inside(part))}</pre>{shown}</details>"
+        f"<details><summary>{escape(label(part))}</summary>"
+        f"<pre>{escape(content_text(part))}</pre>{extra}</details>"
     )
 
 
 def markdown_reader() -> MarkdownIt:
-    """What reads Markdown for a page: no HTML of the text's own, no picture, and links that lead outside."""
+    """Return a Markdown parser for pages that allows no HTML, no pictures and only external links."""
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
@@ -304,29 +308,29 @@ def markdown_reader() -> MarkdownIt:
 
 
 def render_markdown(text: str, markdown: MarkdownIt) -> str:
-    """A text as a page shows it; one that is very long as it stands."""
+    """Return a Markdown text as HTML; a very long text is shown without formatting."""
     if len(text) > _RENDERED:
-        return f"<pre>{escaped(text)}</pre>"
+        return f"<pre>{escape(text)}</pre>"
     return str(markdown.render(_visible(text))).rstrip("\n")
 
 
 def _picture(image: Image) -> str:
-    """A picture that is in the log; one that lies elsewhere is named and not fetched."""
+    """Return the HTML of a picture that is in the log; a picture elsewhere is named and not fetched."""
     if image.media_type in _PICTURES and _BASE64.fullmatch(image.data):
         return f'<img alt="" src="data:{image.media_type};base64,{"".join(image.data.split())}">'
-    return f"<p>[{escaped(label(image))}]</p>"
+    return f"<p>[{escape(label(image))}]</p>"
 
 
 def _allowed(content: str) -> str:
-    """What a page's policy calls a script or style by: nothing else in the page can run or be applied."""
+    """Return the hash by which the page's security policy allows this script or style, and no others."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 
-# -------------------------------------------------------------------- words
+# -------------------------------------------------------------------- texts
 
 
-def _safe(events: Iterable[Event | Torn]) -> Iterator[Event]:
-    """Each event without secrets."""
+def _safe(events: Iterable[Event | TornLine]) -> Iterator[Event]:
+    """Yield each event with its secrets redacted."""
     for event in events:
         if isinstance(event, Event):
             yield clean_event(event)
@@ -342,19 +346,19 @@ def _about(event: Started, usage: Usage) -> Iterator[tuple[str, str]]:
 
 
 def _when(time: str) -> str:
-    """A moment as a person reads it: by the minute, in UTC."""
+    """Return a time as people read it: to the minute, in UTC."""
     moment = clock.parse(time)
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if moment else time
 
 
-def _who(event: Said) -> str:
+def _who(event: MessageEvent) -> str:
     message = event.message
     parts = [str(message.role), message.name, message.model, _when(message.time or event.time)]
     return " · ".join(_heading(each) for each in parts if each)
 
 
 def label(part: Part) -> str:
-    """What a folded part is called."""
+    """Return the title under which the web page folds a part of a message."""
     if isinstance(part, ToolCall):
         return f"{part.name or 'a tool'} {_short(part.arguments)}".strip()
     if isinstance(part, ToolResult):
@@ -366,12 +370,12 @@ def label(part: Part) -> str:
     return "thoughts" if isinstance(part, Thinking) else "other"
 
 
-def inside(part: Part) -> str:
-    """What a folded part holds."""
+def content_text(part: Part) -> str:
+    """Return the text that the web page shows when a folded part is opened."""
     if isinstance(part, ToolCall):
         return _visible(_pretty(part.arguments))
     if isinstance(part, ToolResult):
-        return _visible("\n".join(inside(each) for each in part.content))
+        return _visible("\n".join(content_text(each) for each in part.content))
     if isinstance(part, Opaque):
         return _visible(json.dumps(part.value, ensure_ascii=False, indent=1, default=str))
     return _visible(part.text) if isinstance(part, Text | Thinking) else f"[{label(part)}]"
@@ -395,28 +399,30 @@ def _heading(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """A text without characters that hide or turn around what it says, and that a file can hold."""
+    """Return a text without characters that hide or reverse its content, or that a file cannot hold."""
     return _INVISIBLE.sub("", text)
 
 
-def escaped(text: str) -> str:
-    """A text for a page, without anything that hides what it says."""
+def escape(text: str) -> str:
+    """Return a text escaped for HTML, without characters that hide its content."""
     return html.escape(_visible(text), quote=True)
 
 
-def tell_line(line: Line, *, whole: bool = False) -> list[str]:
-    """A line of a log as a person reads it; nothing for those that only keep account."""
+def format_line(line: Line, *, whole: bool = False) -> list[str]:
+    """Return a line of a log as lines of text for a person; empty for events that are no part of the talk."""
     at = f"{line.number}: " if line.number else ""
-    if isinstance(line.event, kinds.Torn):
+    if isinstance(line.event, kinds.TornLine):
         return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]
     event = clean_event(line.event)  # before anything of it is cut
-    if isinstance(event, Said):
+    if isinstance(event, MessageEvent):
         found = [f"\n{at}{event.message.role} · {event.time}"]
         for part in event.message.parts:
             if isinstance(part, Text):
                 found.append(part.text if whole else _beginning(part.text))
             else:
-                found.append(f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{inside(part)}")
+                found.append(
+                    f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{content_text(part)}"
+                )
         return found
     if isinstance(event, Summary | Compacted):
         return [f"\n{at}summary · {event.time}", event.text if whole else _beginning(event.text)]

@@ -1,9 +1,8 @@
-"""Foreign transcripts as logs of our own: a vault that outlives the agents' own clean-up.
+"""Import other agents' transcripts as logs of our own, which stay when the agents delete their files.
 
-Reads through an agent's format and writes through `Log`; the originals are never touched. A session gets its
-id from the content of its file, so that the same one is kept once wherever it is found, and each of its
-events an id from what it says, so that an import that was cut short, or whose file has grown, adds only what
-is missing.
+The original files are never changed. A session's id is made from the content of its file, so that a session
+is stored once wherever its file is found. An event's id is made from its content, so that an import that was
+cut short, or whose file has grown, adds only the missing events.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vademecum.errors import VadeError
-from vademecum.store import Marks, files, scopes
+from vademecum.store import Marks, reported, scopes
 from vademecum.text import clock
-from vademecum.transcripts import ASIDE, SIDE, SUMMARY, Message, to_json, without_block
-from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
-from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
-from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, unseen
+from vademecum.transcripts.events import Ended, Event, MessageEvent, Renamed, Started, Trimmed, Used
+from vademecum.transcripts.foreign import SessionFacts, TranscriptUsage, Unread, ignore_progress
+from vademecum.transcripts.log import ENDING, FOLDER, Log, LogFile
+from vademecum.transcripts.messages import ASIDE, SIDE, SUMMARY, Message, replace_memory_blocks, to_json
 from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
 from vademecum.transcripts.sessions import one_line
@@ -34,32 +33,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.store import Home
-    from vademecum.transcripts import Json
-    from vademecum.transcripts.reading import Found, Seen
+    from vademecum.transcripts.foreign import FileItem, OnBytes
+    from vademecum.transcripts.messages import Json
 
     Progress = Callable[[str, int, int], None]
 
 
-_LOOK = 50  # things from the beginning of a file that tell whose session it is
+_LOOK = 50  # items from the beginning of a file that show which session it belongs to
 _GONE = "no longer in the file"
 _READ = 1024 * 1024
-_STEP = 2 * 1024 * 1024  # bytes of a file from one word about it to the next
+_STEP = 2 * 1024 * 1024  # bytes of a file between two progress reports
 
 
-class Readable(Protocol):
-    """An agent's format of transcripts, as far as a copy needs it."""
+class TranscriptReader(Protocol):
+    """The format of an agent's transcripts, as far as an import needs it."""
 
     @property
     def name(self) -> str:
-        """What the ids of its sessions begin with."""
+        """The name of the format, which is the prefix of its sessions' ids."""
 
     @property
-    def read(self) -> Callable[..., Iterator[Found]]:
-        """Everything in a file, in order; see `TranscriptFormat`."""
+    def read(self) -> Callable[..., Iterator[FileItem]]:
+        """The function that yields everything in a file, in order; see `TranscriptFormat`."""
 
 
 class ImportedSession(NamedTuple):
-    """What became of one file: `new`, `grown`, `same`, `empty`, or `failed` or `purged` and why."""
+    """The result of importing one file: `new`, `grown`, `same`, `empty`, or `failed` or `purged` with a
+    reason.
+    """
 
     path: Path
     outcome: str
@@ -68,13 +69,13 @@ class ImportedSession(NamedTuple):
     added: int = 0  # messages
     unread: int = 0  # lines and parts that could not be understood
     why: str = ""
-    compacted: bool = False  # whether what was added holds the summary of a compaction
+    compacted: bool = False  # whether the added messages include a compaction's summary
 
 
 class _Head(NamedTuple):
-    """What the beginning of a file says of it."""
+    """The facts about a session that the beginning of its file states."""
 
-    told: SessionFacts
+    facts: SessionFacts
     first: Message | None
 
 
@@ -82,21 +83,21 @@ class _Head(NamedTuple):
 
 
 def import_files(
-    found: Iterable[tuple[Readable, Path]],
+    found: Iterable[tuple[TranscriptReader, Path]],
     *,
     home: Home,
     caller: scopes.Caller,
     progress: Progress | None = None,
     now: Callable[[], datetime] = clock.now,
 ) -> Iterator[ImportedSession]:
-    """Keep each file, and say what became of it; trouble with one does not stop the others."""
-    with files.reported("look for transcripts"):
+    """Import each file and yield its result; a failure does not stop the others."""
+    with reported("look for transcripts"):
         every = [(known, path, _size(path)) for known, path in found]
     total, done = sum(size for _, _, size in every), 0
     for known, path, size in every:
-        seen = unseen if progress is None else _within(progress, done, size, total)
+        on_bytes = ignore_progress if progress is None else _file_progress(progress, done, size, total)
         try:
-            yield import_file(known, path, home=home, caller=caller, now=now, seen=seen)
+            yield import_file(known, path, home=home, caller=caller, now=now, on_bytes=on_bytes)
         except (VadeError, OSError) as error:
             yield ImportedSession(path, "failed", why=str(error))
         done += size
@@ -104,133 +105,140 @@ def import_files(
             progress("import", done, total)
 
 
-def _within(progress: Progress, done: int, size: int, total: int) -> Seen:
-    """Tell of every few megabytes of one file; it may have grown since it was measured."""
-    told = 0
+def _file_progress(progress: Progress, done: int, size: int, total: int) -> OnBytes:
+    """Return a callback that reports progress every few megabytes; the file may have grown since it was
+    measured.
+    """
+    reported = 0
 
-    def seen(count: int) -> None:
-        nonlocal told
-        if told + _STEP <= count < size:
-            told = count
+    def on_bytes(count: int) -> None:
+        nonlocal reported
+        if reported + _STEP <= count < size:
+            reported = count
             progress("import", done + count, total)
 
-    return seen
+    return on_bytes
 
 
 def import_file(
-    known: Readable,
+    known: TranscriptReader,
     path: Path,
     *,
     home: Home,
     caller: scopes.Caller,
     now: Callable[[], datetime] = clock.now,
-    seen: Seen = unseen,
+    on_bytes: OnBytes = ignore_progress,
 ) -> ImportedSession:
-    """Keep one file as a log, or add to its log what the file has more by now."""
-    with files.reported(f"read {path}"):
-        state = path.stat()
+    """Copy a transcript file into a log, or add the new part of the file to the log of an earlier import."""
+    with reported(f"read {path}"):
+        stat = path.stat()
         head = _head(known, path)
         if head.first is None:
             return ImportedSession(path, "empty")
         session = f"{known.name}-{_identity(known, path, head)}"
     marks = Marks.of(home)
-    purged = None if marks is None else marks.session(session, head.told.id)
+    purged = None if marks is None else marks.session(session, head.facts.id)
     if purged is not None:
         why = f"a person purged this session on {purged.at[:10]}"
         return ImportedSession(path, "purged", why=why)
-    project = _kept_in(home, session) or _project(home, caller, head.told.folder)
-    log = Log(session, OnDisk(home, project, session), now=now)
+    project = _project_of(home, session) or _project(home, caller, head.facts.folder)
+    log = Log(session, LogFile(home, project, session), now=now)
     with home.lock(f"import {session}"):
-        kept = _kept(log)
-        mark = [state.st_size, state.st_mtime_ns]
-        if kept.closed and kept.mark == mark:
-            return ImportedSession(path, "same", session, project, unread=kept.unread)
-        copy = _Copy(known, path, session, kept, mark, marks=marks)
-        begun = [] if kept.begun else [_started(copy, head, caller, project)]
-        events = copy.events(seen)
+        state = _read_state(log)
+        mark = [stat.st_size, stat.st_mtime_ns]
+        if state.closed and state.mark == mark:
+            return ImportedSession(path, "same", session, project, unread=state.unread)
+        copy = _Copy(known, path, session, state, mark, marks=marks)
+        start_events = [] if state.begun else [_start_event(copy, head, caller, project)]
+        events = copy.events(on_bytes)
         first = next(events)
-        if kept.closed and isinstance(first, Ended):  # touched, or found again elsewhere
+        if state.closed and isinstance(first, Ended):  # the file was only touched, or found again elsewhere
             return ImportedSession(path, "same", session, project, unread=copy.unread)
-        log.extend(chain(begun, [first], events), sync=True)
-    outcome = "grown" if kept.ended else "new"
+        log.extend(chain(start_events, [first], events), sync=True)
+    outcome = "grown" if state.ended else "new"
     return ImportedSession(path, outcome, session, project, copy.added, copy.unread, compacted=copy.compacted)
 
 
-def log_of(done: ImportedSession, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:
-    """The log that a file was kept in."""
-    return Log(done.session, OnDisk(home, done.project, done.session), now=now)
+def imported_log(done: ImportedSession, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:
+    """Return the log that a file was imported into."""
+    return Log(done.session, LogFile(home, done.project, done.session), now=now)
 
 
-def is_kept(known: Readable, path: Path, *, home: Home) -> bool:
-    """Whether a file's session is here already, whatever has been added to the file since."""
-    with files.reported(f"read {path}"):
+def is_imported(known: TranscriptReader, path: Path, *, home: Home) -> bool:
+    """Whether a file's session was imported already, even if the file has grown since."""
+    with reported(f"read {path}"):
         head = _head(known, path)
-        return head.first is not None and bool(_kept_in(home, f"{known.name}-{_identity(known, path, head)}"))
+        return head.first is not None and bool(
+            _project_of(home, f"{known.name}-{_identity(known, path, head)}")
+        )
 
 
-class _Kept(NamedTuple):
-    """What a log has of its file."""
+class _ImportState(NamedTuple):
+    """Which events of a file its log holds already."""
 
     begun: bool = False
-    ended: bool = False  # whether an import came to its end
-    closed: bool = False  # whether none was cut short after it
-    mark: Sequence[int] = ()  # size and time of the file then
+    ended: bool = False  # whether an import finished
+    closed: bool = False  # whether the last import finished
+    mark: Sequence[int] = ()  # size and time of the file at that import
     title: str = ""
     unread: int = 0
     path: str = ""
-    paths: Sequence[str] = ()  # of all files that were copied into it
-    ids: frozenset[str] = frozenset()  # of messages and costs
-    shown: frozenset[str] = frozenset()  # of messages that no later import has put aside
+    paths: Sequence[str] = ()  # all files that were imported into this log
+    ids: frozenset[str] = frozenset()  # ids of messages and usage
+    shown: frozenset[str] = frozenset()  # ids of messages that no later import has removed
 
 
-def _kept(log: Log) -> _Kept:
-    """What is there, by the ids, since somebody may have gone on with the session here."""
+def _read_state(log: Log) -> _ImportState:
+    """Return which events of a file its log holds, by event ids, because the session may have been continued
+    here.
+    """
     own = re.compile(rb'"id":"(' + re.escape(log.session).encode() + rb'-[0-9a-f]{16}-\d+)"')
-    kept, ids, shown, last = _Kept(), set(), set(), (b"", "")
+    state, ids, active_ids, last_seq = _ImportState(), set(), set(), (b"", "")
     for raw in log.raw():
         seq = raw.content[: raw.content.find(b",")]
-        if last[1] and seq == last[0]:  # its writer was killed within that line: the number was given again
-            ids.discard(last[1])
-            shown.discard(last[1])
-        last = seq, ""
-        if raw.kind in (Said.kind, Used.kind):
+        # the writer was killed within that line, and its number was used again
+        if last_seq[1] and seq == last_seq[0]:
+            ids.discard(last_seq[1])
+            active_ids.discard(last_seq[1])
+        last_seq = seq, ""
+        if raw.kind in (MessageEvent.kind, Used.kind):
             match = own.search(raw.content, 0, 400)
             if match and (raw.ended or isinstance(raw.read(), Event)):
-                last = seq, match[1].decode()
-                kept = kept._replace(closed=False)
-                ids.add(last[1])
-                shown |= {last[1]} if raw.kind == Said.kind else set()
+                last_seq = seq, match[1].decode()
+                state = state._replace(closed=False)
+                ids.add(last_seq[1])
+                active_ids |= {last_seq[1]} if raw.kind == MessageEvent.kind else set()
         elif raw.kind in (Started.kind, Ended.kind, Trimmed.kind):
             event = raw.read()
             about = event.extra.get(FIELD) if isinstance(event, Ended) else None
             if isinstance(event, Started):
-                kept = kept._replace(begun=True)
+                state = state._replace(begun=True)
             elif isinstance(event, Trimmed):
-                kept = kept._replace(closed=kept.closed and event.why != _GONE)
-                shown -= set(event.ids)
+                state = state._replace(closed=state.closed and event.why != _GONE)
+                active_ids -= set(event.ids)
             elif isinstance(about, dict):
                 known = {
                     name: about[name]
                     for name in ("mark", "title", "unread", "path", "paths")
                     if name in about
                 }
-                kept = kept._replace(ended=True, closed=True, **known)
-    return kept._replace(ids=frozenset(ids), shown=frozenset(shown))
+                state = state._replace(ended=True, closed=True, **known)
+    return state._replace(ids=frozenset(ids), shown=frozenset(active_ids))
 
 
 class _Copy:
-    """The events of one file that its log does not have yet, made one at a time.
+    """The events that a file has and its log lacks, made one at a time.
 
-    A thing is known by what it says and how often that was said before, not by its place: readers join the
-    lines of an answer, so that what stands last may change when a file grows, or move.
+    An item is recognised by its content and by how often the same content came before, not by its position:
+    readers join the lines of an answer, so the last item may change or move when a file grows.
     """
 
     def __init__(
         self,
-        known: Readable,
+        known: TranscriptReader,
         path: Path,
         session: str,
-        kept: _Kept,
+        kept: _ImportState,
         mark: list[int],
         *,
         marks: Marks | None = None,
@@ -239,20 +247,21 @@ class _Copy:
         self.known, self.path, self.session, self.kept, self.mark = known, path, session, kept, mark
         self.added = self.unread = 0
         self.compacted = False
-        self.time = clock.stamp(datetime.fromtimestamp(mark[1] / 1e9, UTC))  # where the file names none
+        # used where the file names no time
+        self.time = clock.stamp(datetime.fromtimestamp(mark[1] / 1e9, UTC))
         self._seen: Counter[str] = Counter()
         earlier = kept.paths or ([kept.path] if kept.path else [])
-        # A file that is gone was moved, and this is it.
+        # An earlier file that no longer exists was moved to this path.
         there = [each for each in earlier if each != str(path) and os.path.exists(each)]
         self.paths = [*there, str(path)]
 
-    def events(self, seen: Seen) -> Iterator[Event]:
-        """What is to be written, in order; the last event says how far it went."""
-        told = SessionFacts()
+    def events(self, on_bytes: OnBytes) -> Iterator[Event]:
+        """Yield the events to write, in order; the last event records how far the import came."""
+        facts = SessionFacts()
         gone = set(self.kept.shown)
-        for each in self.known.read(self.path, seen):
+        for each in self.known.read(self.path, on_bytes):
             if isinstance(each, SessionFacts):
-                told = _joined(told, each)
+                facts = _merge_facts(facts, each)
             elif isinstance(each, Unread):
                 self.unread += 1
             else:
@@ -261,11 +270,11 @@ class _Copy:
                 gone.discard(id)
                 if id not in self.kept.ids:
                     yield self._event(each, id)
-        # Gone is an answer that was still being written, or a turn that was taken back since; of a session
-        # that agents have written into several files, none of them has all.
+        # A message that is gone was an answer still being written, or a turn that was taken back. A session
+        # that agents have written to several files is complete in none of them.
         if gone and set(self.paths) == {str(self.path)}:
             yield Trimmed(tuple(sorted(gone)), _GONE, time=self.time)
-        title = one_line(told.title)
+        title = one_line(facts.title)
         if title and title != self.kept.title:
             yield Renamed(title, time=self.time)
         about = {
@@ -288,54 +297,56 @@ class _Copy:
             return Used(*each[:6], time=self.time, id=id)
         self.added += 1
         self.compacted = self.compacted or bool(each.extra.get(SUMMARY))
-        said = without_injected(each)
+        message = without_injected_blocks(each)
         if self._purged is not None:
-            said = _with_texts(said, self._purged.clean)
-        return Said(said, time=self.time, id=id)
+            message = _map_message(message, self._purged.clean)
+        return MessageEvent(message, time=self.time, id=id)
 
 
-def _started(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> Started:
-    told, first = head
-    created = told.created or (first.time if first else "") or copy.time
+def _start_event(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> Started:
+    facts, first_message = head
+    created = facts.created or (first_message.time if first_message else "") or copy.time
     return Started(
-        cwd=told.folder,
+        cwd=facts.folder,
         created=created,
-        model=told.model or (first.model if first else ""),
+        model=facts.model or (first_message.model if first_message else ""),
         agent=caller.agent or "",
         audience=str(caller.audience),
         project=project,
         time=created,
-        extra={FIELD: {"format": copy.known.name, "path": str(copy.path), "id": told.id}},
+        extra={FIELD: {"format": copy.known.name, "path": str(copy.path), "id": facts.id}},
     )
 
 
 # -------------------------------------------------------------------- whose session it is
 
 
-def _head(known: Readable, path: Path) -> _Head:
-    told, first = SessionFacts(), None
+def _head(known: TranscriptReader, path: Path) -> _Head:
+    facts, first = SessionFacts(), None
     for each in islice(known.read(path), _LOOK):
         if isinstance(each, SessionFacts):
-            told = _joined(told, each)
+            facts = _merge_facts(facts, each)
         elif isinstance(each, Message) and first is None:
             first = each
-        if first is not None and told.id and told.folder:
+        if first is not None and facts.id and facts.folder:
             break
-    return _Head(told, first)
+    return _Head(facts, first)
 
 
-def _identity(known: Readable, path: Path, head: _Head) -> str:
-    """What stays the same however often a session is found, and however long it gets.
+def _identity(known: TranscriptReader, path: Path, head: _Head) -> str:
+    """Return a hash of a session that stays the same when its file is moved or grows.
 
-    Files of subagents have the id of the session they belong to, and are told apart by how they begin. A file
-    without an id is known by all that is in it.
+    The files of subagents carry the id of their main session, so their first message is hashed too. A file
+    without an id is identified by its whole content.
     """
     digest = hashlib.sha256(known.name.encode())
     first = head.first
-    if head.told.id:
+    if head.facts.id:
         side = first is not None and first.extra.get(SIDE)
-        about = [head.told.id, first.id, first.time, first.text[:1000]] if first and side else [head.told.id]
-        digest.update(_marked(about))
+        about = (
+            [head.facts.id, first.id, first.time, first.text[:1000]] if first and side else [head.facts.id]
+        )
+        digest.update(_encode_ids(about))
     else:
         with path.open("rb") as file:
             while block := file.read(_READ):
@@ -344,16 +355,18 @@ def _identity(known: Readable, path: Path, head: _Head) -> str:
 
 
 def imported_id(format: str, id: str) -> str:
-    """The id under which an agent's session is kept here, by the agent's own id for it."""
-    return f"{format}-{hashlib.sha256(format.encode() + _marked([id])).hexdigest()[:16]}"
+    """Return the id of an imported session, made from the agent's own id for it."""
+    return f"{format}-{hashlib.sha256(format.encode() + _encode_ids([id])).hexdigest()[:16]}"
 
 
-def _marked(about: Sequence[str]) -> bytes:
+def _encode_ids(about: Sequence[str]) -> bytes:
     return json.dumps(about).encode()
 
 
-def _kept_in(home: Home, session: str) -> str:
-    """The project that has this session already; a folder may have become another project since."""
+def _project_of(home: Home, session: str) -> str:
+    """Return the project that holds this session already, though its folder may belong to another project
+    now.
+    """
     for project in home.names(FOLDER):
         if f"{session}{ENDING}" in home.names(FOLDER, project):
             return project
@@ -361,7 +374,7 @@ def _kept_in(home: Home, session: str) -> str:
 
 
 def _project(home: Home, caller: scopes.Caller, folder: str) -> str:
-    """The project a session belongs to: that of the folder it ran in, else the caller's."""
+    """Return the project of the folder that a session ran in; the caller's project if there is none."""
     if folder and os.path.isabs(folder) and "\0" not in folder:
         found = scopes.find_project(Path(folder), home=home.path)
         own = caller.project
@@ -369,14 +382,14 @@ def _project(home: Home, caller: scopes.Caller, folder: str) -> str:
     return scopes.place_for(caller, Scope.PROJECT).id
 
 
-def _joined(told: SessionFacts, more: SessionFacts) -> SessionFacts:
-    return SessionFacts(*(new or old for old, new in zip(told, more, strict=True)))
+def _merge_facts(facts: SessionFacts, more: SessionFacts) -> SessionFacts:
+    return SessionFacts(*(new or old for old, new in zip(facts, more, strict=True)))
 
 
 def _digest(each: Message | TranscriptUsage) -> str:
-    """What a message says; its marks may change when a branch is left behind it."""
-    said = to_json(each._replace(extra={})) if isinstance(each, Message) else each
-    return hashlib.sha256(_encoder.encode(said).encode()).hexdigest()[:16]
+    """Return a hash of a message's content, but not of `extra`, which changes when a branch is abandoned."""
+    content = to_json(each._replace(extra={})) if isinstance(each, Message) else each
+    return hashlib.sha256(_encoder.encode(content).encode()).hexdigest()[:16]
 
 
 _encoder = json.JSONEncoder(sort_keys=True, default=str)
@@ -389,33 +402,33 @@ def _size(path: Path) -> int:
         return 0
 
 
-# -------------------------------------------------------------------- our own words
+# -------------------------------------------------------------------- removing injected blocks
 
 
-def without_injected(message: Message) -> Message:
-    """A message with a note in place of every block of ours, which is not what anybody said.
+def without_injected_blocks(message: Message) -> Message:
+    """Return the message with a placeholder for every block that memory injected.
 
-    A block that was injected comes back with the session it was injected into, in the words of somebody or in
-    what the agent noted beside them. It is put aside when that is read: else memory would confirm itself.
+    An injected block comes back with the transcript of its session, in a message or in the agent's notes on
+    it. It is removed, because memory would otherwise confirm itself.
     """
-    return _with_texts(message, lambda text: without_block(text, ASIDE))
+    return _map_message(message, lambda text: replace_memory_blocks(text, ASIDE))
 
 
-def _with_texts(message: Message, change: Callable[[str], str]) -> Message:
-    """A message with every text of it as `change` has it."""
-    cleaned = _cleaned(message, change)
+def _map_message(message: Message, change: Callable[[str], str]) -> Message:
+    """Return the message with `change` applied to each of its texts."""
+    cleaned = _map_strings(message, change)
     return cleaned if isinstance(cleaned, Message) else message
 
 
-def _cleaned(value: Json, change: Callable[[str], str]) -> Json:
-    """A value with another text in place of each; the very same when none differs."""
+def _map_strings(value: Json, change: Callable[[str], str]) -> Json:
+    """Return a value with `change` applied to each string in it; the same object when nothing differs."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        new = {name: _cleaned(each, change) for name, each in value.items()}
+        new = {name: _map_strings(each, change) for name, each in value.items()}
         return value if all(new[name] is each for name, each in value.items()) else new
     if isinstance(value, list | tuple):
-        items = [_cleaned(each, change) for each in value]
+        items = [_map_strings(each, change) for each in value]
         if all(new is each for new, each in zip(items, value, strict=True)):
             return value
         return value._make(items) if hasattr(value, "_make") else type(value)(items)

@@ -1,8 +1,8 @@
-"""The log of one session: lines are added at its end, and nothing but a purge ever changes one.
+"""The log of one session: events are appended, and only a purge ever changes a line.
 
-Knows lines and events; knows nothing of what follows from them. Writers take turns by a lock that dies with
-its holder, so that numbers are dense and a line that did not fit on the disk can be taken back. Readers take
-no lock: they see whole lines, and say where a line is torn.
+This module knows lines and events, and not their meaning. Writers take turns by a lock that ends with its
+holder's process, so that numbers have no gaps and a line that did not fit on the disk can be removed again.
+Readers take no lock: they see whole lines, and report damaged lines.
 """
 
 from __future__ import annotations
@@ -16,10 +16,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from vademecum.errors import InvalidText, OutsideMemory
-from vademecum.store import files
+from vademecum.store import reported
 from vademecum.text import clock, names, outgoing
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts.events import LARGEST, Event, Torn, Usage, name_of, read_thread, start_of, usage_of
+from vademecum.transcripts.events import (
+    LARGEST,
+    Event,
+    TornLine,
+    Usage,
+    name_of,
+    read_thread,
+    start_of,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store import Home
-    from vademecum.transcripts import Json
+    from vademecum.transcripts.messages import Json
 
 FOLDER = "transcripts"
 ENDING = ".jsonl"
@@ -37,112 +46,120 @@ _HEAD = re.compile(rb'\{"seq":\d+,"kind":"([a-z_]+)"(?:,"time":"([0-9TZ:.+-]+)")
 
 
 class Raw(NamedTuple):
-    """A line before it is read; kind and time are what its beginning says, and empty when it does not."""
+    """A line that is not parsed yet; `kind` and `time` are read from its beginning, and empty if not found
+    there.
+    """
 
-    content: bytes  # without the rest of a line that is too long
+    content: bytes  # the beginning only, if the line is too long
     number: int  # 1-based; 0 where the lines before it were not counted
     start: int
-    end: int  # behind its line end
-    ended: bool = True  # whether the line end is there; without it a writer may still be at work
+    end: int  # offset behind the line end
+    ended: bool = True  # whether the line end is there; without it a writer may still be writing
     kind: str = ""
     time: str = ""
 
-    def read(self) -> Event | Torn:
-        """The event on this line."""
+    def read(self) -> Event | TornLine:
+        """Return the event on this line."""
         size = self.end - self.start
         if len(self.content) < size:
-            return Torn(f"longer than {LARGEST:,} bytes", size)
+            return TornLine(f"longer than {LARGEST:,} bytes", size)
         return kinds.parse(self.content.removesuffix(b"\n"))
 
 
 class Line(NamedTuple):
-    """An event, and where it stands."""
+    """An event, or a damaged line, and its position in the log."""
 
-    event: Event | Torn
+    event: Event | TornLine
     number: int
     start: int
     end: int
 
 
 class _Draft(NamedTuple):
-    """An event that is ready to be written, but for its number."""
+    """An event that is ready to be written except that its number is still missing."""
 
     kind: str
     fields: dict[str, Json]
     line: bytes
 
 
-class Pen(Protocol):
-    """What a log is written with, while it is held."""
+class LogWriter(Protocol):
+    """Writes to a log while its lock is held."""
 
     def end(self) -> int:
-        """Where the log ends now."""
+        """Return the offset at which the log ends."""
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        """Add a line; returns where the log ends then."""
+        """Append a line; return the offset at which the log then ends."""
 
 
-class Paper(Protocol):
-    """What a log is written on."""
+class LogStorage(Protocol):
+    """The place that holds a log's lines."""
 
     @property
     def path(self) -> str:
-        """How it is shown and asked for; empty when nobody else can read it."""
+        """The path shown to users; empty when no other process can read the log."""
 
-    def held(self) -> AbstractContextManager[Pen]:
-        """Hold it among all writers."""
+    def lock(self) -> AbstractContextManager[LogWriter]:
+        """Lock the log against all other writers."""
 
-    def opened(self) -> BinaryIO | None:
-        """Open it for reading; None when there is nothing yet."""
+    def open(self) -> BinaryIO | None:
+        """Open the log for reading; None when it does not exist yet."""
 
 
 class Log:
     """The events of one session."""
 
-    def __init__(self, session: str, paper: Paper, *, now: Callable[[], datetime] = clock.now) -> None:
+    def __init__(self, session: str, storage: LogStorage, *, now: Callable[[], datetime] = clock.now) -> None:
         self.session = session
-        self._paper = paper
+        self._storage = storage
         self._now = now
-        self._last = (0, 0)  # where the log ended after our own last line, and that line's number
+        # the offset at which the log ended after our own last line, and the number of that line
+        self._last = (0, 0)
 
     @property
     def path(self) -> str:
         """The file, relative to the home; empty for a log that is kept in memory only."""
-        return self._paper.path
+        return self._storage.path
 
     # ---------------------------------------------------------------- writing
 
     def append(self, event: Event, *, sync: bool = False) -> Event:
-        """Add an event, and return it as it is kept: numbered, timed, and with secrets replaced.
+        """Append an event, and return it as stored: with number, time and id, and with secrets replaced.
 
-        With `sync` it and all before it survive a power cut; without, they survive the end of this process.
+        With `sync`, this event and all before it survive a power cut; without, they survive the end of this
+        process.
         """
         return self.append_all([event], sync=sync)[0]
 
     def append_all(self, events: Sequence[Event], *, sync: bool = False) -> list[Event]:
-        """Add events under one lock, one write each, and return them as they are kept. Synced at the end."""
-        drafts = [self._drafted(event) for event in events]
+        """Append events under one lock, one write each, synced at the end; return them as stored."""
+        drafts = [self._draft(event) for event in events]
         seqs = self._write(drafts, sync=sync) if drafts else []
-        return [_as_kept(*each) for each in zip(events, drafts, seqs, strict=True)]
+        return [_stored_event(*each) for each in zip(events, drafts, seqs, strict=True)]
 
     def extend(self, events: Iterable[Event], *, sync: bool = False) -> int:
-        """Add however many events under one lock, each as it comes; returns how many. Synced at the end."""
+        """Append any number of events under one lock, each as it comes, synced at the end;
+        return how many.
+        """
         return len(self._write(events, sync=sync))
 
     def _write(self, events: Iterable[Event | _Draft], *, sync: bool) -> list[int]:
         seqs: list[int] = []
-        with files.reported(f"write the transcript {self.path}"), self._paper.held() as pen:
-            waiting = None
+        with reported(f"write the transcript {self.path}"), self._storage.lock() as writer:
+            pending = None
             for event in events:
-                if waiting is not None:
-                    seqs.append(self._add(pen, waiting, sync=False))
-                waiting = self._drafted(event) if isinstance(event, Event) else event
-            if waiting is not None:
-                seqs.append(self._add(pen, waiting, sync=sync))
+                if pending is not None:
+                    seqs.append(self._add(writer, pending, sync=False))
+                pending = self._draft(event) if isinstance(event, Event) else event
+            if pending is not None:
+                seqs.append(self._add(writer, pending, sync=sync))
         return seqs
 
-    def _drafted(self, event: Event) -> _Draft:
-        """An event with its time and id and without secrets: all that needs no lock."""
+    def _draft(self, event: Event) -> _Draft:
+        """Return an event with time and id and without secrets, ready for its number: the work that needs no
+        lock.
+        """
         try:
             given = kinds.to_json(event)
             if not (event.time and event.id):
@@ -154,24 +171,24 @@ class Log:
                 }
                 given = {**envelope, **given, **envelope}
             del given["seq"]
-            fields, line = _cleaned_line(given)
+            fields, line = _clean_line(given)
         except (ValueError, TypeError, RecursionError) as error:
             raise InvalidText(f"a {event.kind} event cannot be written as JSON: {error}") from error
         return _Draft(event.kind, fields, line)
 
-    def _add(self, pen: Pen, draft: _Draft, *, sync: bool) -> int:
-        end = pen.end()
+    def _add(self, writer: LogWriter, draft: _Draft, *, sync: bool) -> int:
+        end = writer.end()
         seq = (self._last[1] if self._last[0] == end else self._last_number()) + 1
         line = b'{"seq":%d,%b' % (seq, draft.line[1:])
         if len(line) > LARGEST:
             raise InvalidText(
                 f"a {draft.kind} event is {len(line):,} bytes long; at most {LARGEST:,} are kept in one line"
             )
-        self._last = pen.write(line, sync=sync), seq
+        self._last = writer.write(line, sync=sync), seq
         return seq
 
     def _last_number(self) -> int:
-        """The number of the last event that can be read."""
+        """Return the number of the last event that can be read."""
         count = 1
         while True:
             found = self.tail(count)
@@ -182,86 +199,96 @@ class Log:
 
     # ---------------------------------------------------------------- reading
 
-    def thread(self) -> list[kinds.Said]:
-        """All that was said and not taken back, whatever has left the window since; without secrets."""
-        return [cast("kinds.Said", clean_event(each)) for each in read_thread(self.events())]
+    def thread(self) -> list[kinds.MessageEvent]:
+        """Return every message that was not taken back, including those that left the window, without
+        secrets.
+        """
+        return [cast("kinds.MessageEvent", clean_event(each)) for each in read_thread(self.events())]
 
-    def take_back(self, said: Iterable[kinds.Said], *, sync: bool = False) -> None:
-        """Take messages out of the thread; the log keeps them, and that they were taken back."""
-        gone = tuple(each.id or f"#{each.seq}" for each in said)
+    def take_back(self, messages: Iterable[kinds.MessageEvent], *, sync: bool = False) -> None:
+        """Take messages out of the thread; the log keeps them and records that they were taken back."""
+        gone = tuple(each.id or f"#{each.seq}" for each in messages)
         if gone:
             self.append(kinds.Trimmed(ids=gone, why=kinds.TAKEN_BACK), sync=sync)
 
     def title(self) -> str:
-        """What the session is called; empty while it has no name."""
+        """Return the session's name; empty while it has none."""
         return name_of(self.events())
 
-    def begun(self) -> str:
-        """When the session began; empty when nothing says."""
+    def created(self) -> str:
+        """Return the time at which the session began; empty when unknown."""
         found = start_of(self.events())
         return found.created if found else ""
 
     def usage(self) -> Usage:
-        """What the session has used up."""
+        """Return the tokens and cost of the session."""
         return usage_of(self.events())
 
     def copy_in_memory(self) -> Log:
-        """The same log, line by line, where what is added to it leaves nothing behind."""
-        paper = InMemory()
-        with paper.held() as pen:
+        """Return a copy of the log that is in memory only: events appended to it are not written to disk."""
+        storage = MemoryLog()
+        with storage.lock() as writer:
             for raw in self.raw():
-                pen.write(raw.content.removesuffix(b"\n"), sync=False)
-        return Log(self.session, paper)
+                writer.write(raw.content.removesuffix(b"\n"), sync=False)
+        return Log(self.session, storage)
 
-    def events(self) -> Iterator[Event | Torn]:
-        """All events in order, one at a time however long the log is."""
+    def events(self) -> Iterator[Event | TornLine]:
+        """Yield all events in order, one at a time, however long the log is."""
         for line in self.lines():
             yield line.event
 
     def lines(self, start: int = 0, number: int = 1) -> Iterator[Line]:
-        """All events with their places, from an offset on; `number` is that of the line there."""
+        """Yield all events with their positions, from an offset on; `number` is the number of
+        the line there.
+        """
         for raw in self.raw(start, number):
             yield Line(raw.read(), raw.number, raw.start, raw.end)
 
     def follow(self, start: int = 0, number: int = 1) -> Iterator[Line]:
-        """What was added since an offset: whole lines only, and never waits; go on from `end`."""
+        """Yield the whole lines appended since an offset, without waiting for more; continue at the last
+        `end`.
+        """
         for raw in self.raw(start, number):
             if raw.ended:
                 yield Line(raw.read(), raw.number, raw.start, raw.end)
 
     def tail(self, count: int) -> list[Line]:
-        """The last lines, without reading all; their numbers are 0, since nobody counted."""
+        """Return the last lines without reading the whole log; their numbers are 0, since nothing counted
+        them.
+        """
         wanted = count
         while True:
-            with files.reported(f"read the transcript {self.path}"):
+            with reported(f"read the transcript {self.path}"):
                 start = self._start_of_last(wanted)
             found = [line._replace(number=0) for line in self.lines(start)]
             if len(found) >= count or start == 0:
                 return found[len(found) - min(count, len(found)) :]
-            wanted *= 2  # blank lines among them
+            wanted *= 2  # some of these lines were blank
 
     def raw(self, start: int = 0, number: int = 1) -> Iterator[Raw]:
-        """All lines that are not blank, unread, so that who wants a few kinds need not read the others."""
-        with files.reported(f"read the transcript {self.path}"):
-            file = self._paper.opened()
+        """Yield all lines that are not blank, unparsed, so that a caller who wants a few kinds parses only
+        those.
+        """
+        with reported(f"read the transcript {self.path}"):
+            file = self._storage.open()
             if file is None:
                 return
             with file:
                 file.seek(start)
-                yield from _raw(file, start, number)
+                yield from _read_raw_lines(file, start, number)
 
     def size(self) -> int:
-        """How many bytes it has."""
-        with files.reported(f"read the transcript {self.path}"):
-            file = self._paper.opened()
+        """Return the size of the log in bytes."""
+        with reported(f"read the transcript {self.path}"):
+            file = self._storage.open()
             if file is None:
                 return 0
             with file:
                 return file.seek(0, 2)
 
     def _start_of_last(self, count: int) -> int:
-        """Where the last so many lines begin; at most a block is held in memory."""
-        file = self._paper.opened()
+        """Return the offset of the last `count` lines, with at most one block in memory."""
+        file = self._storage.open()
         if file is None or count < 1:
             return 0
         with file:
@@ -281,13 +308,13 @@ class Log:
         return 0
 
 
-def _as_kept(event: Event, draft: _Draft, seq: int) -> Event:
+def _stored_event(event: Event, draft: _Draft, seq: int) -> Event:
     event = replace(event, seq=seq, time=draft.fields["time"], id=draft.fields["id"])
-    kept = {**draft.fields, "seq": seq}
-    return event if kept == kinds.to_json(event) else kinds.from_json(kept)
+    fields = {**draft.fields, "seq": seq}
+    return event if fields == kinds.to_json(event) else kinds.from_json(fields)
 
 
-def _raw(file: BinaryIO, start: int, number: int) -> Iterator[Raw]:
+def _read_raw_lines(file: BinaryIO, start: int, number: int) -> Iterator[Raw]:
     while content := file.readline(LARGEST + 1):
         end, ended = start + len(content), content.endswith(b"\n")
         if not ended and len(content) > LARGEST:
@@ -298,16 +325,18 @@ def _raw(file: BinaryIO, start: int, number: int) -> Iterator[Raw]:
             head = _HEAD.match(content)
             kind, time = head.groups(b"") if head else (b"", b"")
             yield Raw(content, number, start, end, ended, kind.decode(), time.decode())
-        if not ended:  # the end as we saw it: what is written behind it by now belongs to this line
+        if not ended:  # the end as read here: bytes appended meanwhile belong to this line
             return
         start, number = end, number + 1
 
 
-# -------------------------------------------------------------------- where it is kept
+# -------------------------------------------------------------------- storage
 
 
-class OnDisk:
-    """A log in the home: `transcripts/<project>/<session>.jsonl`, its owner's alone, reached by no link."""
+class LogFile:
+    """A log in the home, `transcripts/<project>/<session>.jsonl`: readable by its owner only, never behind a
+    link.
+    """
 
     def __init__(self, home: Home, project: str, session: str) -> None:
         self._home = home
@@ -316,24 +345,24 @@ class OnDisk:
 
     @property
     def path(self) -> str:
-        """Relative to the home."""
+        """The path relative to the home."""
         return "/".join((*self._folder, self._name))
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[Pen]:
-        """Hold the lock that a purge of this file takes too."""
+    def lock(self) -> Iterator[LogWriter]:
+        """Lock the log against all other writers, and against a purge of the file."""
         with (
             self._home.lock(f"transcript {self.path}"),
             self._home.folder(*self._folder, create=True) as folder,
         ):
-            pen = folder.pen(self._name)
+            writer = folder.pen(self._name)
             try:
-                yield pen
+                yield writer
             finally:
-                pen.close()
+                writer.close()
 
-    def opened(self) -> BinaryIO | None:
-        """Open the file for reading."""
+    def open(self) -> BinaryIO | None:
+        """Open the file for reading; None when it does not exist."""
         try:
             with self._home.folder(*self._folder) as folder:
                 return folder.reader(self._name)
@@ -343,8 +372,8 @@ class OnDisk:
             raise OutsideMemory(f"{'/'.join(self._folder)} is not a folder") from error
 
 
-class InMemory:
-    """A log that leaves nothing behind."""
+class MemoryLog:
+    """A log in memory that leaves nothing on disk."""
 
     path = ""
 
@@ -353,21 +382,21 @@ class InMemory:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[Pen]:
-        """Hold it among the threads of this process."""
+    def lock(self) -> Iterator[LogWriter]:
+        """Lock the log against the other threads of this process."""
         with self._lock:
             yield self
 
-    def opened(self) -> BinaryIO | None:
-        """What was written so far."""
+    def open(self) -> BinaryIO | None:
+        """Open the content written so far."""
         return io.BytesIO(bytes(self._content))
 
     def end(self) -> int:
-        """Where the log ends now."""
+        """Return the offset at which the log ends."""
         return len(self._content)
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        """Add a line."""
+        """Append a line."""
         self._content += line + b"\n"
         return len(self._content)
 
@@ -376,18 +405,18 @@ class InMemory:
 
 
 def clean_event(event: Event) -> Event:
-    """An event as it may leave; a line that was written by hand may hold anything."""
+    """Return an event with secrets redacted, which a line written by hand may contain."""
     fields = kinds.to_json(event)
-    kept = outgoing.clean_value(fields)
-    return event if kept == fields else kinds.from_json(kept)
+    cleaned = outgoing.clean_value(fields)
+    return event if cleaned == fields else kinds.from_json(cleaned)
 
 
-def _cleaned_line(given: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
-    """An object without secrets, and as a line; raises for what is no JSON."""
-    text = outgoing.dumped(given)
+def _clean_line(value: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
+    """Return an object with its secrets redacted, and its line; raise for values that JSON does not have."""
+    text = outgoing.dumped(value)
     clues = outgoing.clues_of(text)
-    fields = outgoing.clean_within(given, clues) if any(clues) else given
-    if text and fields == given:
+    fields = outgoing.clean_within(value, clues) if any(clues) else value
+    if text and fields == value:
         with contextlib.suppress(UnicodeEncodeError):
             return fields, text.encode()
     return fields, kinds.encode(fields)

@@ -1,7 +1,7 @@
-"""Earlier sessions of a project in a line each, so that the next one can go on where they stopped.
+"""Describe earlier sessions of a project in one line each, so that the next session can continue them.
 
-A pointer is made from a log and says nothing that anybody but the person said: the title is the person's own
-first words. What was read of a log is kept with its stamp; only the ends of a long one are looked at.
+A pointer describes one session, and its title is the person's own first words. The pointer of a log is cached
+until the log changes; of a long log only the beginning and the end are read.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import OutsideMemory, StorageFailed
 from vademecum.text import clock
-from vademecum.transcripts import Role, name_from
-from vademecum.transcripts.events import Said
+from vademecum.transcripts.events import MessageEvent
 from vademecum.transcripts.importing import imported_id
-from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
+from vademecum.transcripts.log import ENDING, FOLDER, Log, LogFile
+from vademecum.transcripts.messages import Role, name_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.store import Catalogue, Home
-    from vademecum.store.scopes import Project
-    from vademecum.transcripts import Message, ToolCall
+    from vademecum.store import Catalogue, Home, Project
     from vademecum.transcripts.log import Raw
+    from vademecum.transcripts.messages import Message, ToolCall
 
-LOOKED_AT = 8  # sessions, of which the newest are told
-FILES = 3  # that are named
-_ENDS = 4 * 1024 * 1024  # bytes of a log's beginning and of its end
+RECENT_SESSIONS = 8  # sessions that are read; the newest of them get a pointer
+FILES = 3  # file names in a pointer
+_ENDS = 4 * 1024 * 1024  # bytes that are read at the beginning and at the end of a log
 _VERSION = "pointers 1"
 _PATH = re.compile(
     r'(?<!\\)"(?:new_path|file_path|filePath|notebook_path|absolute_path|path)"\s*:\s*("[^"\\\n]{1,300}")'
@@ -37,12 +36,12 @@ _PATH = re.compile(
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]{1,300})")
 _WRITES = re.compile(r"edit|write|replace|patch|create|insert|notebook", re.IGNORECASE)
 _LISTS = ("todos", "plan", "items", "tasks")
-_FILE = re.compile(r"(?=[^ ]*[./])[\w./@+~-]+(?: [\w./@+~-]+){0,2}")  # no sentence
+_FILE = re.compile(r"(?=[^ ]*[./])[\w./@+~-]+(?: [\w./@+~-]+){0,2}")  # a path, not a sentence
 _OPEN = frozenset({"pending", "in_progress", "in-progress", "open"})
 
 
 class Pointer(NamedTuple):
-    """What one line tells of a session."""
+    """An earlier session in one line: its title, time, files, and whether it was unfinished."""
 
     session: str
     agent: str
@@ -62,27 +61,33 @@ def recent(
     most: int,
     without: str = "",
 ) -> list[Pointer]:
-    """The newest of the recorded sessions of a project that anybody said anything in, the newest first.
+    """Return the newest recorded sessions of a project in which a person wrote something, the newest first.
 
-    `recorded` are ids with the agents' names, the last recorded last; `without` is the agent's own id of the
-    session that asks.
+    `recorded` are session ids with agent names, the last recorded last; `without` is the agent's own id of
+    the session that asks.
     """
-    kept: dict[str, Any] = catalogue.recall(f"{project.id}-pointers", _VERSION) or {}
+    cache: dict[str, Any] = catalogue.recall(f"{project.id}-pointers", _VERSION) or {}
     rows: dict[str, Any] = {}
-    for id, agent in list(dict(recorded).items())[-LOOKED_AT:]:
+    for id, agent in list(dict(recorded).items())[-RECENT_SESSIONS:]:
         stamp = _stamp(home, project.id, id)
         if stamp is not None:
-            known = kept.get(id)
-            rows[id] = known if known and known[0] == stamp else (stamp, _looked(home, project, id, agent))
-    if rows != kept:
+            known = cache.get(id)
+            rows[id] = (
+                known if known and known[0] == stamp else (stamp, _read_pointer(home, project, id, agent))
+            )
+    if rows != cache:
         catalogue.remember(f"{project.id}-pointers", _VERSION, rows)
-    found = [Pointer(*told) for id, (_, told) in rows.items() if told is not None and not _is(id, without)]
-    newest = sorted(found, key=lambda each: (each.updated, each.session), reverse=True)
-    return [each for each in newest if each.title][:most]
+    found = [
+        Pointer(*values)
+        for id, (_, values) in rows.items()
+        if values is not None and not _is_agent_session(id, without)
+    ]
+    newest = sorted(found, key=lambda pointer: (pointer.updated, pointer.session), reverse=True)
+    return [pointer for pointer in newest if pointer.title][:most]
 
 
-def _is(id: str, own: str) -> bool:
-    """Whether a kept session is the one that an agent knows by an id of its own."""
+def _is_agent_session(id: str, own: str) -> bool:
+    """Whether a stored session is the one that its agent knows by the id `own`."""
     return bool(own) and imported_id(id.rpartition("-")[0], own) == id
 
 
@@ -95,54 +100,58 @@ def _stamp(home: Home, project: str, id: str) -> tuple[int, int, int] | None:
     return None if state is None else (state.st_size, state.st_mtime_ns, state.st_ino)
 
 
-def _looked(home: Home, project: Project, id: str, agent: str) -> tuple[Any, ...] | None:
-    """What there is to tell of a log, as plain values; None when it cannot be read."""
+def _read_pointer(home: Home, project: Project, id: str, agent: str) -> tuple[Any, ...] | None:
+    """Return the pointer of a log as plain values for the cache; None if it is unreadable or
+    has no message.
+    """
     try:
-        said = list(_said(Log(id, OnDisk(home, project.id, id))))
+        messages = list(_messages_at_ends(Log(id, LogFile(home, project.id, id))))
     except (OutsideMemory, StorageFailed):
         return None
-    if not said:
+    if not messages:
         return None
-    title = next(filter(None, (name_from(each.message) for each in said)), "")
-    files = _files_of([call for each in said for call in each.message.calls], project)
-    moment = clock.parse(said[-1].message.time or said[-1].time)
+    title = next(filter(None, (name_from(message.message) for message in messages)), "")
+    files = _files_of([call for message in messages for call in message.message.calls], project)
+    moment = clock.parse(messages[-1].message.time or messages[-1].time)
     time = f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment is not None else ""
     more = max(0, len(files) - FILES)
-    unfinished = _is_unfinished([each.message for each in said])
+    unfinished = _is_unfinished([message.message for message in messages])
     return tuple(Pointer(id, agent, title, time, tuple(files[:FILES]), more, unfinished))
 
 
 def _files_of(calls: Iterable[ToolCall], project: Project) -> list[str]:
-    """The files that calls wrote, those of the project by their place in it, but no sentences."""
+    """Return the files that calls wrote, with paths relative to the project; values that look like sentences
+    are left out.
+    """
     root = f"{project.root}{os.sep}"
-    written = (path.removeprefix(root) for call in calls for path in _written(call))
+    written = (path.removeprefix(root) for call in calls for path in _written_paths(call))
     return list(dict.fromkeys(path for path in written if _FILE.fullmatch(path)))
 
 
-def _said(log: Log) -> Iterator[Said]:
-    """What was said at the beginning and at the end of a log."""
+def _messages_at_ends(log: Log) -> Iterator[MessageEvent]:
+    """Yield the messages at the beginning and at the end of a log."""
     last = size = 0
     for raw in log.raw():
         if raw.end > _ENDS:
             size = log.size()
             break
         last = raw.end
-        yield from _event(raw)
+        yield from _message_event(raw)
     start = max(last, size - _ENDS)
     for number, raw in enumerate(log.raw(start)) if start < size else ():
-        if number or start == last:  # else it may be the end of a line that began before
-            yield from _event(raw)
+        if number or start == last:  # the first line may be the end of a line that began earlier
+            yield from _message_event(raw)
 
 
-def _event(raw: Raw) -> Iterator[Said]:
-    if raw.kind == Said.kind:
+def _message_event(raw: Raw) -> Iterator[MessageEvent]:
+    if raw.kind == MessageEvent.kind:
         event = raw.read()
-        if isinstance(event, Said):
+        if isinstance(event, MessageEvent):
             yield event
 
 
-def _written(call: ToolCall) -> Iterator[str]:
-    """The files that a call writes, as far as its arguments name them."""
+def _written_paths(call: ToolCall) -> Iterator[str]:
+    """Yield the paths of the files that a tool call writes, as far as its arguments name them."""
     if _WRITES.search(call.name):
         for match in _PATH.finditer(call.arguments):
             yield json.loads(match[1])
@@ -150,29 +159,31 @@ def _written(call: ToolCall) -> Iterator[str]:
 
 
 def _is_unfinished(messages: Sequence[Message]) -> bool:
-    """Whether a session stopped before it was done: no answer, no result of a call, open things to do."""
-    last = next((each for each in reversed(messages) if each.role is not Role.SYSTEM), None)
+    """Whether a session stopped early: without an answer, before a tool's result, or with open
+    to-do items.
+    """
+    last = next((message for message in reversed(messages) if message.role is not Role.SYSTEM), None)
     if last is None or last.role is not Role.ASSISTANT or last.calls:
         return True
     for message in reversed(messages):
         for call in reversed(message.calls):
-            listed = _things_to_do(call.arguments)
-            if listed is not None:
-                return any(each in _OPEN for each in listed)
+            states = _todo_states(call.arguments)
+            if states is not None:
+                return any(message in _OPEN for message in states)
     return False
 
 
-def _things_to_do(arguments: str) -> list[str] | None:
-    """The states of a list of things to do, where a call writes one."""
+def _todo_states(arguments: str) -> list[str] | None:
+    """Return the states of the to-do list that a call writes; None when it writes none."""
     if '"status"' not in arguments:
         return None
     try:
-        given = json.loads(arguments)
+        value = json.loads(arguments)
     except (ValueError, RecursionError):
         return None
     for name in _LISTS:
-        listed = given.get(name) if isinstance(given, dict) else None
-        states = [str(each.get("status")) for each in listed or () if isinstance(each, dict)]
-        if isinstance(listed, list) and states:
+        items = value.get(name) if isinstance(value, dict) else None
+        states = [str(each.get("status")) for each in items or () if isinstance(each, dict)]
+        if isinstance(items, list) and states:
             return states
     return None

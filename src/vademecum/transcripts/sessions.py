@@ -1,13 +1,12 @@
-"""The sessions of a home: begin one, find one again, or what was said in it, name it, end it with a note.
+"""The sessions of a home: begin, find, search, name and end them, with a note in the journal at the end.
 
-Knows logs and who is asking; knows no model. What a group may see is its own session alone, and an incognito
-session is kept in memory and nowhere else.
+This module knows logs and the caller; it knows no model. A group caller sees its own session only, and an
+incognito session is kept in memory only.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,30 +22,18 @@ from vademecum.errors import (
     NotVisible,
     OutsideMemory,
     StorageFailed,
-    UnknownName,
     UsageError,
     VadeError,
 )
-from vademecum.search import relevance
-from vademecum.search.legs import PREVIEW, around, lowered
-from vademecum.store import Journal, files, scopes
+from vademecum.store import Journal, reported, scopes
 from vademecum.text import clock, is_command, is_silent, names, secrets
-from vademecum.text.outgoing import clean_text
-from vademecum.transcripts import (
-    ASIDE,
-    OwnCalls,
-    Role,
-    is_aside,
-    is_own_call,
-    name_from,
-)
 from vademecum.transcripts.events import (
     PROGRESS,
     Checkpoint,
     Ended,
     Event,
+    MessageEvent,
     Renamed,
-    Said,
     Started,
     Usage,
     Used,
@@ -54,30 +41,31 @@ from vademecum.transcripts.events import (
     name_of,
     start_of,
 )
-from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Line, Log, OnDisk, clean_event
+from vademecum.transcripts.log import ENDING, FOLDER, Line, Log, LogFile, MemoryLog, clean_event
+from vademecum.transcripts.messages import ASIDE, Role, is_aside, name_from
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.store import Home
-    from vademecum.transcripts import Message
-    from vademecum.transcripts.events import Torn
+    from vademecum.transcripts.events import TornLine
+    from vademecum.transcripts.messages import Message
     from vademecum.types import Change
 
 NOTE_MESSAGES = 15
-IMPORT = "import"  # what the first and last event of such a session have beside their own fields
-IMPORTED = "imported"  # why a session that was copied from another agent's file ended
+IMPORT = "import"  # the `extra` key of the first and last event of an imported session
+IMPORTED = "imported"  # why an imported session ended: it was copied from another agent's file
 SLUG_SECONDS = 20.0
 _SPOKEN = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
-_NOTE_CHARS = 2000  # of one message in a session's note
-_LOOK = 20  # messages from the beginning among which a name is looked for
-_RECENT = 16  # lines from the end that tell whether a session has ended
+_NOTE_CHARS = 2000  # characters of one message in a session's note
+_LOOK = 20  # messages from the beginning that are tried as the session's name
+_RECENT = 16  # lines from the end that show whether a session has ended
 
 
 class Session(NamedTuple):
-    """What is known of a session without reading all of what was said."""
+    """Facts about a session, collected without parsing all its messages."""
 
     id: str
     project: str
@@ -92,19 +80,19 @@ class Session(NamedTuple):
     model: str = ""
     ended: bool = False
     trouble: str = ""  # why its file could not be read
-    usage: Usage = Usage()  # of all its calls
+    usage: Usage = Usage()  # the usage of all its calls
 
 
 class Reset(NamedTuple):
-    """When a new session begins by itself: each local day, after so many idle seconds, or never."""
+    """The rule when a new session begins: each local day, after some idle seconds, or never."""
 
     daily: bool = False
     idle: float | None = None
 
     def due(self, last: datetime | None, now: datetime) -> str:
-        """Why a session whose last event is of then is over now; empty when it goes on.
+        """Return why a session is over, given the time of its last event; empty while the session goes on.
 
-        A clock that went back is no reason: a moment that seems to come counts as just now.
+        A clock that was set back does not end a session: a last event in the future counts as just now.
         """
         if last is None:
             return ""
@@ -116,7 +104,7 @@ class Reset(NamedTuple):
 
 
 def parse_reset(text: str) -> Reset:
-    """Read `daily`, `never` or `idle:30m`."""
+    """Return the reset rule in a text: `daily`, `never`, or an idle time such as `idle:30m`."""
     kind, _, rest = text.strip().lower().partition(":")
     if kind in ("daily", "never") and not rest:
         return Reset(daily=kind == "daily")
@@ -128,8 +116,8 @@ def parse_reset(text: str) -> Reset:
     raise ConfigError(f"{names.shown(text)} is not a session reset: use daily, idle:30m or never")
 
 
-def _silent(change: Change) -> None:
-    """Nobody listens."""
+def _ignore_change(change: Change) -> None:
+    """Do nothing with a change; the default callback."""
 
 
 @dataclass(slots=True)
@@ -144,19 +132,19 @@ class Sessions:
     incognito: bool = False
     slug: Callable[[str], str] | None = None
     slug_seconds: float = SLUG_SECONDS
-    announce: Callable[[Change], None] = _silent
-    _own: dict[tuple[str, str], Log] = field(default_factory=dict)  # those begun here, by project and id
+    announce: Callable[[Change], None] = _ignore_change
+    _own: dict[tuple[str, str], Log] = field(default_factory=dict)  # sessions begun here, by project and id
     _cards: dict[str, tuple[tuple[int, ...], Session]] = field(default_factory=dict)
 
     # ---------------------------------------------------------------- begin and find
 
     def new(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
-        """Begin a session; its first line is on disk when this returns."""
+        """Begin a session and return its log, whose first line is on disk by then."""
         project = scopes.place_for(self.caller, Scope.PROJECT).id
         session = names.check_id(id or names.new_id(), "a session")
         log = self._log(project, session)
         at = clock.stamp(self.now())
-        begun = Started(
+        started = Started(
             cwd=cwd or (str(self.caller.project.root) if self.caller.project else ""),
             name=one_line(name),
             created=at,
@@ -166,37 +154,37 @@ class Sessions:
             project=project,
             time=at,
         )
-        alone = contextlib.nullcontext() if self.incognito else self.home.lock(f"begin session {session}")
-        with alone:
+        lock = contextlib.nullcontext() if self.incognito else self.home.lock(f"begin session {session}")
+        with lock:
             if next(log.raw(), None) is not None:
                 raise Collision(f"the session {session} already exists", hint="choose another id")
-            log.append(begun, sync=True)
+            log.append(started, sync=True)
         self._own[project, session] = log
         return log
 
     def open(self, which: str, *, all: bool = False) -> Log:
-        """The session with this id, beginning of an id, or name, to read or to go on with."""
+        """Return the log of the session with this id, start of an id, or name."""
         found = self._find(which, all=all)
         return self._log(found.project, found.id)
 
     def card(self, which: str, *, all: bool = False) -> Session:
-        """What is known of the session with this id, beginning of an id, or name."""
+        """Return the facts about the session with this id, start of an id, or name."""
         return self._find(which, all=all)
 
     def read(self, session: Session) -> Log:
-        """The log of a session that was listed."""
+        """Return the log of a session from a list of sessions."""
         return self._log(session.project, session.id)
 
     def current(self, *, model: str = "", cwd: str = "") -> Log:
-        """The session to go on with: the newest, unless it ended or is over by the reset policy.
+        """Return the session to continue: the newest, unless it has ended or is over by the reset rule.
 
-        A session that the caller names is the caller's to end: it is begun when it is not there.
+        A session id that the caller passes is the caller's to end; the session is begun if it does not exist.
         """
         named = self.caller.session
         if named:
             with contextlib.suppress(NotFound):
                 return self.open(named)
-            with contextlib.suppress(Collision):  # another process may have begun it in this moment
+            with contextlib.suppress(Collision):  # another process may have begun it at this moment
                 return self.new(id=named, model=model, cwd=cwd)
             return self.open(named)
         reset = parse_reset(self.reset)
@@ -209,7 +197,8 @@ class Sessions:
             live = "" if self._ended_by_reset(self._log(newest.project, newest.id), why) else newest.id
         if self.incognito:
             return self.new(model=model, cwd=cwd)
-        # Another process may have been here at the same time: one of us begins, the other goes on with it.
+        # Another process may be here at the same time: one process begins the session, the other continues
+        # it.
         with self.home.lock(f"sessions of {scopes.place_for(self.caller, Scope.PROJECT).id}"):
             newest = self._newest()
             if newest is not None and not newest.ended and newest.id != live:
@@ -217,16 +206,20 @@ class Sessions:
             return self.new(model=model, cwd=cwd)
 
     def list(self, *, all: bool = False) -> Sequence[Session]:
-        """The sessions of this project and agent, newest first; `all`, those of every project and agent."""
+        """Return the sessions of this project and agent, newest first; with `all`, of every project and
+        agent.
+        """
         found = [self._card(project, session) for project, session in self._visible(all=all)]
         return _newest_first(each for each in found if all or self._mine(each) or each.trouble)
 
     def page(
         self, wanted: Callable[[str, str], bool], *, all: bool = False, limit: int, offset: int = 0
     ) -> tuple[Sequence[Session], Sequence[tuple[str, str]]]:
-        """Some of the sessions, the one written to last first, and project and id of each that is `wanted`.
+        """Return one page of the `wanted` sessions, last written first, and the project and id of every
+        session.
 
-        Only the logs of the page are read: whose a session is, is looked at among those alone.
+        Only the logs of this page are read, so sessions of other agents on the page are removed after it is
+        cut.
         """
         marks = {each: self._mark(*each) for each in self._visible(all=all)}
         found = sorted(marks, key=lambda each: (marks[each][1:2], each[1]), reverse=True)
@@ -235,37 +228,39 @@ class Sessions:
         return [each for each in cards if all or self._mine(each) or each.trouble], found
 
     def ids(self, *, all: bool = False) -> frozenset[str]:
-        """The ids of the sessions that may be looked at, without a look into any."""
+        """Return the ids of the sessions that the caller may see, without reading any log."""
         return frozenset(session for _, session in self._visible(all=all))
 
     # ---------------------------------------------------------------- name and end
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:
         """Rename a session."""
-        kept = one_line(name)
-        if not kept:
+        new_name = one_line(name)
+        if not new_name:
             raise UsageError("a session's name needs at least one visible character")
         log = self.open(which, all=all)
-        log.append(Renamed(kept), sync=True)
+        log.append(Renamed(new_name), sync=True)
         return log
 
     def end(self, which: str, *, why: str = "quit") -> Ended:
-        """End a session, with a note of its last messages in the journal; one that has ended stays so."""
+        """End a session, with a note of its last messages in the journal; an ended session stays as it is."""
         return self._end(self.open(which), why)
 
     def due(self, log: Log) -> str:
-        """Why a session is over by the reset policy; empty while it goes on."""
+        """Return why a session is over by the reset rule; empty while the session goes on."""
         times = [line.event.time for line in log.tail(_RECENT) if isinstance(line.event, Event)]
         return parse_reset(self.reset).due(clock.parse(times[-1]) if times else None, self.now())
 
     def hold(self, session: str) -> contextlib.ExitStack:
-        """Hold a session that somebody talks in, among all processes of this home; Locked when it is held."""
-        held = contextlib.ExitStack()
-        held.enter_context(self._talking(session))
-        return held
+        """Lock a session while somebody talks in it, against all processes of this home; raise Locked if it
+        is taken.
+        """
+        stack = contextlib.ExitStack()
+        stack.enter_context(self._chat_lock(session))
+        return stack
 
     @contextlib.contextmanager
-    def _talking(self, session: str) -> Iterator[None]:
+    def _chat_lock(self, session: str) -> Iterator[None]:
         with (
             self.home.folder("locks", create=True) as folder,
             folder.lock(f"chat {session}", seconds=0),
@@ -273,30 +268,32 @@ class Sessions:
             yield
 
     def _ended_by_reset(self, log: Log, why: str) -> bool:
-        """End a session whose time is over, unless somebody talks in it right now; whether it ended."""
+        """End a session that is over by the reset rule unless somebody talks in it now; return whether it
+        ended.
+        """
         if self.incognito:
             self._end(log, why)
             return True
         try:
-            held = self.hold(log.session)
+            session_lock = self.hold(log.session)
         except Locked:
             return False
-        with held:
+        with session_lock:
             self._end(log, why)
         return True
 
     def _end(self, log: Log, why: str) -> Ended:
-        over = self._ended(log)
-        if over is not None:
-            return over
-        said = self._last_said(log)
-        # Before the lock is taken: a model's answer takes its time.
-        slug = self._slug(log, said) if said and not self._no_note() else ""
+        ended = self._ended(log)
+        if ended is not None:
+            return ended
+        messages = self._last_messages(log)
+        # The model is asked before the lock is taken, because an answer takes time.
+        slug = self._slug(log, messages) if messages and not self._no_note() else ""
         if self.incognito:
             return self._close(log, why, "skipped:incognito")
         with self.home.lock(f"end of session {log.session}"):
-            over = self._ended(log)
-            return over or self._close(log, why, self._note(log, said, slug))
+            ended = self._ended(log)
+            return ended or self._close(log, why, self._note(log, messages, slug))
 
     def _close(self, log: Log, why: str, note: str) -> Ended:
         event = log.append(Ended(why, note), sync=True)
@@ -305,42 +302,44 @@ class Sessions:
     def _no_note(self) -> str:
         if self.incognito:
             return "skipped:incognito"
-        if self.caller.audience is Audience.GROUP:  # which cannot read a journal, and must not write one
+        if self.caller.audience is Audience.GROUP:  # a group cannot read a journal, so it must not write one
             return "skipped:group"
         return "skipped:off" if self.note_messages < 1 else ""
 
-    def _note(self, log: Log, said: Sequence[Said], slug: str) -> str:
-        """Put the last messages into the journal; returns where, or why not."""
-        if self._no_note() or not said:
+    def _note(self, log: Log, messages: Sequence[MessageEvent], slug: str) -> str:
+        """Write the last messages to the journal; return the note's path, or why there is none."""
+        if self._no_note() or not messages:
             return self._no_note() or "nothing"
-        text, _ = secrets.gate(_note_text(log, self._name(log), said), SecretPolicy.REDACT)
-        # What was said came through many doors, tools among them: it takes the least trusted.
+        text, _ = secrets.gate(_note_text(log, self._name(log), messages), SecretPolicy.REDACT)
+        # The messages have several origins, tools among them, so the note gets the least trusted origin.
         journal = Journal(self.home, self.caller._replace(origin=Origin.TOOL), self.now, self.announce)
         try:
             return journal.note(text, scope=Scope.PROJECT, slug=slug).path
         except (VadeError, OSError) as error:
             return f"failed:{error}"
 
-    def _last_said(self, log: Log) -> Sequence[Said]:
-        """The last messages of user and assistant that say something, commands of the chat left out."""
+    def _last_messages(self, log: Log) -> Sequence[MessageEvent]:
+        """Return the last messages of user and assistant that contain text, without chat commands."""
         count = 4 * self.note_messages
         while count > 0:
             lines = log.tail(count)
-            said = [
+            messages = [
                 line.event
                 for line in lines
-                if isinstance(line.event, Said) and _is_spoken(line.event.message)
+                if isinstance(line.event, MessageEvent) and _is_spoken(line.event.message)
             ]
-            if len(said) >= self.note_messages or len(lines) < count:
-                return said[-self.note_messages :]
+            if len(messages) >= self.note_messages or len(lines) < count:
+                return messages[-self.note_messages :]
             count *= 4
         return []
 
-    def _slug(self, log: Log, said: Sequence[Said]) -> str:
-        """A few words for the name of a note: the host's model's, else from the session's name or text."""
-        title = self._name(log) or said[0].message.text
+    def _slug(self, log: Log, messages: Sequence[MessageEvent]) -> str:
+        """Return a few words for a note's file name: the host model's, else from the session's
+        name or text.
+        """
+        title = self._name(log) or messages[0].message.text
         if self.slug is not None:
-            words = _asked(self.slug, _note_text(log, title, said), self.slug_seconds)
+            words = _ask_with_timeout(self.slug, _note_text(log, title, messages), self.slug_seconds)
             answer = one_line(words) if isinstance(words, str) and len(words) <= 200 else ""
             if any(char.isascii() and char.isalnum() for char in answer):
                 return names.key_from(answer)
@@ -351,11 +350,11 @@ class Sessions:
     def _log(self, project: str, session: str) -> Log:
         if (project, session) in self._own:
             return self._own[project, session]
-        paper = InMemory() if self.incognito else OnDisk(self.home, project, session)
-        return Log(session, paper, now=self.now)
+        storage = MemoryLog() if self.incognito else LogFile(self.home, project, session)
+        return Log(session, storage, now=self.now)
 
     def _visible(self, *, all: bool = False) -> Iterator[tuple[str, str]]:
-        """Project and id of each session that may be looked at."""
+        """Yield the project and id of each session that the caller may see."""
         if all and self.caller.audience is Audience.GROUP:
             raise NotVisible("a group session sees only its own session")
         if self.incognito:
@@ -371,16 +370,21 @@ class Sessions:
                     yield project, session
 
     def _projects(self) -> Sequence[str]:
-        """The caller's project, and the ids it had before."""
+        """Return the id of the caller's project, and its earlier ids."""
         place = scopes.place_for(self.caller, Scope.PROJECT)
-        shelves = scopes.shelves(self.home, self.caller, place)
-        return [place.id, *(shelf.parts[-1] for shelf in shelves if not shelf.shared)]
+        scope_folders = scopes.scope_folders(self.home, self.caller, place)
+        return [
+            place.id,
+            *(scope_folder.parts[-1] for scope_folder in scope_folders if not scope_folder.shared),
+        ]
 
     def _is_own(self, session: str) -> bool:
         return session == self.caller.session or any(session == own for _, own in self._own)
 
     def _mine(self, session: Session) -> bool:
-        """Whether it is this agent's, and for a group, no private one whose id it happens to have."""
+        """Whether a session belongs to this agent; a group does not own a private session with
+        the same id.
+        """
         private = self.caller.audience is Audience.PRIVATE
         return session.agent == (self.caller.agent or "") and (private or session.audience == Audience.GROUP)
 
@@ -409,27 +413,27 @@ class Sessions:
         )
 
     def _newest(self) -> Session | None:
-        """The newest session of this caller, by a look at the ends of each log only."""
+        """Return the caller's newest session, reading only the first and last lines of each log."""
         found = []
         for project, session in self._visible():
             log = self._log(project, session)
             try:
-                begun, tail = _begun(log), [line.event for line in log.tail(_RECENT)]
+                started, tail = _first_event(log), [line.event for line in log.tail(_RECENT)]
             except (OutsideMemory, StorageFailed):
-                continue  # `list` tells of it
+                continue  # `list` reports this log
             times = [event.time for event in tail if isinstance(event, Event)]
-            if begun is not None and begun.audience == str(self.caller.audience):
-                over = end_of(tail)
-                if IMPORT in begun.extra or (over is not None and over.why == IMPORTED):
-                    continue  # somebody else's session, however new, is not the one to go on with
-                ended = over is not None
-                card = Session(session, project, log.path, agent=begun.agent, audience=begun.audience)
+            if started is not None and started.audience == str(self.caller.audience):
+                ended_event = end_of(tail)
+                if IMPORT in started.extra or (ended_event is not None and ended_event.why == IMPORTED):
+                    continue  # an imported session is never the one to continue, however new
+                has_ended = ended_event is not None
+                card = Session(session, project, log.path, agent=started.agent, audience=started.audience)
                 updated = times[-1] if times else ""
-                found.append(card._replace(created=begun.created, updated=updated, ended=ended))
+                found.append(card._replace(created=started.created, updated=updated, ended=has_ended))
         return next(iter(_newest_first(each for each in found if self._mine(each))), None)
 
     def _card(self, project: str, session: str) -> Session:
-        """What is known of a session; looked at again only when its file has changed."""
+        """Return the facts about a session, from the cache while its file is unchanged."""
         log = self._log(project, session)
         mark = self._mark(project, session)
         known = self._cards.get(log.path)
@@ -444,7 +448,7 @@ class Sessions:
     def _mark(self, project: str, session: str) -> tuple[int, ...]:
         if self.incognito:
             return ()
-        with files.reported("look at the transcripts"), self.home.folder(FOLDER, project) as folder:
+        with reported("look at the transcripts"), self.home.folder(FOLDER, project) as folder:
             state = folder.stat(f"{session}{ENDING}")
         return () if state is None else (state.st_size, state.st_mtime_ns, state.st_ino)
 
@@ -456,52 +460,53 @@ class Sessions:
 
 
 def _card(log: Log, project: str) -> Session:
-    """Read the few lines that tell of a session as a whole; messages are counted, not read."""
+    """Return the facts about a session from a few kinds of log lines; messages are counted but not parsed."""
     rare: list[Event] = []
-    count = looked = 0
-    updated = made = model = ""
+    count = tried_names = 0
+    updated = derived_name = model = ""
     usage = Usage()
     for raw in log.raw():
         updated = raw.time or updated
-        if raw.kind == Said.kind:
+        if raw.kind == MessageEvent.kind:
             count += _SYSTEM not in raw.content[:_HEAD]
             if rare and isinstance(rare[-1], Ended):
-                rare.pop()  # somebody spoke since
-        if raw.kind == Said.kind and (made or looked >= _LOOK):
+                rare.pop()  # a later message reopens the session
+        if raw.kind == MessageEvent.kind and (derived_name or tried_names >= _LOOK):
             continue
-        if raw.kind in ("", Said.kind, *_RARE):
+        if raw.kind in ("", MessageEvent.kind, *_RARE):
             event = raw.read()
-            if isinstance(event, Said) and not made:
-                looked += 1
-                made = name_from(event.message)
+            if isinstance(event, MessageEvent) and not derived_name:
+                tried_names += 1
+                derived_name = name_from(event.message)
             elif isinstance(event, Used):
                 usage, model = usage.add(event), model or event.model
             elif isinstance(event, Started | Renamed | Ended):
                 rare.append(event)
-    begun = start_of(rare) or Started()
+    started = start_of(rare) or Started()
     return Session(
         log.session,
         project,
         log.path,
-        name_of(rare) or made,
-        begun.created,
+        name_of(rare) or derived_name,
+        started.created,
         updated,
         count,
-        begun.agent,
-        begun.audience,
-        begun.cwd,
-        begun.model or model,
+        started.agent,
+        started.audience,
+        started.cwd,
+        started.model or model,
         end_of(rare) is not None,
         usage=usage,
     )
 
 
-_SYSTEM, _HEAD = b'"role":"system"', 400  # a prompt is nothing that was said, and stands at the beginning
+# a system prompt is not counted as a message; its role stands in the first bytes of a line
+_SYSTEM, _HEAD = b'"role":"system"', 400
 _RARE = (Started.kind, Renamed.kind, Ended.kind, Used.kind)
 
 
-def _begun(log: Log) -> Started | None:
-    """The first line that says how a session began; it is the first of all, unless that one is torn."""
+def _first_event(log: Log) -> Started | None:
+    """Return the event that began a session; it is on the first line unless that line is damaged."""
     for number, raw in enumerate(log.raw()):
         if raw.kind in ("", Started.kind):
             event = raw.read()
@@ -523,30 +528,30 @@ def _is_spoken(message: Message) -> bool:
     return message.role in _SPOKEN and bool(text) and plain
 
 
-def _note_text(log: Log, title: str, said: Sequence[Said]) -> str:
+def _note_text(log: Log, title: str, messages: Sequence[MessageEvent]) -> str:
     where = f"{log.path} " if log.path else ""
-    lines = [f"Session {title or log.session}: the last {len(said)} messages ({where}{log.session})."]
-    for each in said:
-        text = each.message.text.strip()
+    lines = [f"Session {title or log.session}: the last {len(messages)} messages ({where}{log.session})."]
+    for event in messages:
+        text = event.message.text.strip()
         if len(text) > _NOTE_CHARS:
             text = f"{text[:_NOTE_CHARS]} … [{len(text) - _NOTE_CHARS} more characters]"
-        lines.append(f"**{_SPOKEN[each.message.role]}**: {text}")
+        lines.append(f"**{_SPOKEN[event.message.role]}**: {text}")
     return "\n\n".join(lines).replace("\0", "").encode(errors="replace").decode()
 
 
 def one_line(text: str) -> str:
-    """A name as it can be shown on a line."""
+    """Return a name in a short form without line breaks and control characters."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200].rstrip()
 
 
-def _asked(ask: Callable[[str], str], text: str, seconds: float) -> object:
-    """What the host's model answers, or None when it fails or takes too long."""
+def _ask_with_timeout(ask: Callable[[str], str], text: str, seconds: float) -> object:
+    """Return the host model's answer to a question, or None when it fails or takes too long."""
     answer: list[object] = []
 
     def run() -> None:
         try:
             answer.append(ask(text))
-        except Exception:  # whatever a host's callback raises, the session ends without its words
+        except Exception:  # the session must end whatever the host's callback raises
             return
 
     worker = threading.Thread(target=run, name="vade-slug", daemon=True)
@@ -555,183 +560,12 @@ def _asked(ask: Callable[[str], str], text: str, seconds: float) -> object:
     return answer[0] if answer else None
 
 
-# -------------------------------------------------------------------- what was said, found again
-# By the points of the keywords: reads logs, newest session first, a line at a time, and knows no index
-# (`search` has one). A result needs a word of the question in it: what a message gains by its role or its
-# session's title only orders those that have one.
-
-RANKINGS = ("relevance", "keywords")
-MAX_SESSIONS, MOST_SESSIONS = 10, 50
-MAX_RESULTS, MOST_RESULTS = 5, 20
-
-_SPLIT = re.compile(r"[\s\-_.,;:!?()\[\]{}'\"/\\]+")
-_SHORTEST = 10  # characters; what is no longer says nothing by itself
-_CALLING = (b"vade", b"memory_", b"session_")  # of which the line of a call of ours has one
-_SAME = 80  # characters by which two messages of a session count as one
-_DENSE = 0.7  # of the keywords
-_ROLES = {Role.ASSISTANT: 0.3, Role.USER: 0.2}
-_STOP = frozenset(
-    """a about all also an and any are as at be been but by can could did do does for from get had has have
-    he her his how i if in into is it its just like me more my no not of on or our out she should so some
-    than that the their them then there these they this to up us was we were what when where which who why
-    will with would you your""".split()
-)
-
-
-class Hit(NamedTuple):
-    """A message that answers: where it stands, and the part of it around the match."""
-
-    session: str
-    project: str
-    title: str
-    role: str
-    turn: int  # of the user's requests, counted from 1; 0 before the first
-    line: int  # in the log
-    time: str
-    preview: str
-    score: float
-    keyword_hits: int
-    exact: bool
-    relevance: float = 0.0  # from 0 to 1; the ranking by keywords knows none
-    reranked: tuple[float, int] | None = None  # how well it answers by another model, and its place before
-
-    @property
-    def match(self) -> str:
-        """How likely it answers: `strong`, `likely` or `weak`; empty where only words were counted."""
-        return relevance.match(self.relevance) if self.relevance else ""
-
-
-class Recalled(NamedTuple):
-    """What was found, in how many sessions it was looked for, and what was wrong with the others."""
-
-    hits: tuple[Hit, ...] = ()
-    sessions: int = 0
-    degraded: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # how the question was read, and what else was searched
-    read: bool = False  # whether a model read the question
-    passages_read: int = 0  # of what was said, once that was asked for
-    passages_unread: int = 0
-
-
-class Question(NamedTuple):
-    """What is looked for."""
-
-    text: str
-    keywords: tuple[str, ...]
-
-
-def ask(text: str) -> Question:
-    """A question's words, lower case, each once, without those that every text has."""
-    lower = " ".join(text.lower().split())
-    words = (each for each in _SPLIT.split(lower) if len(each) > 1 and each not in _STOP)
-    return Question(lower, tuple(dict.fromkeys(words)))
-
-
-def check_ranking(name: str) -> str:
-    """Return the ranking if there is one of that name."""
-    if name not in RANKINGS:
-        raise UnknownName(
-            f"{names.shown(name)} is not a ranking", hint=f"the rankings are {', '.join(RANKINGS)}"
-        )
-    return name
-
-
-def bounded(max_sessions: int, max_results: int) -> tuple[int, int]:
-    """How many sessions and results may be asked for."""
-    return min(max(max_sessions, 0), MOST_SESSIONS), min(max(max_results, 0), MOST_RESULTS)
-
-
-def session_search(
-    query: str,
-    sessions: Iterable[Session],
-    read: Callable[[Session], Log],
-    *,
-    max_sessions: int = MAX_SESSIONS,
-    max_results: int = MAX_RESULTS,
-    own: bool = False,
-) -> Recalled:
-    """The messages with the most points, among equals the newest first; `sessions` come newest first.
-
-    With `own`, calls of memory's own tools and their results are among them.
-    """
-    wanted = ask(query)
-    many, most = bounded(max_sessions, max_results)
-    best: list[Hit] = []
-    if not wanted.text:
-        return Recalled()
-    listed = list(sessions)
-    troubles = [f"{each.path}: {each.trouble}" for each in listed if each.trouble]
-    looked = 0
-    for session in [each for each in listed if not each.trouble][:many]:
-        try:
-            best += _best(_hits(session, read(session), wanted, own=own), most)
-        except (OutsideMemory, StorageFailed) as error:  # gone or unreadable since it was listed
-            troubles.append(f"{session.path}: {error}")
-            continue
-        looked += 1
-        best = sorted(best, key=lambda hit: -hit.score)[:most]
-    return Recalled(tuple(best), looked, tuple(f"a session could not be read: {each}" for each in troubles))
-
-
-def _best(hits: Iterable[Hit], most: int) -> list[Hit]:
-    """The best of a session, the later before the earlier among equals, without holding all of them."""
-    kept: list[Hit] = []
-    for hit in hits:
-        kept.append(hit)
-        if len(kept) > 4 * most:
-            kept = sorted(kept, key=_order)[:most]
-    return sorted(kept, key=_order)[:most]
-
-
-def _order(hit: Hit) -> tuple[float, int]:
-    return -hit.score, -hit.line
-
-
-def _hits(session: Session, log: Log, wanted: Question, *, own: bool) -> Iterator[Hit]:
-    turn = 0
-    seen: set[int] = set()
-    marks = _marks(wanted)
-    asked = OwnCalls()
-    for raw in log.raw():
-        if raw.kind not in ("", Said.kind):
-            continue
-        user = b'"role":"user"' in raw.content
-        calls = not own and any(each in raw.content for each in _CALLING)
-        if marks and not user and not calls and not _could(raw.content, marks):
-            continue
-        event = raw.read()
-        if not isinstance(event, Said):
-            continue
-        message = event.message if own else asked.without(event.message)
-        turn += message.role is Role.USER and not is_aside(message) and bool(message.text.strip())
-        text = _words(message, calls=own)
-        if message.role is Role.SYSTEM or len(text) <= _SHORTEST or hash(text[:_SAME]) in seen:
-            continue
-        found = score(wanted, text, message.role, session.name)
-        if found is None:
-            continue
-        seen.add(hash(text[:_SAME]))
-        points, hits, exact = found
-        yield Hit(
-            session.id,
-            session.project,
-            clean_text(session.name),
-            str(message.role),
-            turn,
-            raw.number,
-            message.time or event.time,
-            preview(clean_text(text), wanted),
-            points,
-            hits,
-            exact,
-        )
-
-
 def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]:
-    """Lines of a log, from a number on, or from the id of an event, a message, or a tool's call.
+    """Return lines of a log, starting at a line number, or at the id of an event, a message or a tool call.
 
-    For a call it is the line with its result, which the window may have only in part; `session_progress` is
-    the newest checkpoint, which says how the work stood when messages last left the window.
+    For a tool call this is the line with its result, because the window may hold only part of the result.
+    `session_progress` names the newest checkpoint, which describes the work when messages last left the
+    window.
     """
     if place == PROGRESS:
         number = _last_checkpoint(log)
@@ -743,7 +577,7 @@ def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]
     return [Line(_clean(raw.read()), raw.number, raw.start, raw.end) for raw in islice(picked, lines)]
 
 
-def _clean(event: Event | Torn) -> Event | Torn:
+def _clean(event: Event | TornLine) -> Event | TornLine:
     return clean_event(event) if isinstance(event, Event) else event
 
 
@@ -767,7 +601,7 @@ def _line_of(log: Log, id: str) -> int:
         event = raw.read()
         if isinstance(event, Event) and event.id == id:
             return raw.number
-        if isinstance(event, Said):
+        if isinstance(event, MessageEvent):
             if any(part.id == id for part in event.message.results):
                 return raw.number
             if event.message.id == id or any(part.id == id for part in event.message.calls):
@@ -778,51 +612,3 @@ def _line_of(log: Log, id: str) -> int:
             hint="pass a line number, or the id of a message or tool call",
         )
     return found
-
-
-def score(wanted: Question, text: str, role: Role, title: str) -> tuple[float, int, bool] | None:
-    """The points of a message, how many keywords it has, and whether the question as a whole.
-
-    None when it has neither.
-    """
-    lower, name = " ".join(text.lower().split()), title.lower()
-    exact = wanted.text in lower
-    hits = sum(each in lower for each in wanted.keywords)
-    if not exact and not hits:
-        return None
-    points = 3.0 * exact + 1.0 * hits + _ROLES.get(role, 0.0)
-    if len(wanted.keywords) > 1 and hits >= _DENSE * len(wanted.keywords):
-        points += 1.5
-    points += 2.0 if wanted.text in name else 0.5 * sum(each in name for each in wanted.keywords)
-    return points, hits, exact
-
-
-def preview(text: str, wanted: Question, size: int = PREVIEW) -> str:
-    """The part of a text around the question, or around the middle one of the keywords in it."""
-    if len(text) <= size:
-        return text
-    lower = lowered(text)
-    at = lower.find(wanted.text)
-    if at >= 0:
-        return around(text, at + len(wanted.text) // 2, size)
-    places = sorted(place for each in wanted.keywords if (place := lower.find(each)) >= 0)
-    return around(text, places[len(places) // 2] if places else 0, size)
-
-
-def _words(message: Message, *, calls: bool = False) -> str:
-    """What a message says, the results of tools included; with `calls`, what memory was asked as well."""
-    asked = [f"{call.name} {call.arguments}" for call in message.calls if calls and is_own_call(call)]
-    found = (message.text, *asked, *(part.text for part in message.results))
-    return "\n".join(each for each in found if each).replace(ASIDE, "")
-
-
-def _marks(wanted: Question) -> tuple[bytes, ...]:
-    """Bytes of which a line must have some: none when a letter may be written in several ways."""
-    if wanted.keywords and all(each.isascii() and each.isprintable() for each in wanted.keywords):
-        return tuple(each.encode() for each in wanted.keywords)
-    return ()
-
-
-def _could(line: bytes, marks: tuple[bytes, ...]) -> bool:
-    lower = line.lower()
-    return any(each in lower for each in marks)

@@ -49,17 +49,17 @@ class Row:
 
 def store(text: str, key: str = "", scope: str = "project", *more: str) -> Words:
     """The words that keep a text."""
-    return ("store", text, "--scope", scope, *(("--key", key) if key else ()), *more)
+    return ("add", text, "--scope", scope, *(("--key", key) if key else ()), *more)
 
 
-def _asked(*calls: tuple[str, dict[str, object]]) -> str:
+def _write_requests(*calls: tuple[str, dict[str, object]]) -> str:
     """What a client of `vade mcp` says: its greeting, and calls of tools."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-    said: list[dict[str, object]] = [{"id": 1, "method": "initialize", "params": hello}]
-    said += [{"method": "notifications/initialized"}]
+    requests: list[dict[str, object]] = [{"id": 1, "method": "initialize", "params": hello}]
+    requests += [{"method": "notifications/initialized"}]
     for number, (name, given) in enumerate(calls, 2):
-        said.append({"id": number, "method": "tools/call", "params": {"name": name, "arguments": given}})
-    return "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in said)
+        requests.append({"id": number, "method": "tools/call", "params": {"name": name, "arguments": given}})
+    return "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in requests)
 
 
 def _answered(done: Done) -> bool:
@@ -82,17 +82,6 @@ def _turn(number: int, role: str, text: str) -> str:
     return json.dumps(line) + "\n"
 
 
-TERSE = (
-    "please add tests for the parser with pytest",
-    "run ruff and mypy please",
-    "why does this fail?",
-    "please keep it short",
-    "fix the import in src/app/main.py please",
-    "don't use unittest, pytest please",
-    "write a test with pytest for the lexer",
-    "commit it please",
-    "please run pytest again",
-) * 2
 TRANSCRIPT = _turn(1, "user", SAID) + _turn(2, "assistant", "In the reeds.")
 EDITED = {"EDITOR": 'sh -c \'printf "\\n%s\\n" "A line typed by hand." >> "$0"\''}
 SET = {"EDITOR": 'sh -c \'echo "search.max_results = 7" >> "$0"\''}
@@ -101,9 +90,8 @@ SWEEP = 'sweep = "off"\ndecay.max_count = 1\ndecay.percentage = 0.5\n'
 MODEL = "openai:scripted"
 
 ROWS = (
-    Row("store", store(SECOND, "build"), (store(FIRST, "build"),), called="store, onto a record"),
-    Row("store", store(SECOND, "", "global"), (store(FIRST, "build"),), called="store, a new record"),
-    Row("add", ("add", SECOND, "--key", "build"), (store(FIRST, "build"),)),
+    Row("add", store(SECOND, "build"), (store(FIRST, "build"),), called="add, onto a record"),
+    Row("add", store(SECOND, "", "global"), (store(FIRST, "build"),), called="add, a new record"),
     Row("tag", ("tag", "build", "--add", "ops"), (store(FIRST, "build"),)),
     Row("rename", ("rename", "build", "made"), (store(FIRST, "build"),)),
     Row("move", ("move", "build", "--scope", "global"), (store(FIRST, "build"),)),
@@ -111,7 +99,12 @@ ROWS = (
     Row("backup", ("backup", "../vault/all.tar.gz", "--force"), (store(FIRST, "build"),)),
     Row("config set", ("config", "set", "search.max_results", "7"), (store(FIRST, "build"),)),
     Row("config edit", ("config", "edit"), (store(FIRST, "build"),), environ=SET),
-    Row("note", ("note", SECOND), (store(FIRST, "build"), ("note", "Something earlier."))),
+    Row(
+        "add",
+        ("add", "--journal", SECOND),
+        (store(FIRST, "build"), ("add", "--journal", "Something earlier.")),
+        called="add, a note",
+    ),
     Row("edit", ("edit", "build"), (store(FIRST, "build"),), environ=EDITED),
     Row(
         "edit",
@@ -121,11 +114,11 @@ ROWS = (
         called="edit, pinned",
     ),
     Row("protect", ("protect", "build"), (store(FIRST, "build"),)),
-    Row("learn", ("learn", "discovery", SECOND), (store(FIRST, "build"),)),
+    Row("add", ("add", "--type", "discovery", SECOND), (store(FIRST, "build"),), called="add, a lesson"),
     Row(
         "knowledge applied",
         ("knowledge", "applied", "the-cache-of-the-build-lies"),
-        (store(FIRST, "build"), ("learn", "discovery", SECOND)),
+        (store(FIRST, "build"), ("add", "--type", "discovery", SECOND)),
     ),
     Row(
         "knowledge import",
@@ -140,14 +133,13 @@ ROWS = (
     Row(
         "knowledge prune",
         ("knowledge", "prune", "--min-confidence", "1", "--apply", "--yes"),
-        (store(FIRST, "build"), ("learn", "discovery", SECOND, "--confidence", "0.1")),
+        (store(FIRST, "build"), ("add", "--type", "discovery", SECOND, "--confidence", "0.1")),
     ),
-    Row("verify", ("verify", "build"), (store(FIRST, "build"),)),
+    Row("review verify", ("review", "verify", "build"), (store(FIRST, "build"),)),
     Row(
         "profile build",
-        ("profile", "build", "--imported", "--apply", "--yes"),
-        (store(FIRST, "build"), ("sessions", "import", "one.jsonl")),
-        files={"project/one.jsonl": "".join(_turn(n, "user", text) for n, text in enumerate(TERSE, 1))},
+        ("profile", "build", "--apply", "--yes"),
+        (store(FIRST, "build", "global", "--type", "user"),),
     ),
     Row("index", ("index",), (store(FIRST, "build"),)),
     Row("chat", ("chat", "--print", "--model", MODEL), (store(FIRST, "build"),), stdin=SAID, said=SAID),
@@ -175,7 +167,9 @@ ROWS = (
         },
         said=SAID,
     ),
-    Row("inject", ("inject", "--write", "claude-code"), (store(FIRST, "build"), ("verify", "build"))),
+    Row(
+        "inject", ("inject", "--write", "claude-code"), (store(FIRST, "build"), ("review", "verify", "build"))
+    ),
     Row(
         "install",
         ("install", "claude-code", "--yes"),
@@ -201,7 +195,7 @@ ROWS = (
     Row(
         "hook",
         ("hook", "claude-code", "user-prompt"),
-        (store(FIRST, "build"), ("verify", "build")),
+        (store(FIRST, "build"), ("review", "verify", "build")),
         files={"person/.claude/projects/-p/s.jsonl": TRANSCRIPT},
         stdin="hook",
         acknowledged=lambda done: False,
@@ -212,7 +206,7 @@ ROWS = (
         "mcp",
         ("mcp",),
         (store(FIRST, "build"),),
-        stdin=_asked(("memory_store", {"content": SECOND, "key": "cache"})),
+        stdin=_write_requests(("memory_store", {"content": SECOND, "key": "cache"})),
         acknowledged=_answered,
         called="mcp, store",
     ),
@@ -220,17 +214,28 @@ ROWS = (
         "mcp",
         ("mcp", "--agent", "main"),
         (store(FIRST, "build", "project"),),
-        stdin=_asked(("memory_note", {"content": SECOND})),
+        stdin=_write_requests(("memory_note", {"content": SECOND})),
         acknowledged=_answered,
         called="mcp, note",
     ),
     Row(
-        "approve yes", ("approve", "yes", "--all", "--yes"), (store(FIRST, "build"), ("mcp", "forget build"))
+        "review approve yes",
+        ("review", "approve", "yes", "--all", "--yes"),
+        (store(FIRST, "build"), ("mcp", "forget build")),
     ),
-    Row("approve no", ("approve", "no", "--all", "--yes"), (store(FIRST, "build"), ("mcp", "forget build"))),
+    Row(
+        "review approve no",
+        ("review", "approve", "no", "--all", "--yes"),
+        (store(FIRST, "build"), ("mcp", "forget build")),
+    ),
     Row("forget", ("forget", "build", "--yes"), (store(FIRST, "build"),)),
     Row("restore", ("restore", "build"), (store(FIRST, "build"), ("forget", "build", "--yes"))),
-    Row("clear", ("clear", "--scope", "project", "--yes"), (store(FIRST, "build"), store(SECOND, "cache"))),
+    Row(
+        "forget",
+        ("forget", "--all", "--scope", "project", "--yes"),
+        (store(FIRST, "build"), store(SECOND, "cache")),
+        called="forget, all",
+    ),
     Row("purge", ("purge", "build", "--yes"), (store(FIRST, "build"),), gone=True),
     Row(
         "purge",
@@ -239,25 +244,34 @@ ROWS = (
         called="purge, a text",
     ),
     Row(
-        "heal",
-        ("heal", "--apply"),
+        "tidy",
+        ("tidy", "--only", "heal", "--apply"),
         (
             store(FIRST, "build"),
             store("The build timeout is 60 seconds.", "t"),
             store("The build timeout is 30 seconds.", "t"),
         ),
+        called="tidy, heal",
     ),
     Row(
-        "sweep",
-        ("sweep", "--apply", "--yes"),
+        "tidy",
+        ("tidy", "--only", "sweep", "--apply", "--yes"),
         (store(FIRST, "build"), store(SECOND, "c"), store(STEADY, "d")),
         environ={"SWEEP": "1"},
+        called="tidy, sweep",
     ),
-    Row("promote", ("promote", "--apply"), (store(FIRST, "build"),), files={"journal": STEADY}),
     Row(
-        "compact",
-        ("compact", "--key", "build", "--apply", "--model", MODEL),
+        "tidy",
+        ("tidy", "--only", "promote", "--apply"),
+        (store(FIRST, "build"),),
+        files={"journal": STEADY},
+        called="tidy, promote",
+    ),
+    Row(
+        "tidy",
+        ("tidy", "--only", "compact", "--key", "build", "--apply", "--model", MODEL),
         (store(FIRST, "build"), store(SECOND, "build"), store(STEADY, "build")),
+        called="tidy, compact",
     ),
     Row(
         "split",
@@ -283,8 +297,8 @@ ROWS = (
     Row("export", ("export", "okf", "out"), (store(FIRST, "build"),)),
     Row("init", ("init",), (store(FIRST, "build"),)),
     Row(
-        "trust",
-        ("trust",),
+        "review trust",
+        ("review", "trust"),
         (store(FIRST, "build", "global"),),
         files={"project/.vade/records/theirs.md": TIMES["memory"]},
     ),
@@ -315,12 +329,9 @@ READS = {
     *(
         "suggest",
         "search",
-        "recall",
         "list",
         "show",
-        "get",
         "status",
-        "lint",
         "check",
         "completion",
         "config get",
@@ -340,14 +351,9 @@ READS = {
         "context inspect",
     ),
     *("sessions export", "sessions get", "sessions list", "sessions search", "sessions show"),
-    *("approve list", "project list", "review approve list", "sources list", "token list"),
+    *("project list", "review approve list", "sources list", "token list"),
 }
 ELSEWHERE = {
-    # `review` alone asks a person line by line; what it does is `verify`, `approve` and `edit`.
-    "review approve no": "is `approve no`",
-    "review approve yes": "is `approve yes`",
-    "review trust": "is `trust`",
-    "review verify": "is `verify`",
     "open": "starts another program",
     "sync status": "keeps nothing",
     "sync held": "deletes one small file; tests/sync holds and drops texts",

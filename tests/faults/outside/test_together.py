@@ -20,8 +20,9 @@ import pytest
 import allowing
 from faults import operations
 from faults.operations import Ground
-from mcp_door.talking import VADE, home_of, over_stdio, talk
 from mcp_door.talking import call as tool
+from mcp_door.talking import home_of, over_stdio, talk
+from vade_command import VADE
 from vademecum.memory import connect
 from vademecum.types import Origin
 
@@ -103,9 +104,9 @@ def typing(here: Together, number: int, chance: random.Random) -> None:
 def commanding(here: Together, number: int, chance: random.Random) -> None:
     text = f"Command {number} says {chance.getrandbits(40)}."
     words = [
-        ["store", text, "--key", "shared", "--scope", "global"],
-        ["store", text, "--key", f"own-{number % 5}"],
-        ["note", text],
+        ["add", text, "--key", "shared", "--scope", "global"],
+        ["add", text, "--key", f"own-{number % 5}"],
+        ["add", "--journal", text],
     ][number % 3]
     done = here.vade(*words)
     if done.returncode == 0:
@@ -139,7 +140,7 @@ def hooking(here: Together, number: int, chance: random.Random) -> None:
 
 
 def looking(here: Together, number: int, chance: random.Random) -> None:
-    words = (["search", "says"], ["status"], ["list"], ["inject"], ["lint"])[number % 5]
+    words = (["search", "says"], ["status"], ["list"], ["inject"], ["check"])[number % 5]
     done = here.vade(*words)
     if done.returncode not in (0, 1) or "Traceback" in done.stderr or "internal error" in done.stderr:
         here.complain(f"{words}: {done.returncode} {done.stderr}")
@@ -199,6 +200,7 @@ def run_together(here: Together, seconds: float) -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seconds", [8, pytest.param(120, marks=pytest.mark.soak)])
 def test_an_agent_commands_hooks_and_an_editor_lose_nothing_of_each_other(
     tmp_path: Path, seconds: int
@@ -263,8 +265,8 @@ def test_commands_in_changing_time_zones_keep_their_order_and_lose_nothing(tmp_p
     here = Together(tmp_path)
     for number, zone in enumerate(ZONES):
         for words in (
-            ["store", f"Stored {number} in {zone}.", "--key", "zones"],
-            ["note", f"Noted {number} in {zone}."],
+            ["add", f"Stored {number} in {zone}.", "--key", "zones"],
+            ["add", f"Noted {number} in {zone}.", "--journal"],
         ):
             done = here.vade(*words, TZ=zone)
             assert done.returncode == 0, done.stderr
@@ -273,7 +275,7 @@ def test_commands_in_changing_time_zones_keep_their_order_and_lose_nothing(tmp_p
     for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):
         assert here.vade("audit", "verify", TZ=zone).returncode == 0
         assert "Noted" in here.vade("search", "noted in", TZ=zone).stdout
-        assert here.vade("sweep", TZ=zone).returncode == 0
+        assert here.vade("tidy", "--only", "sweep", TZ=zone).returncode == 0
     memory = connect(home=here.home, cwd=here.project, agent="main", origin=Origin.USER)
     texts = [entry.text for entry in memory.show("zones").entries]
     assert texts == [f"Stored {number} in {zone}." for number, zone in enumerate(ZONES)]

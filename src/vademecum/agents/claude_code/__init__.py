@@ -13,18 +13,21 @@ if TYPE_CHECKING:
 _FILES = "vademecum.agents.claude_code.files"
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
-    """A project's hooks go into the settings that are not shared: they name a path of this machine."""
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
+    """Return the parts to install for a target.
+
+    A project's hooks go into settings that git does not share, because they name a local path.
+    """
     own, top = where.is_personal, _root(where, folder)
     return [
         base.JsonServer(top / (".claude.json" if own else ".mcp.json"), {"type": "stdio", **program.entry}),
         base.HookList(folder / ("settings.json" if own else "settings.local.json"), base.wrapped_command),
-        base.Words((folder if own else where.project) / "CLAUDE.md"),
+        base.InstructionBlock((folder if own else where.project) / "CLAUDE.md"),
     ]
 
 
-def _root(where: base.Where, folder: Path) -> Path:
-    """The home folder, where `.claude.json` is, or the project."""
+def _root(where: base.InstallTarget, folder: Path) -> Path:
+    """Return the home folder, which holds `.claude.json`, or for a project the project's root."""
     return folder if where.is_personal and where.environ.get("CLAUDE_CONFIG_DIR") else where.root
 
 
@@ -51,10 +54,13 @@ AGENT = base.Agent(
     transcripts=base.TranscriptFormat(
         "claude-code",
         {".claude/projects": "**/*.jsonl", ".config/claude/projects": "**/*.jsonl"},
-        base.later(_FILES, "recognises"),
-        base.later(_FILES, "read"),
+        base.lazy_function(_FILES, "recognises"),
+        base.lazy_function(_FILES, "read"),
         moved=("CLAUDE_CONFIG_DIR", ("projects",)),
         rank=1,
     ),
-    memories=base.later(_FILES, "memories"),
+    memories=base.lazy_function(_FILES, "memories"),
+    environment=base.Environment(
+        "Claude Code", ("CLAUDECODE", "CLAUDE_CODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_IS_COWORK")
+    ),
 )

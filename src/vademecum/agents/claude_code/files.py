@@ -1,24 +1,24 @@
-"""What Claude Code leaves on disk: its transcripts, its instructions, and what it noted itself.
+"""Claude Code's files: transcripts, instructions, and its own notes.
 
-Transcripts: `~/.claude/projects/<folder>/<session>.jsonl`, and its subagents' files below.
-Each line is one block of a message. The lines of one answer share `message.id` and repeat its usage, which
-only the last of them has in full: they come out as one message, and the usage once. A line with results and
-with words of the user comes out as two.
+Transcripts are `~/.claude/projects/<folder>/<session>.jsonl`, and subagents' files below. Each line is one
+block of a message. The lines of one answer share `message.id` and repeat its usage, which is complete only on
+the last line: they become one message, with its usage once. A line with results and user text becomes two
+messages.
 
-Read as messages: `user` and `assistant` lines. Flagged in `extra`: lines with `isMeta` and the output of
-local commands (`meta`), those of subagents, on `isSidechain` lines or inside `progress` lines (`side`,
-without usage in the latter: the subagent's own file has it), the summary that follows a compaction
-(`summary`), the boundary itself and other `system` lines that have words (`meta`), words typed ahead in
-`queue-operation` lines and `attachment` lines (`meta`; what was sent stands in the conversation too). A
-`toolUseResult` is carried in the `extra` of its result, without the strings that the result has itself.
+`user` and `assistant` lines are messages. Flagged in `extra` are: lines with `isMeta` and output of local
+commands (`meta`); lines of subagents, on `isSidechain` lines or inside `progress` lines (`side`, the latter
+without usage, which the subagent's own file has); the summary after a compaction (`summary`); the boundary
+itself and other `system` lines with text (`meta`); text typed ahead in `queue-operation` lines, and
+`attachment` lines (`meta`; the sent text is in the conversation too). A `toolUseResult` is stored in the
+`extra` of its result, without strings that the result holds already.
 
-Told: the session, its folder, model and first time; `summary`, `custom-title` and `ai-title` lines as the
-title, of which a title that a person gave stays. Left out: the other `progress` lines (hooks, running
-commands), requests as they were sent, file history, hook summaries, durations and other `system` lines
-without words, settings of the session.
+The session facts are its id, folder, model and first time, and its title from `summary`, `custom-title` and
+`ai-title` lines; a title that a person gave is never replaced. Left out are the other `progress` lines
+(hooks, running commands), raw requests, file history, hook summaries, durations, other `system` lines without
+text, and settings.
 
-Memory: what is always loaded, `CLAUDE.md`, becomes `context.md`; its notes below `projects/<folder>/memory/`
-and what is loaded only in some folder become records.
+Memory: `CLAUDE.md`, which is always loaded, becomes `context.md`; notes below `projects/<folder>/memory/` and
+files that are loaded only in some folder become records.
 """
 
 from __future__ import annotations
@@ -28,10 +28,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.agents.memories import fronted, key_of, reference, text_of, titled, unmarked, words_of
-from vademecum.knowledge import lessons
-from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
-from vademecum.store import pinned
+from vademecum.agents.memory_files import (
+    key_of,
+    reference,
+    remove_memory_blocks,
+    split_frontmatter,
+    split_title,
+    text_of,
+    word_list,
+)
+from vademecum.knowledge import SectionPiece, Skipped, TopicPiece, lessons
+from vademecum.text import filenames
 from vademecum.transcripts import (
     META,
     NOTHING,
@@ -43,21 +50,21 @@ from vademecum.transcripts import (
     Text,
     ToolResult,
 )
-from vademecum.transcripts.reading import (
-    FactsSoFar,
+from vademecum.transcripts.foreign import (
     Fragment,
+    NewFacts,
     TranscriptUsage,
     Unread,
     amount,
     count,
     first_records,
-    joined,
+    ignore_progress,
+    join_answers,
     lines,
     mapping,
     moment,
     parts_of,
     text,
-    unseen,
     without,
 )
 from vademecum.types import Entry, RecordType, Scope
@@ -65,10 +72,10 @@ from vademecum.types import Entry, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vademecum.agents.memories import FileTree, Fronted, Importing, TextFile
-    from vademecum.knowledge.intake import Piece
+    from vademecum.agents.memory_files import FileTree, FrontmatterFile, Importing, TextFile
+    from vademecum.knowledge import Piece
     from vademecum.transcripts import Json, Part
-    from vademecum.transcripts.reading import Found, JsonLine, Seen, Stream
+    from vademecum.transcripts.foreign import FileItem, JsonLine, OnBytes, Stream
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _SPOKEN = frozenset({"user", "assistant"})
@@ -88,7 +95,7 @@ _MACHINE = (
     "Caveat: ",
 )
 
-# SessionFacts of the session, or kept elsewhere in the message.
+# Facts about the session, and fields that the message holds elsewhere.
 _KNOWN = (
     "type uuid timestamp message cwd sessionId session_id version userType gitBranch slug isSidechain "
     "isMeta agentId isCompactSummary isVisibleInTranscriptOnly toolUseResult costUSD entrypoint"
@@ -101,7 +108,7 @@ _LINK = re.compile(r"[-*] .*\]\((?:\./)?([^)\s]+\.md)\).*")
 
 
 def recognises(head: bytes, path: Path) -> bool:
-    """By the ids on its lines."""
+    """Return whether the beginning of a file has the ids of Claude Code's lines."""
     return path.suffix == ".jsonl" and any(
         text(record.get("type")) in _KINDS | _SILENT
         and any(isinstance(record.get(name), str) for name in ("sessionId", "uuid", "leafUuid", "messageId"))
@@ -109,34 +116,34 @@ def recognises(head: bytes, path: Path) -> bool:
     )
 
 
-def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
-    """Everything in a file, in order."""
-    return joined(_pieces(path, seen))
+def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
+    """Yield everything in a transcript, in order: messages and session facts."""
+    return join_answers(_pieces(path, on_bytes))
 
 
-def _pieces(path: Path, seen: Seen) -> Stream:
-    telling = FactsSoFar()
-    named = False
-    for line in lines(path, seen):
+def _pieces(path: Path, on_bytes: OnBytes) -> Stream:
+    facts = NewFacts()
+    has_custom_title = False
+    for line in lines(path, on_bytes):
         if isinstance(line, Unread):
             yield line
             continue
         value, kind = line.value, text(line.value.get("type"))
         if kind in _TITLES:
-            named = named or kind == "custom-title"
-            if kind == "custom-title" or not named:
-                yield from telling.tell(title=text(value.get(_TITLES[kind])))
+            has_custom_title = has_custom_title or kind == "custom-title"
+            if kind == "custom-title" or not has_custom_title:
+                yield from facts.add(title=text(value.get(_TITLES[kind])))
             continue
-        yield from telling.tell(
+        yield from facts.add(
             id=text(value.get("sessionId")),
             folder=text(value.get("cwd")),
             created=moment(value.get("timestamp")),
             model=_model(value),
         )
         if kind in _SPOKEN:
-            yield from _spoken(line, telling["folder"])
+            yield from _read_message_line(line, facts["folder"])
         elif kind in _KINDS:
-            yield from _aside(line, kind)
+            yield from _read_other_line(line, kind)
         elif kind not in _SILENT:
             yield Unread(line.number, f"an unknown kind of line: {kind or 'none'}")
 
@@ -146,7 +153,7 @@ def _model(value: dict[str, Json]) -> str:
     return "" if model.startswith("<") or value.get("isSidechain") else model
 
 
-def _spoken(line: JsonLine, folder: str) -> Stream:
+def _read_message_line(line: JsonLine, folder: str) -> Stream:
     value = line.value
     if not isinstance(value.get("message"), dict):
         yield Unread(line.number, f"a {value.get('type')} line without a message")
@@ -159,7 +166,7 @@ def _spoken(line: JsonLine, folder: str) -> Stream:
 def _read(
     value: dict[str, Json], *, size: int, side: Json = None, more: Mapping[str, Json] = NOTHING
 ) -> Stream:
-    """The pieces of a line: one, or the results it brings and what the user said meanwhile."""
+    """Yield the messages in a line: one, or separate ones for tool results and for the user's text."""
     whole = _piece(value, size=size, side=side, more=more)
     runs = [
         tuple(run) for _, run in groupby(whole.message.parts, key=lambda part: isinstance(part, ToolResult))
@@ -168,18 +175,18 @@ def _read(
         yield whole
         return
     for number, run in enumerate(runs):
-        one = whole.message._replace(role=_role(run, answered=False), parts=run)
+        one = whole.message._replace(role=_role(run, is_answer=False), parts=run)
         yield Fragment(one._replace(id=f"{one.id}:{number}") if number and one.id else one, size=size)
 
 
 def _piece(value: dict[str, Json], *, size: int, side: Json, more: Mapping[str, Json]) -> Fragment:
     inner = mapping(value.get("message"))
-    answered = value.get("type") == "assistant"
+    is_answer = value.get("type") == "assistant"
     parts = parts_of(inner.get("content"))
-    if not answered:
-        parts = _with_more(parts, value.get("toolUseResult"))
+    if not is_answer:
+        parts = _with_tool_data(parts, value.get("toolUseResult"))
     message = Message(
-        _role(parts, answered=answered),
+        _role(parts, is_answer=is_answer),
         parts,
         id=text(value.get("uuid")),
         time=moment(value.get("timestamp")),
@@ -191,13 +198,13 @@ def _piece(value: dict[str, Json], *, size: int, side: Json, more: Mapping[str, 
             **more,
         },
     )
-    if not answered:
+    if not is_answer:
         return Fragment(message, size=size)
     return Fragment(message, text(inner.get("id")), None if side else _usage(value, inner), size)
 
 
-def _role(parts: tuple[Part, ...], *, answered: bool) -> Role:
-    if answered:
+def _role(parts: tuple[Part, ...], *, is_answer: bool) -> Role:
+    if is_answer:
         return Role.ASSISTANT
     return Role.TOOL if parts and all(isinstance(part, ToolResult) for part in parts) else Role.USER
 
@@ -227,40 +234,50 @@ def _machine_made(parts: tuple[Part, ...]) -> bool:
     return bool(parts) and isinstance(parts[0], Text) and parts[0].text.lstrip().startswith(_MACHINE)
 
 
-def _with_more(parts: tuple[Part, ...], more: Json) -> tuple[Part, ...]:
-    """The results with what else Claude Code kept of them; only a lone one can be meant."""
+def _with_tool_data(parts: tuple[Part, ...], more: Json) -> tuple[Part, ...]:
+    """Return the parts with a line's `toolUseResult` added to the result; if there are several, unchanged."""
     results = [part for part in parts if isinstance(part, ToolResult)]
     if len(results) != 1 or not isinstance(more, dict):
         return parts
     words = results[0].text
-    kept = {name: each for name, each in more.items() if not (isinstance(each, str) and each in words)}
-    if not kept:
+    other_data = {name: each for name, each in more.items() if not (isinstance(each, str) and each in words)}
+    if not other_data:
         return parts
-    extra = {**results[0].extra, "toolUseResult": kept}
+    extra = {**results[0].extra, "toolUseResult": other_data}
     return tuple(part._replace(extra=extra) if isinstance(part, ToolResult) else part for part in parts)
 
 
 def _usage(value: dict[str, Json], inner: dict[str, Json]) -> TranscriptUsage | None:
     counted = mapping(inner.get("usage"))
     cached = count(counted.get("cache_read_input_tokens"))
-    given = count(counted.get("input_tokens")) + count(counted.get("cache_creation_input_tokens")) + cached
+    prompt_tokens = (
+        count(counted.get("input_tokens")) + count(counted.get("cache_creation_input_tokens")) + cached
+    )
     output = count(counted.get("output_tokens"))
     cost = amount(value.get("costUSD"))
-    if not (given or output or cost):
+    if not (prompt_tokens or output or cost):
         return None
     return TranscriptUsage(
-        given, output, cached, given + output, cost, text(inner.get("model")), moment(value.get("timestamp"))
+        prompt_tokens,
+        output,
+        cached,
+        prompt_tokens + output,
+        cost,
+        text(inner.get("model")),
+        moment(value.get("timestamp")),
     )
 
 
-def _aside(line: JsonLine, kind: str) -> Stream:
-    """Lines beside the conversation that hold somebody's words."""
+def _read_other_line(line: JsonLine, kind: str) -> Stream:
+    """Yield messages from lines outside the conversation."""
     value = line.value
     if kind == "progress":
         inner = mapping(value.get("data"))
-        said = mapping(inner.get("message"))
-        if text(said.get("type")) in _SPOKEN and isinstance(said.get("message"), dict):
-            yield from _read(said, size=line.size, side=text(inner.get("agentId")) or True)
+        progress_message = mapping(inner.get("message"))
+        if text(progress_message.get("type")) in _SPOKEN and isinstance(
+            progress_message.get("message"), dict
+        ):
+            yield from _read(progress_message, size=line.size, side=text(inner.get("agentId")) or True)
         return
     parts: tuple[Part, ...] = ()
     role = Role.SYSTEM
@@ -283,52 +300,52 @@ def _aside(line: JsonLine, kind: str) -> Stream:
     )
 
 
-# -------------------------------------------------------------------- what it remembers
+# -------------------------------------------------------------------- memories
 
 
-class _Noted(NamedTuple):
-    project: str  # the folder, as it is written there
-    at: int  # where on the path that stands
+class _NotePath(NamedTuple):
+    project: str  # the name of the project's folder there
+    at: int  # the index of that name in the path
     own: str  # the path below it
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
-    """Every piece of it."""
+    """Yield every piece of Claude Code's memory: instructions and notes."""
     for name in tree.names():
-        parts, given = tree.whole(name)
-        noted = _noted(parts)
+        parts, depth = tree.full_path(name)
+        note_path = _note_path(parts)
         if not name.endswith(".md"):
             continue
-        if noted is not None:
-            yield _note(tree, name, noted, noted.at < given, here)
+        if note_path is not None:
+            yield _note(tree, name, note_path, note_path.at < depth, here)
         elif parts[-1] in _ALWAYS or _is_rule(parts):
             yield _instructions(tree, name)
 
 
 def _instructions(tree: FileTree, name: str) -> Piece:
-    """What is loaded always is context; what is loaded in one folder of a project is a record."""
+    """Return an instruction file as `context.md` if it is always loaded, else as a record for its folder."""
     file = tree.read(name)
     if isinstance(file, Skipped):
         return file
-    part = fronted(file)
+    part = split_frontmatter(file)
     if isinstance(part, Skipped):
         return part
-    text = unmarked(part.body)
+    text = remove_memory_blocks(part.body)
     if not text.strip():
         return Skipped(name, "it contains only what a memory tool wrote")
     folder = re.sub(r"(^|/)(?:\.claude(?:/rules(?:/.*)?)?|rules(?:/.*)?)$", "", name.rpartition("/")[0])
-    scope = Scope.PROJECT if folder or not _is_a_persons(tree, name) else Scope.GLOBAL
-    if any(words_of(part.values.get("paths"))):
+    scope = Scope.PROJECT if folder or not _is_personal(tree, name) else Scope.GLOBAL
+    if any(word_list(part.values.get("paths"))):
         return _rule(file, part, text.strip(), scope)
     if not folder:
-        return SectionPiece(name.removeprefix(".claude/"), pinned.CONTEXT, text, scope, part.front)
+        return SectionPiece(name.removeprefix(".claude/"), filenames.CONTEXT, text, scope, part.front)
     return reference(name, key_of(name), text, Scope.PROJECT, when=file.changed, front=part.front)
 
 
-def _rule(file: TextFile, part: Fronted, text: str, scope: Scope) -> Piece:
-    """What is loaded for some paths alone is a rule for these, and would be a wrong one for all others."""
-    title, _ = titled(text)
-    holds_for = ", ".join(" ".join(each.split()) for each in words_of(part.values["paths"]) if each)
+def _rule(file: TextFile, part: FrontmatterFile, text: str, scope: Scope) -> Piece:
+    """Return instructions for certain paths as a rule record that applies only to these paths."""
+    title, _ = split_title(text)
+    holds_for = ", ".join(" ".join(each.split()) for each in word_list(part.values["paths"]) if each)
     words = lessons.render(RecordType.RULE, {"path": holds_for, "rule": text})
     return TopicPiece(
         file.name,
@@ -343,35 +360,35 @@ def _rule(file: TextFile, part: Fronted, text: str, scope: Scope) -> Piece:
     )
 
 
-def _note(tree: FileTree, name: str, noted: _Noted, asked: bool, here: Importing) -> Piece:
-    """A note of one project; those of others are left, unless their folder was named."""
+def _note(tree: FileTree, name: str, note_path: _NotePath, was_named: bool, here: Importing) -> Piece:
+    """Return a note of this project as a record; skip notes of other projects that the user did not name."""
     own = "" if here.root is None else re.sub(r"[^A-Za-z0-9]", "-", str(here.root))
-    if not asked and not here.scoped and noted.project != own:
-        why = f"it belongs to the project in {noted.project}: import it in that folder, or with --scope"
+    if not was_named and not here.scoped and note_path.project != own:
+        why = f"it belongs to the project in {note_path.project}: import it in that folder, or with --scope"
         return Skipped(name, why)
     file = tree.read(name)
     if isinstance(file, Skipped):
         return file
-    return _index(tree, file) if noted.own == "MEMORY.md" else _topic(file, noted.own)
+    return _index(tree, file) if note_path.own == "MEMORY.md" else _topic(file, note_path.own)
 
 
 def _index(tree: FileTree, file: TextFile) -> Piece:
     lines = [line.strip() for line in file.text.split("\n") if line.strip()]
-    beside = file.name.rpartition("/")[0]
-    listed = [_LINK.fullmatch(line) for line in lines if not line.startswith("#")]
+    folder = file.name.rpartition("/")[0]
+    links = [_LINK.fullmatch(line) for line in lines if not line.startswith("#")]
     known = set(tree.names())
-    if all(each and f"{beside}/{each[1]}".removeprefix("/") in known for each in listed):
+    if all(each and f"{folder}/{each[1]}".removeprefix("/") in known for each in links):
         return Skipped(file.name, "a listing of the files next to it")
-    return SectionPiece("memory/MEMORY.md", pinned.CONTEXT, unmarked(file.text), Scope.PROJECT)
+    return SectionPiece("memory/MEMORY.md", filenames.CONTEXT, remove_memory_blocks(file.text), Scope.PROJECT)
 
 
 def _topic(file: TextFile, own: str) -> Piece:
-    part = fronted(file)
+    part = split_frontmatter(file)
     if isinstance(part, Skipped):
         return part
     about = part.values.get("metadata")
-    told = part.values.get("type") or (about.get("type") if isinstance(about, dict) else None)
-    kind = text_of(told)
+    type_name = part.values.get("type") or (about.get("type") if isinstance(about, dict) else None)
+    kind = text_of(type_name)
     return TopicPiece(
         f"memory/{own}",
         text_of(part.values.get("name")) or key_of(own),
@@ -386,20 +403,20 @@ def _topic(file: TextFile, own: str) -> Piece:
 
 
 def _is_rule(parts: list[str]) -> bool:
-    """Whether a file lies below `.claude/rules/`, however deep."""
+    """Return whether a file lies below `.claude/rules/`, at any depth."""
     return any(parts[at : at + 2] == [".claude", "rules"] for at in range(len(parts) - 2))
 
 
-def _noted(parts: list[str]) -> _Noted | None:
-    """Whose note a file is, by its path: `projects/<folder>/memory/…`, or what is left of it."""
+def _note_path(parts: list[str]) -> _NotePath | None:
+    """Return project and name of a note at `projects/<folder>/memory/…`; None for other files."""
     for at in range(len(parts) - 3):
         if parts[at] == "projects" and parts[at + 2] == "memory":
-            return _Noted(parts[at + 1], at + 1, "/".join(parts[at + 3 :]))
+            return _NotePath(parts[at + 1], at + 1, "/".join(parts[at + 3 :]))
     return None
 
 
-def _is_a_persons(tree: FileTree, name: str) -> bool:
-    """Whether a `.claude` folder is a person's and not a project's: there the notes of projects are."""
+def _is_personal(tree: FileTree, name: str) -> bool:
+    """Return whether a `.claude` folder is a person's (with notes on projects) rather than a project's."""
     top = ".claude/" if name.startswith(".claude/") else ""
     inside = bool(top) or tree.top.name == ".claude"
     return inside and (

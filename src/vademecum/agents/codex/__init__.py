@@ -1,4 +1,4 @@
-"""Codex: `config.toml` and `hooks.json` in the shape of Claude Code's, `AGENTS.md`, and `~/.codex`."""
+"""Codex: `config.toml`, `hooks.json` in Claude Code's format, `AGENTS.md`, and `~/.codex`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
 _FILES = "vademecum.agents.codex.files"
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
-    """The server in TOML, the hooks in JSON."""
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
+    """Return the parts to install: the server in TOML, the hooks in JSON."""
     return [
         base.TomlServer(folder / "config.toml", program.server),
         base.HookList(folder / "hooks.json", _wrapped),
-        base.Words(base.folder_or_project(where, folder) / "AGENTS.md"),
+        base.InstructionBlock(base.folder_or_project(where, folder) / "AGENTS.md"),
     ]
 
 
 def _wrapped(command: str) -> Any:
-    """It gives the hook at a session's end three seconds, and warns at every start of more."""
+    """Return a hook entry in Codex's format.
+
+    Codex limits a hook at a session's end to three seconds, and warns about a higher limit.
+    """
     return {"hooks": [{"type": "command", "command": command, "timeout": min(base.SECONDS, 3)}]}
 
 
@@ -43,10 +46,13 @@ AGENT = base.Agent(
     transcripts=base.TranscriptFormat(
         "codex",
         {".codex/sessions": "**/rollout-*.jsonl", ".codex/archived_sessions": "**/rollout-*.jsonl"},
-        base.later(_FILES, "recognises"),
-        base.later(_FILES, "read"),
+        base.lazy_function(_FILES, "recognises"),
+        base.lazy_function(_FILES, "read"),
         moved=("CODEX_HOME", ("sessions", "archived_sessions")),
         rank=2,
     ),
-    memories=base.later(_FILES, "memories"),
+    memories=base.lazy_function(_FILES, "memories"),
+    environment=base.Environment(
+        "Codex", ("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI")
+    ),
 )

@@ -1,4 +1,4 @@
-"""Gemini CLI: `settings.json`, which has both servers and hooks, `GEMINI.md`, and `~/.gemini`."""
+"""Gemini CLI: `settings.json`, which holds servers and hooks, `GEMINI.md`, and `~/.gemini`."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ if TYPE_CHECKING:
 _FILES = "vademecum.agents.gemini.files"
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
     return [
         base.JsonServer(folder / "settings.json", program.entry),
         base.HookList(folder / "settings.json", _wrapped),
-        base.Words(base.folder_or_project(where, folder) / "GEMINI.md"),
+        base.InstructionBlock(base.folder_or_project(where, folder) / "GEMINI.md"),
     ]
 
 
 def _wrapped(command: str) -> Any:
-    """Its times are milliseconds."""
+    """Return a hook entry in Gemini's format, with the time limit in milliseconds."""
     return {
         "hooks": [{"name": base.NAME, "type": "command", "command": command, "timeout": base.SECONDS * 1000}]
     }
 
 
-TOLD, _TOLD_END = "<hook_context>", "</hook_context>"
+HOOK_CONTEXT, _HOOK_CONTEXT_END = "<hook_context>", "</hook_context>"
 _SPACE = re.compile(r"\s*")
 
 
-def split_told(text: str) -> tuple[list[str], str]:
-    """What hooks told in a text, and the text without it; what has no end was not told."""
-    told, said, at = [], "", 0
-    while (begin := text.find(TOLD, at)) >= 0 and (end := text.find(_TOLD_END, begin)) >= 0:
-        told.append(text[begin + len(TOLD) : end])
-        said += text[at:begin]
-        at = end + len(_TOLD_END)
-        at += len(_SPACE.match(text, at)[0])  # type: ignore[index]  # it matches everywhere
-    return told, said + text[at:]
+def split_hook_context(text: str) -> tuple[list[str], str]:
+    """Return the hook contexts in a text, and the text without them; an unclosed context stays in."""
+    contexts, rest, at = [], "", 0
+    while (begin := text.find(HOOK_CONTEXT, at)) >= 0 and (end := text.find(_HOOK_CONTEXT_END, begin)) >= 0:
+        contexts.append(text[begin + len(HOOK_CONTEXT) : end])
+        rest += text[at:begin]
+        at = end + len(_HOOK_CONTEXT_END)
+        at += len(_SPACE.match(text, at)[0])  # type: ignore[index]  # the pattern matches everywhere
+    return contexts, rest + text[at:]
 
 
-def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
-    """What it says; a prompt comes with what hooks told at the beginning in front of it."""
-    found = base.read_common(given, environ)
-    return found._replace(prompt=split_told(found.prompt)[1])
+def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
+    """Return the hook's fields; the session start's contexts at the beginning of a prompt are removed."""
+    found = base.read_common(raw, environ)
+    return found._replace(prompt=split_hook_context(found.prompt)[1])
 
 
 def _chats(folder: Path, pattern: str) -> Iterator[Path]:
-    """Every chat of a project; for one without any, its checkpoints and logs."""
+    """Yield every chat of a project; if it has no chats, its checkpoints and logs."""
     for project in sorted(folder.glob(pattern)):
         chats = [*project.glob("chats/**/*.json"), *project.glob("chats/**/*.jsonl")]
         yield from chats or [*project.glob("checkpoint-*.json"), *project.glob("logs.json")]
@@ -82,9 +82,10 @@ AGENT = base.Agent(
     transcripts=base.TranscriptFormat(
         "gemini-cli",
         {".gemini/tmp": "*"},
-        base.later(_FILES, "recognises"),
-        base.later(_FILES, "read"),
+        base.lazy_function(_FILES, "recognises"),
+        base.lazy_function(_FILES, "read"),
         files=_chats,
         rank=4,
     ),
+    environment=base.Environment("Gemini CLI", ("GEMINI_CLI",)),
 )

@@ -1,4 +1,4 @@
-"""opencode: `opencode.json`, a plugin that calls our hooks, `AGENTS.md`, and sessions as it exports them."""
+"""opencode: `opencode.json`, a plugin that calls our hooks, `AGENTS.md`, and exported sessions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _FILES = "vademecum.agents.opencode.files"
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
-    """A project has its configuration in its root, and plugins in `.opencode`."""
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
+    """Return the parts to install; a project has its configuration in its root, plugins in `.opencode`."""
     top = folder if where.is_personal else where.project
     plugins = (folder if where.is_personal else where.project / ".opencode") / "plugin"
     with_comments = top / "opencode.jsonc"
@@ -26,25 +26,25 @@ def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.
     return [
         base.JsonServer(config, entry, "mcp"),
         base.OwnFile(base.HOOKS, plugins / "vade.js", _plugin(program)),
-        base.Words(top / "AGENTS.md"),
+        base.InstructionBlock(top / "AGENTS.md"),
     ]
 
 
-def _root(where: base.Where, folder: Path) -> Path:
-    """The home folder, in which `.config` may have to be made, or the project."""
+def _root(where: base.InstallTarget, folder: Path) -> Path:
+    """Return the home folder (in which `.config` may not exist yet), or for a project the project's root."""
     return where.root
 
 
 def _plugin(program: base.Program) -> str:
-    """Our plugin, which starts this very program."""
+    """Return the text of the plugin, which starts this program."""
     text = Path(__file__).with_name("plugin.js").read_text("utf-8")
     home = ["--home", program.home] if program.home else []
     return text.replace("__WORDS__", json.dumps(program.words)).replace("__HOME__", json.dumps(home))
 
 
-def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
-    """What the plugin says; `opencode run` puts a prompt of several words into quotation marks."""
-    found = base.read_common(given, environ)
+def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
+    """Return the hook's fields; quotes that `opencode run` puts around a prompt are removed."""
+    found = base.read_common(raw, environ)
     prompt = found.prompt
     quoted = len(prompt) > 1 and prompt[0] == prompt[-1] == '"'
     return found._replace(prompt=prompt[1:-1] if quoted else prompt)
@@ -61,7 +61,7 @@ AGENT = base.Agent(
         },
         {base.HookEvent.SESSION_END: "opencode does not notify plugins when it exits"},
         read=_read,
-        render=lambda event, told: told,
+        render=lambda event, text: text,
     ),
     setup=base.Setup(
         ("opencode",),
@@ -75,9 +75,10 @@ AGENT = base.Agent(
     transcripts=base.TranscriptFormat(
         "opencode",
         {".local/share/opencode/vade": "*.json"},
-        base.later(_FILES, "recognises"),
-        base.later(_FILES, "read"),
+        base.lazy_function(_FILES, "recognises"),
+        base.lazy_function(_FILES, "read"),
         moved=("XDG_DATA_HOME", ("opencode/vade",)),
         rank=3,
     ),
+    environment=base.Environment("opencode", ("OPENCODE", "OPENCODE_CLIENT")),
 )

@@ -1,4 +1,4 @@
-"""Qwen Code: `settings.json`, which has both servers and hooks, `QWEN.md`, and `~/.qwen`."""
+"""Qwen Code: `settings.json`, which holds servers and hooks, `QWEN.md`, and `~/.qwen`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 _FILES = "vademecum.agents.qwen_code.files"
 
 
-def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
+def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
     return [
         base.JsonServer(folder / "settings.json", program.entry),
         base.HookList(folder / "settings.json", base.wrapped_command),
-        base.Words(base.folder_or_project(where, folder) / "QWEN.md"),
+        base.InstructionBlock(base.folder_or_project(where, folder) / "QWEN.md"),
     ]
 
 
@@ -37,9 +37,10 @@ AGENT = base.Agent(
     transcripts=base.TranscriptFormat(
         "qwen-code",
         {".qwen/projects": "*/chats/*.jsonl"},
-        base.later(_FILES, "recognises"),
-        base.later(_FILES, "read"),
+        base.lazy_function(_FILES, "recognises"),
+        base.lazy_function(_FILES, "read"),
         moved=("QWEN_HOME", ("projects",)),
         rank=0,
     ),
+    environment=base.Environment("Qwen Code", ("QWEN_CODE",)),
 )

@@ -1,10 +1,10 @@
-"""What Qwen Code leaves on disk: its transcripts, `~/.qwen/projects/<folder>/chats/<session>.jsonl`.
+"""Qwen Code's transcripts, `~/.qwen/projects/<folder>/chats/<session>.jsonl`.
 
-Each line is a message in Google's parts, with ids and a folder as Claude Code's lines have them; a tool's
-results stand on lines of their own. Flagged in `extra`: what nobody said (`meta`, by its `provenance`), what
-a compression left in place of the history (`summary`). What hooks told the agent behind a prompt is kept in
-`extra` (`systemPayload`), out of what the person said. Told: the session, its folder, model, first time and
-the title somebody gave it. Left out: telemetry, snapshots and other `system` lines without words.
+Each line is a message with Google's parts, and with ids and a folder as in Claude Code's lines; tool results
+are on lines of their own. Flagged in `extra` are messages not written by a person or model (`meta`, by their
+`provenance`), and the summary that a compression put in place of the history (`summary`). The hook context
+behind a prompt is moved to `extra` (`systemPayload`). The session facts are its id, folder, model, first time
+and the title a person gave it. Telemetry, snapshots and other `system` lines without text are left out.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.transcripts import META, SIDE, SUMMARY, Message, Role, Text, ToolResult
-from vademecum.transcripts.reading import (
-    FactsSoFar,
+from vademecum.transcripts.foreign import (
     Fragment,
+    NewFacts,
     TranscriptUsage,
     Unread,
+    as_list,
     count,
     first_records,
-    joined,
+    ignore_progress,
+    join_answers,
     lines,
-    listed,
     mapping,
     moment,
     parts_of,
     text,
-    unseen,
     without,
 )
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.transcripts import Json, Part
-    from vademecum.transcripts.reading import Found, JsonLine, Seen, Stream
+    from vademecum.transcripts.foreign import FileItem, JsonLine, OnBytes, Stream
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool_result": Role.TOOL, "system": Role.SYSTEM}
-_PERSON = frozenset({"", "real_user"})  # of a line of the user's, who else may have written it is told
-_TOLD = "<qwen:user-prompt-submit-context>"  # a part of its own
+_PERSON = frozenset({"", "real_user"})  # values of `provenance` for a user line that a person wrote
+_HOOK_CONTEXT = "<qwen:user-prompt-submit-context>"  # begins the hook context, which is a part of its own
 _KNOWN = "uuid timestamp type provenance cwd version sessionId model message usageMetadata gitBranch".split()
 
 
 def recognises(head: bytes, path: Path) -> bool:
-    """By the ids of Claude Code's lines and the parts of Google's messages."""
+    """Return whether a file has ids as in Claude Code's lines, and Google's message parts."""
     return path.suffix == ".jsonl" and any(
         isinstance(record.get("sessionId"), str)
         and "uuid" in record
@@ -54,20 +54,20 @@ def recognises(head: bytes, path: Path) -> bool:
     )
 
 
-def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
-    """Everything in a file, in order."""
-    return joined(_pieces(path, seen))
+def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
+    """Yield everything in a transcript, in order: messages and session facts."""
+    return join_answers(_pieces(path, on_bytes))
 
 
-def _pieces(path: Path, seen: Seen) -> Stream:
-    telling = FactsSoFar()
-    for line in lines(path, seen):
+def _pieces(path: Path, on_bytes: OnBytes) -> Stream:
+    facts = NewFacts()
+    for line in lines(path, on_bytes):
         if isinstance(line, Unread):
             yield line
             continue
         value, kind = line.value, text(line.value.get("type"))
         payload = mapping(value.get("systemPayload"))
-        yield from telling.tell(
+        yield from facts.add(
             id=text(value.get("sessionId")),
             folder=text(value.get("cwd")),
             created=moment(value.get("timestamp")),
@@ -79,21 +79,21 @@ def _pieces(path: Path, seen: Seen) -> Stream:
         elif kind == "system":
             yield from _summary(line, payload)
         else:
-            yield from _spoken(line, _ROLES[kind])
+            yield from _read_message_line(line, _ROLES[kind])
 
 
 def _summary(line: JsonLine, payload: dict[str, Json]) -> Stream:
-    """What a compression put in place of the history: the first words of it are the summary."""
+    """Yield the summary of a compression: the first text of the new history."""
     if line.value.get("subtype") != "chat_compression":
         return
-    for each in listed(payload.get("compressedHistory"))[:2]:
+    for each in as_list(payload.get("compressedHistory"))[:2]:
         parts = tuple(part for part in parts_of(mapping(each).get("parts")) if isinstance(part, Text))
         if parts and mapping(each).get("role") == "user":
             yield Fragment(_message(line, Role.SYSTEM, parts, {SUMMARY: True}), size=line.size)
             return
 
 
-def _spoken(line: JsonLine, role: Role) -> Stream:
+def _read_message_line(line: JsonLine, role: Role) -> Stream:
     value = line.value
     extra = without(value, _KNOWN)
     who = text(value.get("provenance"))
@@ -101,16 +101,18 @@ def _spoken(line: JsonLine, role: Role) -> Stream:
         extra[META] = who
     if value.get("isSidechain") is True:
         extra[SIDE] = text(value.get("agentId")) or True
-    parts = tuple(part for part in parts_of(mapping(value.get("message")).get("parts")) if _is_of(part, role))
+    parts = tuple(
+        part for part in parts_of(mapping(value.get("message")).get("parts")) if _belongs_to(part, role)
+    )
     if parts:
         yield Fragment(_message(line, role, parts, extra), usage=_usage(value), size=line.size)
 
 
-def _is_of(part: Part, role: Role) -> bool:
-    """Whether a part is a tool's where a tool speaks, and a person's own where a person does."""
+def _belongs_to(part: Part, role: Role) -> bool:
+    """Return whether a part fits the line's role: results only for tools, no hook context for a person."""
     if role is Role.TOOL:
         return isinstance(part, ToolResult)
-    return not (role is Role.USER and isinstance(part, Text) and part.text.startswith(_TOLD))
+    return not (role is Role.USER and isinstance(part, Text) and part.text.startswith(_HOOK_CONTEXT))
 
 
 def _message(line: JsonLine, role: Role, parts: tuple[Json, ...], extra: dict[str, Json]) -> Message:
@@ -127,11 +129,11 @@ def _message(line: JsonLine, role: Role, parts: tuple[Json, ...], extra: dict[st
 
 def _usage(value: dict[str, Json]) -> TranscriptUsage | None:
     counted = mapping(value.get("usageMetadata"))
-    given = count(counted.get("promptTokenCount"))
+    prompt_tokens = count(counted.get("promptTokenCount"))
     output = count(counted.get("candidatesTokenCount")) + count(counted.get("thoughtsTokenCount"))
-    total = count(counted.get("totalTokenCount")) or given + output
+    total = count(counted.get("totalTokenCount")) or prompt_tokens + output
     if not total:
         return None
     cached = count(counted.get("cachedContentTokenCount"))
     model, time = text(value.get("model")), moment(value.get("timestamp"))
-    return TranscriptUsage(given, output, cached, total, model=model, time=time)
+    return TranscriptUsage(prompt_tokens, output, cached, total, model=model, time=time)

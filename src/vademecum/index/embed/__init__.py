@@ -1,1 +1,1 @@
-"""Embedders: text in, unit vectors out."""
+"""Embedders, which make vectors of unit length from texts."""

@@ -1,6 +1,6 @@
-"""What an embedder is, and how alike two of its vectors are.
+"""The contract of an embedder, and the comparison of its vectors.
 
-Knows vectors and texts; knows nothing of chunks, files or databases.
+This module knows vectors and texts, and no chunks, files or databases.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeGuard
 
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ else:
     np = LazyModule("numpy")
 
 SHIPPED_MODEL = "static-minilm-256"
-# Plain sentences with nothing in common but being sentences: what their vectors share, all texts share.
+# Plain sentences with nothing else in common: all texts share what their vectors share.
 PROBES = (
     "The meeting was moved to Thursday afternoon.",
     "Boil the potatoes for twenty minutes and drain them.",
@@ -47,61 +47,64 @@ PROBES = (
 
 
 class Embedder(Protocol):
-    """Text in, unit vectors out."""
+    """An object that makes vectors of unit length from texts."""
 
     @property
     def provider(self) -> str:
-        """The name it is chosen by: `local`, `minilm`, `openai`, `gemini`, `ollama`."""
+        """The embedder's name in the settings: `local`, `minilm`, `openai`, `gemini` or `ollama`."""
 
     @property
     def model(self) -> str:
-        """The model's own name, for people."""
+        """The model's own name, as people know it."""
 
     @property
     def identity(self) -> str:
-        """One line that changes whenever the same text would give another vector."""
+        """A line of text that changes whenever the model would give another vector for the same text."""
 
     @property
     def dimension(self) -> int | None:
-        """The length of a vector; None while only the first answer of a server can tell."""
+        """The number of components of a vector; None while only a server's first answer can tell."""
 
     @property
     def cached(self) -> bool:
-        """Whether a vector is dear enough to be kept on disk and not made again."""
+        """Whether the vectors take so much time or money to make that they should be stored."""
 
     @property
     def mean(self) -> Vector | None:
-        """The direction all texts of this model share, where it is known beforehand."""
+        """The mean direction of all texts' vectors in this model, where it is known beforehand; else None."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Give each text a row of unit length, in order; a text without a known word gets zeros."""
+        """Return one row of unit length for each text, in order; zeros for a text without a known word."""
 
 
 class Dear(Embedder, Protocol):
-    """An embedder whose vectors are worth keeping, and which gives them as they are made."""
+    """An embedder whose vectors are costly, and which therefore yields them as soon as they are made."""
 
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
     ) -> Iterator[Part]:
-        """Give the rows of `embed` some at a time, in any order, without those that are zeros.
+        """Yield the rows of `embed` in parts, in any order, without rows of zeros.
 
-        Where the dimension is known from before, any other is a failure. A part that was given stays
-        good when a later one fails.
+        Where `dimension` is given, a vector of another length is a failure. The parts that were yielded stay
+        valid when a later part fails.
         """
 
     def forget_dimension(self) -> None:
-        """Take the next answer for what it is, whatever was known from before."""
+        """Forget the length of earlier vectors, and accept any length in the next answer."""
 
 
 class Renewing(Embedder, Protocol):
-    """An embedder behind whose name another model can appear."""
+    """An embedder whose server may change the model behind a name."""
 
     def renew(self, dimension: int) -> bool:
-        """Ask once more, and go on with this dimension if the answer has it; else all stays as it was."""
+        """Ask the server for a vector, and return whether the vector has this dimension.
+
+        If so, the dimension is expected from then on.
+        """
 
 
 class PassageReader(NamedTuple):
-    """A model that reads, and how a text is cut into parts that it reads one by one."""
+    """A model that reads passages, with the function that cuts a passage into parts of the right length."""
 
     model: Embedder
     cut: Callable[[str], list[str]]
@@ -112,7 +115,7 @@ _until: ContextVar[float] = ContextVar("until", default=math.inf)
 
 @contextlib.contextmanager
 def within(deadline: float | None) -> Iterator[None]:
-    """Have embedders give up at a moment of the monotonic clock: whoever asks does not wait longer."""
+    """Let embedders give up at a moment of the monotonic clock, when the caller stops waiting."""
     token = _until.set(math.inf if deadline is None else deadline)
     try:
         yield
@@ -121,22 +124,22 @@ def within(deadline: float | None) -> Iterator[None]:
 
 
 def patience() -> float:
-    """The moment of the monotonic clock at which whoever asks stops waiting."""
+    """Return the moment of the monotonic clock at which the caller stops waiting."""
     return _until.get()
 
 
 def is_dear(embedder: Embedder) -> TypeGuard[Dear]:
-    """Tell whether an embedder's vectors are worth keeping."""
+    """Return whether an embedder's vectors are costly enough to be stored."""
     return embedder.cached
 
 
 def renews(embedder: object) -> TypeGuard[Renewing]:
-    """Tell whether another model can appear behind an embedder's name."""
+    """Return whether the model behind an embedder's name can change."""
     return hasattr(embedder, "renew")
 
 
 def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:
-    """Put rows into their places; a text that none was made for gets zeros."""
+    """Put rows into their places; a text without a row gets zeros."""
     vectors = np.zeros((count, dimension), np.float32)
     for places, rows in parts:
         vectors[list(places)] = rows
@@ -144,16 +147,16 @@ def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:
 
 
 def family(embedder: Embedder) -> str:
-    """Which models it was measured with: `static` for the one we ship, `minilm`, or `other`."""
+    """Return the embedder that the weights were fitted with: `static`, `minilm`, or `other`."""
     if embedder.provider == "minilm":
         return "minilm"
     return "static" if embedder.provider == "local" and embedder.model == SHIPPED_MODEL else "other"
 
 
 def common_direction(embedder: Embedder) -> Vector:
-    """Find what all texts of a model have in common: its own word for it, or the mean of the probes.
+    """Return the direction that all texts of a model share: its own `mean`, or the mean of the probes.
 
-    The probes are texts like any other: a server is asked for them once, and then they are in the cache.
+    A server embeds the probes once; then they are in the cache.
     """
     if embedder.mean is not None:
         return embedder.mean
@@ -162,21 +165,21 @@ def common_direction(embedder: Embedder) -> Vector:
 
 
 def likeness(vectors: Vectors, query: Vector, *, mean: Vector) -> Vector:
-    """Compare rows with a query by the cosine of what is left without the common direction.
+    """Return the cosine of each row with a query vector, after the common direction is removed from both.
 
     Plain cosines of two models cannot be compared: unrelated texts have 0.33 in ours and 0.01 in MiniLM.
-    Without the common direction they fall around 0 in each.
+    Without the common direction they are around 0 in each.
     """
     rows, wanted = vectors - mean, query - mean
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.sqrt(wanted @ wanted)
-    # A zero row stands for no text at all, and is like nothing.
+    # A zero row stands for an empty text, which is similar to nothing.
     known = vectors.any(axis=1) & bool(query.any()) & (lengths > 0)
     result: Vector = np.where(known, rows @ wanted / np.where(known, lengths, 1), 0).astype(np.float32)
     return result
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Make every row unit length; a row of zeros stays."""
+    """Return the rows scaled to unit length; a row of zeros stays as it is."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     lengths[lengths == 0] = 1
     result: Vectors = (vectors / lengths[:, None]).astype(np.float32)

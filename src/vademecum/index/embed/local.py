@@ -1,11 +1,11 @@
-"""Embed in this process, without a network: by a table of token vectors, or by a transformer in ONNX Runtime.
+"""Embed in this process, without a network: by a table of token vectors, or a transformer in ONNX Runtime.
 
-With a table, a text is the sum of its rows. Taking text apart is the cost, so words are what is kept: a
-word's sum of rows is made once. A few hundred texts hold nearly all the words of the next thousand.
+With a table, a text's vector is the sum of its tokens' rows. Cutting texts into tokens takes most of the
+time, so the sum of each word is cached. A few hundred texts contain nearly all words of the next thousand.
 
-In ONNX Runtime (a person's own model by its folder) texts go through one by one. A quantised
-model takes its scales from all that it is given at once, so that in a batch a text's vector would depend on
-its neighbours; a batch of eight would be half as fast again.
+In ONNX Runtime (a person's own model, named by its folder) texts run one by one. A quantised model scales by
+its whole input, so in a batch a text's vector would depend on its neighbours; a batch of eight would be half
+as fast again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import gather, unit
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,16 +37,16 @@ else:
     np = LazyModule("numpy")
 
 SHIPPED = Path(__file__).parent / "model"
-# Raised whenever this file makes other vectors from the same table, so that indexes are made anew.
+# Raised whenever this file makes other vectors from the same table: then indexes are made anew.
 STATIC_REVISION = 1
 
-# 64 MiB of rows at 256 dimensions; when they are full, the kept words are dropped and met again.
+# 64 MiB of rows at 256 dimensions; a full cache of words is emptied.
 MAX_WORDS = 1 << 16
 # A text of any length is summed in parts: one row per word would be a gigabyte for a million words.
 STATIC_PART = 1 << 13
-# BERT takes a longer word for unknown, and looking for its pieces takes the square of its length.
+# A longer word is unknown to BERT, and finding its pieces takes quadratic time.
 LONGEST_WORD = 100
-PAIR_TOKENS = 256  # of a question, a quarter at most, and a text together
+PAIR_TOKENS = 256  # tokens of question and text together; the question has a quarter at most
 
 _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -59,7 +59,7 @@ _CJK = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1
 
 
 def words_of(text: str) -> list[str]:
-    """Split a text into the words a BERT vocabulary was made from: lower case, no accents."""
+    """Return the words of a text in lower case and without accents, as a BERT vocabulary contains them."""
     text = text.lower()
     if _NOT_ASCII.search(text):
         decomposed = unicodedata.normalize("NFD", text)
@@ -69,13 +69,13 @@ def words_of(text: str) -> list[str]:
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """Read one token a line; the line's number is the token's."""
+    """Return the number of each token in a vocabulary file, which has one token a line, in order."""
     tokens = path.read_text(encoding="utf-8").split("\n")
     return {token: number for number, token in enumerate(tokens) if token}
 
 
 def pieces(word: str, vocabulary: dict[str, int]) -> list[int]:
-    """Cut a word into the longest known pieces from the left; an unknown word has none."""
+    """Split a word into the longest known pieces, from the left; return [] when a part of it is unknown."""
     whole = vocabulary.get(word)
     if whole is not None:
         return [whole]
@@ -96,10 +96,11 @@ def pieces(word: str, vocabulary: dict[str, int]) -> list[int]:
 
 
 class _Characters(dict[int, str]):
-    """What BERT makes of each character, found when it is first met.
+    """A table of how BERT treats each character, filled in as characters occur.
 
-    Control and format characters are nothing, accents are left out, and a sign or a Chinese character is a
-    word of its own. What is no word and no sign, as "€" or an emoji, stays in its word.
+    Control and format characters are dropped, and accents are removed. A sign or a Chinese character is a
+    word of its own. Another character that is neither letter nor sign, such as "€" or an emoji, stays in its
+    word.
     """
 
     def __missing__(self, code: int) -> str:
@@ -128,7 +129,10 @@ _CHARACTERS = _Characters()
 
 
 class Tokens:
-    """Texts as a BERT model takes them in: the numbers of their pieces, with one for unknown words."""
+    """A tokenizer that turns a text into the numbers of its word pieces, as a BERT model reads them.
+
+    Every unknown word gets the same number.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -139,7 +143,7 @@ class Tokens:
         self._known: dict[str, list[int]] = {}
 
     def __call__(self, text: str, most: int = 1 << 20) -> list[int]:
-        """The pieces of a text, so many at most; none when it holds no known word."""
+        """Return the numbers of a text's first word pieces, at most `most`; [] when no word is known."""
         tokens: list[int] = []
         for word in text.translate(_CHARACTERS).split():
             tokens += self._of(word)
@@ -148,7 +152,7 @@ class Tokens:
         return tokens[:most] if any(token != self._unknown for token in tokens) else []
 
     def count(self, text: str) -> int:
-        """How many pieces a text has."""
+        """Return the number of word pieces in a text."""
         return sum(len(self._of(word)) for word in text.translate(_CHARACTERS).split())
 
     def _of(self, word: str) -> list[int]:
@@ -160,7 +164,7 @@ class Tokens:
         return found
 
     def marked(self, tokens: list[int]) -> list[int]:
-        """Tokens between the two that mark a beginning and an end."""
+        """Return the tokens between the special tokens for the beginning and the end of a text."""
         return [self._start, *tokens, self._end]
 
 
@@ -168,7 +172,7 @@ class Tokens:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read a model's config.json."""
+    """Read config.json in a model's folder; raise EmbedderFailed when it is no readable JSON object."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -179,7 +183,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def unreadable(folder: Path, error: Exception) -> EmbedderFailed:
-    """Say which model cannot be read, and why, on one line."""
+    """Return the error for a model that cannot be read, with the reason on one line."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return EmbedderFailed(
         f"{folder}: cannot be read as a model: {why.splitlines()[0][:200] if why else error}"
@@ -187,8 +191,8 @@ def unreadable(folder: Path, error: Exception) -> EmbedderFailed:
 
 
 def stamp(folder: Path, *names: str) -> str:
-    """Tell one state of a person's model from the next by its place and its files' sizes and times."""
-    # Hashing the content would read hundreds of megabytes each time a command starts.
+    """Return a text that changes when a person's model does: its folder, and its files' sizes and times."""
+    # Hashing the content would read hundreds of megabytes at each start of a command.
     try:
         states = [(folder / name).stat() for name in names]
     except OSError as error:
@@ -201,10 +205,10 @@ def stamp(folder: Path, *names: str) -> str:
 
 
 class Static:
-    """A model of our own format: `table.npy`, `scale.npy`, `mean.npy`, `vocab.txt`, `config.json`."""
+    """A static model in our own format: `table.npy`, `scale.npy`, `mean.npy`, `vocab.txt`, `config.json`."""
 
     provider = "local"
-    cached = False  # made faster than read from disk
+    cached = False  # making a vector is faster than reading it from disk
 
     def __init__(self, folder: Path = SHIPPED) -> None:
         self._folder = folder
@@ -212,7 +216,7 @@ class Static:
         try:
             self.model = str(config["name"])
             self.dimension = int(config["dimension"])
-            # Only ours vouches for its fingerprint: a person may change a table and not think of the rest.
+            # Only the shipped fingerprint is trusted: a person may change a table and nothing else.
             mark = (
                 str(config["fingerprint"])[:16]
                 if folder == SHIPPED
@@ -227,7 +231,7 @@ class Static:
 
     @cached_property
     def mean(self) -> Vector:
-        """The expected text under Zipf's law, as the distillation found it."""
+        """The mean vector of texts whose words follow Zipf's law, computed when the model was distilled."""
         return self._load("mean.npy").astype(np.float32)
 
     @cached_property
@@ -239,7 +243,7 @@ class Static:
 
     @cached_property
     def _table(self) -> tuple[Numbers, Numbers]:
-        # Mapped, not read: a short run touches the pages of the few words it meets.
+        # Mapped, not read: a short run touches only the pages of its few words.
         rows = np.asarray(self._load("table.npy", mapped=True))
         scale = self._load("scale.npy")
         tokens = 1 + max(self._vocabulary.values(), default=-1)
@@ -252,22 +256,22 @@ class Static:
             numbers: Numbers = np.load(
                 self._folder / name, mmap_mode="r" if mapped else None, allow_pickle=False
             )
-        except (OSError, ValueError, EOFError) as error:  # the last for a file without a byte
+        except (OSError, ValueError, EOFError) as error:  # EOFError for an empty file
             raise unreadable(self._folder, error) from error
         return numbers
 
     def knows(self, word: str) -> bool:
-        """Whether a word has a row of its own."""
+        """Return whether a word as a whole has its own row in the table."""
         return word in self._vocabulary
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Sum the rows of each text's words; a question is a text like any other."""
-        _ = self._table  # a vocabulary that lost its words would not ask for a single row of it
+        """Return the unit vector of each text: the sum of its words' rows. `query` makes no difference."""
+        _ = self._table  # a damaged vocabulary would never read a row
         sums = np.zeros((len(texts), self.dimension), np.float32)
         for number, text in enumerate(texts):
             words = words_of(text)
             for start in range(0, len(words), STATIC_PART):
-                # Held for one part, so that a question need not wait for the end of a long indexing run.
+                # Held for one part only, so that a question need not wait for a long indexing run.
                 with self._lock:
                     sums[number] += self._sum(words[start : start + STATIC_PART])
         return unit(sums)
@@ -285,7 +289,7 @@ class Static:
         return total
 
     def _meet(self, word: str) -> int:
-        """Make a new word's row and give it a number."""
+        """Add a word that occurs for the first time: compute its row, and return the number of the row."""
         assert self._rows is not None
         number = len(self._numbers)
         if number == len(self._rows):
@@ -304,9 +308,10 @@ def _shipped() -> Static:
 
 
 def near_words(words: Mapping[str, str], *, least: float) -> list[tuple[str, str]]:
-    """The pairs of names whose words the shipped table knows whole, and puts near each other.
+    """Return the pairs of names that have whole words near each other in the shipped table.
 
-    Words in pieces are near because of the piece that they share: build server, test server in German.
+    Words that the table knows only in pieces are skipped: they are near each other whenever they share a
+    piece, such as the German words for build server and test server.
     """
     model = _shipped()
     names = [name for name, word in words.items() if model.knows(word)]
@@ -348,10 +353,10 @@ class Model2Vec:
         return None if number is None else int(number)
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Sum the weighted rows of each text's tokens; unknown ones are left out."""
+        """Return the unit vector of each text: the weighted sum of its known tokens' rows."""
         sums = np.zeros((len(texts), self.dimension), np.float32)
         for number, text in enumerate(texts):
-            # A lone surrogate is no text to the tokenizer's library.
+            # The tokenizer's library refuses a lone surrogate.
             readable = text.encode("utf-8", "replace").decode("utf-8")
             tokens = [
                 token
@@ -374,7 +379,7 @@ class Model2Vec:
 
 
 def read_tokenizer(folder: Path) -> Any:
-    """Read a tokenizer.json with the tokenizers library, which only such models need."""
+    """Read a tokenizer.json with the library `tokenizers`, which is only needed for such models."""
     library = LazyModule("tokenizers")
     try:
         tokenizer = library.Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
@@ -395,7 +400,10 @@ _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8",
 
 
 def read_safetensors(path: Path) -> dict[str, Numbers]:
-    """Map the tensors of a safetensors file: a length, a JSON header, and raw numbers."""
+    """Map the tensors of a safetensors file into memory.
+
+    The file has a length, a JSON header and raw numbers.
+    """
     try:
         content = np.memmap(path, dtype=np.uint8, mode="r")
         body = 8 + int.from_bytes(content[:8].tobytes(), "little")
@@ -412,7 +420,7 @@ def _tensor(body: Numbers, about: dict[str, Any]) -> Numbers:
     numbers = np.asarray(body[start:end]).view(_KINDS[about["dtype"]]).reshape(about["shape"])
     if about["dtype"] != "BF16":
         return numbers
-    # The upper half of a float32, which numpy has no type for.
+    # bfloat16 is the upper half of a float32; numpy has no type for it.
     return (numbers.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -421,19 +429,19 @@ def _tensor(body: Numbers, about: dict[str, Any]) -> Numbers:
 # Raised whenever this file makes other vectors with the same model.
 ONNX_REVISION = 2
 BERT_TOKENS = 512
-ONNX_PART = 16  # texts after which others get their turn: a fifth of a second
+ONNX_PART = 16  # texts after which other threads get a turn: a fifth of a second
 
 _MISSING = "ONNX Runtime is not installed: pip install 'vademecum[rerank]'"
 _HINT = "or choose another embedder; keyword search still works"
 
 
 def own(folder: Path) -> Onnx:
-    """Make a person's own model: a folder with model.onnx and vocab.txt or tokenizer.json."""
+    """Return a person's own model from a folder with model.onnx and either vocab.txt or tokenizer.json."""
     from importlib.util import find_spec
 
     if find_spec("onnxruntime") is None:
         raise EmbedderFailed(f"{folder}: {_MISSING}", hint=_HINT)
-    # The tokenizer is the whole truth where there is one: a vocabulary says nothing of case and accents.
+    # A tokenizer comes first: a vocabulary says nothing of case and accents.
     words = next((each for each in ("tokenizer.json", "vocab.txt") if (folder / each).is_file()), None)
     if words is None:
         raise EmbedderFailed(f"{folder}: holds neither tokenizer.json nor vocab.txt")
@@ -448,7 +456,7 @@ def own(folder: Path) -> Onnx:
 
 
 def onnx_session(path: Path) -> Any:
-    """A model's file, ready to be run."""
+    """Load a model's file into ONNX Runtime."""
     runtime = LazyModule("onnxruntime")
     try:
         options = runtime.SessionOptions()
@@ -459,13 +467,13 @@ def onnx_session(path: Path) -> Any:
         return runtime.InferenceSession(str(path), sess_options=options, providers=["CPUExecutionProvider"])
     except ImportError as error:
         raise EmbedderFailed(_MISSING, hint=_HINT) from error
-    # The library's own errors share no class but this.
+    # The library's errors have no common class but this one.
     except Exception as error:
         raise unreadable(path.parent, error) from error
 
 
 class PairScorer:
-    """A cross-encoder: question and text go in together, one number for the pair comes out."""
+    """A cross-encoder: a model that reads a question and a text together and returns one score."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -473,7 +481,7 @@ class PairScorer:
         self._tokens = Tokens(path.with_name("vocab.txt"))
 
     def __call__(self, question: str, texts: Sequence[str], *, seconds: float) -> list[float]:
-        """How well each text answers; given up after so many seconds."""
+        """Return a score for how well each text answers a question; give up after this many seconds."""
         runtime = LazyModule("onnxruntime")
         running = runtime.RunOptions()
         timer = threading.Timer(seconds, setattr, (running, "terminate", True))
@@ -482,7 +490,7 @@ class PairScorer:
             made = np.asarray(self._session.run(None, self._inputs(question, texts), running)[0], np.float64)
         except KeyError as error:
             raise EmbedderFailed(f"{self._path}: wants an input {error} that is not text") from error
-        except Exception as error:  # the library's own errors share no class but this
+        except Exception as error:  # the library's errors have no common class but this one
             if running.terminate:
                 raise EmbedderFailed(f"{self._path}: took longer than {seconds:g} s") from error
             raise unreadable(self._path.parent, error) from error
@@ -494,7 +502,7 @@ class PairScorer:
         return scores
 
     def _inputs(self, question: str, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-        """Pairs side by side, padded to the longest."""
+        """Return the model's inputs for the pairs of a question and each text, padded to the longest pair."""
         asked = self._tokens.marked(self._tokens(question, PAIR_TOKENS // 4))
         pairs = [self._tokens.marked(self._tokens(text, PAIR_TOKENS - len(asked) - 1))[1:] for text in texts]
         longest = len(asked) + max(map(len, pairs))
@@ -510,7 +518,7 @@ class PairScorer:
 
 
 class Onnx:
-    """A transformer whose last states are averaged into one vector."""
+    """A transformer in ONNX Runtime; a text's vector is the mean of the model's last hidden states."""
 
     cached = True
     mean = None
@@ -528,7 +536,7 @@ class Onnx:
 
     @property
     def dimension(self) -> int | None:
-        """The length of a vector, where the model's file says it."""
+        """The number of components of a vector, where the model's file states it; else None."""
         width = self._session.get_outputs()[0].shape[-1]
         return width if isinstance(width, int) else None
 
@@ -543,21 +551,21 @@ class Onnx:
         return _by_vocabulary(self._vocabulary, self._longest)
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Run each text through the model; a question is a text like any other."""
+        """Return the unit vector of each text, made by the model one by one. `query` makes no difference."""
         parts = list(self.parts(texts))
         width = parts[0][1].shape[1] if parts else self.dimension or 0
         return gather(parts, len(texts), dimension=width)
 
     def forget_dimension(self) -> None:
-        """Nothing is known but what the file says."""
+        """Do nothing, because the model's file states the dimension."""
 
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
     ) -> Iterator[Part]:
-        """Give a few rows at a time; the dimension is the file's, and its identity changes with the file."""
+        """Yield the rows of `embed`, a few at a time; the argument `dimension` is ignored."""
         for start in range(0, len(texts), ONNX_PART):
             rows: dict[int, Vector] = {}
-            # One at a time uses all cores already; two threads would only take turns.
+            # One text uses all cores already; two threads would only take turns.
             with self._lock:
                 for number, text in enumerate(texts[start : start + ONNX_PART], start):
                     tokens = self._tokenize(text)

@@ -1,8 +1,8 @@
-"""Read a text with a transformer, word after word: all-MiniLM-L6-v2 in whole numbers of 8 bits, in numpy.
+"""Read a text with a transformer: all-MiniLM-L6-v2 in 8-bit integers, in numpy.
 
-Static vectors sum up words and miss what is said in others; this one knows a sentence by its context. A text
-goes through in windows. Those of one length go through together and none is filled up, so that a window's
-vector does not depend on its neighbours.
+Static vectors add up words and miss paraphrases; this model reads words in context. A text is read in
+windows. Windows of one length are read together and none is padded, so that a window's vector does not depend
+on others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import gather, unit
 from vademecum.index.embed.local import SHIPPED, Tokens, read_safetensors
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,30 +36,30 @@ else:
 
 WEIGHTS = Path(__file__).with_name("reader.safetensors")
 NAME = "all-MiniLM-L6-v2-int8"
-CHECKSUM = "e5d9219c"  # over all weights, as `tools/pack_reader.py` prints it
+CHECKSUM = "e5d9219c"  # of all weights, as `tools/pack_reader.py` prints it
 # Raised whenever this file makes other vectors from the same weights.
 REVISION = 1
 DIMENSION = 384
-WINDOW = 128  # tokens that are read together, with the two that mark its ends
-_PART = 64  # texts after which others get their turn
-_BATCH = 768  # tokens that go through at once: more do not fit into the caches of a core
-_EARLY = 0.8  # of its share that a part may end with a sentence
+WINDOW = 128  # tokens of a window, including the two that mark its ends
+_PART = 64  # texts after which other threads get a turn
+_BATCH = 768  # tokens that are read at once: more do not fit into a core's caches
+_EARLY = 0.8  # the share of a part's length after which it may end with a sentence
 _WORD = re.compile(r"\S+\s*|\s+")
-_ROWS = 32  # whose activations are worked out at once, for the same reason
+_ROWS = 32  # rows whose activations are computed at once, for the same reason
 _HINT = "reinstall vademecum; keywords and static vectors still work"
-# Abramowitz and Stegun, 7.1.26: the error function to 1.5e-7, which numpy has not.
+# Abramowitz and Stegun, 7.1.26: the error function to 1.5e-7, which numpy lacks.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 def _is_ended(text: str) -> bool:
-    """Whether a sentence or a line ends here."""
+    """Return whether a text ends with the end of a sentence or of a line."""
     said = text.rstrip()
     space = text[len(said) :]
     return "\n" in space or bool(space and said.endswith((".", "!", "?", "。")))
 
 
 class _Layer(NamedTuple):
-    """One layer: what looks around, what thinks, and how their sums are brought to one size."""
+    """The weights of one layer of the transformer: attention, feed-forward, and their normalizations."""
 
     look: tuple[Floats, Floats]
     looked: tuple[Floats, Floats]
@@ -70,7 +70,7 @@ class _Layer(NamedTuple):
 
 
 class Transformer:
-    """The weights, and the way through them."""
+    """The weights of the transformer, and the computation of vectors with them."""
 
     def __init__(self, path: Path = WEIGHTS) -> None:
         self._tensors = read_safetensors(path)
@@ -88,7 +88,7 @@ class Transformer:
             ) from error
 
     def _wide(self, name: str) -> Floats:
-        """A matrix as numbers; each of its rows is kept in whole parts of one scale."""
+        """Return a matrix of weights as floats; the file has integers, and one scale for each row."""
         wide: Floats = self._tensors[name].astype(np.float32) * self._tensors[f"{name}.scale"][:, None]
         return wide
 
@@ -96,7 +96,7 @@ class Transformer:
         tensors = self._tensors
 
         def dense(*names: str) -> tuple[Floats, Floats]:
-            # In the order that a product wants it; three that read the same states are one.
+            # In the memory order that a product needs; three matrices that read the same states are one.
             whole = np.concatenate([self._wide(f"{at}{name}") for name in names])
             return np.ascontiguousarray(whole.T), np.concatenate([tensors[f"{at}{n}.bias"] for n in names])
 
@@ -113,7 +113,7 @@ class Transformer:
         )
 
     def read(self, tokens: NDArray[np.int64]) -> Floats:
-        """One vector for each of some windows of one length: the mean of their tokens' last states."""
+        """Return one vector for each of some equally long windows: the mean of its tokens' last states."""
         batch, length = tokens.shape
         flat = tokens.reshape(-1)
         rows, scale = self._words
@@ -121,15 +121,17 @@ class Transformer:
         states = states.reshape(batch, length, -1) + self._places[:length]
         states = self._sized(states.reshape(batch * length, -1), self._start)
         for layer in self._layers:
-            seen = self._looked(states @ layer.look[0] + layer.look[1], batch, length)
+            seen = self._attend(states @ layer.look[0] + layer.look[1], batch, length)
             states = self._sized(states + seen @ layer.looked[0] + layer.looked[1], layer.first)
-            inner = _activated(states @ layer.think[0] + layer.think[1])
+            inner = _apply_gelu(states @ layer.think[0] + layer.think[1])
             states = self._sized(states + inner @ layer.thought[0] + layer.thought[1], layer.second)
         mean: Floats = states.reshape(batch, length, -1).mean(axis=1)
         return mean
 
-    def _looked(self, projected: Floats, batch: int, length: int) -> Floats:
-        """Let every token of a window look at every other."""
+    def _attend(self, projected: Floats, batch: int, length: int) -> Floats:
+        """Compute attention, by which every token of a window is changed by all other tokens of the
+        window.
+        """
         split = projected.reshape(batch, length, 3, self._heads, -1).transpose(2, 0, 3, 1, 4)
         query, key, value = split
         shares = query @ key.transpose(0, 1, 3, 2)
@@ -150,7 +152,7 @@ class Transformer:
 
 
 def _check(path: Path, about: dict[str, str], tensors: dict[str, Floats]) -> None:
-    """Refuse weights of another model, and numbers that are not those that were shipped."""
+    """Refuse the weights of another model, and weights that differ from the shipped ones."""
     if about.get("name") != NAME or about.get("checksum") != CHECKSUM:
         raise EmbedderFailed(f"{path}: is not the shipped {NAME}", hint=_HINT)
     if checksum(tensors) != CHECKSUM:
@@ -158,15 +160,15 @@ def _check(path: Path, about: dict[str, str], tensors: dict[str, Floats]) -> Non
 
 
 def checksum(tensors: Mapping[str, NDArray[Any]]) -> str:
-    """A number over all weights and their names."""
+    """Return a checksum of all tensors of weights, with their names."""
     found = 0
     for name in sorted(tensors):
         found = zlib.crc32(np.ascontiguousarray(tensors[name]).data, zlib.crc32(name.encode(), found))
     return f"{found:08x}"
 
 
-def _activated(values: Floats) -> Floats:
-    """GELU in place, a few rows at a time: each of its steps goes over all there is."""
+def _apply_gelu(values: Floats) -> Floats:
+    """Apply the function GELU to an array in place, a few rows at a time to keep them in the cache."""
     for start in range(0, len(values), _ROWS):
         part = values[start : start + _ROWS]
         scaled = part * np.float32(math.sqrt(0.5))
@@ -189,7 +191,7 @@ def _activated(values: Floats) -> Floats:
 
 
 class Reader:
-    """Reads texts; what it makes of one is dear, and kept."""
+    """The shipped transformer as an embedder; its vectors are costly and therefore stored."""
 
     provider = "minilm"
     model = NAME
@@ -212,11 +214,11 @@ class Reader:
 
     @property
     def loaded(self) -> bool:
-        """Whether the weights are in memory: the first text waits for them."""
+        """Whether the weights are in memory already; if not, the first text has to wait for them."""
         return "_model" in self.__dict__
 
     def windows(self, texts: Sequence[str]) -> list[Vectors]:
-        """For each text the vectors of its windows, about equally long; none for one without a known word."""
+        """Return the vectors of each text's windows; none for a text without a known word."""
         cut = [self._cut(text) for text in texts]
         flat = [window for windows in cut for window in windows]
         made = self._read(flat)
@@ -224,7 +226,7 @@ class Reader:
         return [made[end - len(windows) : end] for windows, end in zip(cut, ends, strict=True)]
 
     def cut(self, text: str) -> list[str]:
-        """The parts of a text that fit a window each, about equally long and ending with a sentence."""
+        """Cut a text into parts that fill one window each, about equally long and ending with sentences."""
         room, total = WINDOW - 2, self._tokens.count(text)
         if total <= room:
             return [text]
@@ -240,13 +242,13 @@ class Reader:
         return [each for each in parts if each.strip()]
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Read each text; one of several windows is the mean of them. A question is a text like any other."""
+        """Return the unit vector of each text: the mean over its windows. `query` makes no difference."""
         return gather(self.parts(texts), len(texts), dimension=DIMENSION)
 
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
     ) -> Iterator[Part]:
-        """Give a few rows at a time; the dimension is the model's."""
+        """Yield the rows of `embed`, a few at a time; `dimension` is ignored, as the model has only one."""
         for start in range(0, len(texts), _PART):
             windows = self.windows(texts[start : start + _PART])
             rows = {start + at: each.mean(axis=0) for at, each in enumerate(windows) if len(each)}
@@ -254,7 +256,7 @@ class Reader:
                 yield list(rows), unit(np.stack(list(rows.values())))
 
     def forget_dimension(self) -> None:
-        """Nothing is known but what the file says."""
+        """Do nothing, because the model's file states the dimension."""
 
     def _cut(self, text: str) -> list[list[int]]:
         tokens, room = self._tokens(text), WINDOW - 2
@@ -272,7 +274,7 @@ class Reader:
             most = max(1, _BATCH // length)
             for start in range(0, len(alike), most):
                 part = alike[start : start + most]
-                # Held for one batch, so that a question need not wait for the end of a long run.
+                # Held for one batch only, so that a question need not wait for a long run.
                 with self._lock:
                     vectors[part] = self._model.read(np.array([windows[each] for each in part]))
         if not np.isfinite(vectors).all():
@@ -281,7 +283,7 @@ class Reader:
 
 
 def _about(path: Path) -> dict[str, str]:
-    """What a file of weights says of itself, without a look at its numbers; nothing when it is none."""
+    """Return the header of a file of weights without reading the numbers; {} for any other file."""
     try:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")

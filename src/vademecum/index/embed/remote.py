@@ -1,7 +1,7 @@
-"""Embed by asking a server: OpenAI and all who speak like it, Gemini, Ollama.
+"""Embed by asking a server: OpenAI and servers with its protocol, Gemini, Ollama.
 
-Text leaves the machine here and nowhere else, and only for a provider the settings name; how it gets there,
-what becomes of the key and when it is tried again is `llm.net`.
+Text leaves the machine only here, and only for a provider that the settings name. `llm.net` sends it,
+protects the key and decides about retries.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed.base import gather, patience, unit
+from vademecum.lazy import LazyModule
 from vademecum.llm import net
-from vademecum.stand_ins import LazyModule
 from vademecum.text.outgoing import clean_text
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ else:
 REVISION = 1
 
 TIMEOUT = 30.0
-# For how many timeouts a batch is tried again: a person waits for a question's answer, nobody for a text.
+# Retries after timeouts: a person waits for a question's answer, nobody for a text.
 PATIENCE = {True: 1, False: 4}
 CONCURRENT = 4
-# Far above a chunk, and below the 8,192 tokens the providers take, even in scripts of one token a character.
+# Far above a chunk, and below the providers' 8,192 tokens even with one token a character.
 LONGEST_TEXT = 8_000
 
-# What each provider speaks.
+# The protocol of each provider.
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How one provider is asked, and where its answer holds the vectors."""
+    """How requests to one provider are built, and where its answers contain the vectors."""
 
     endpoint: str
     model: str
@@ -63,14 +63,14 @@ def _bearer(key: str) -> dict[str, str]:
 
 
 def _openai_rows(answer: Any) -> list[Any]:
-    """Put the vectors in the order of their index; the answer need not be."""
+    """Return the vectors of an answer sorted by their index, since the server may send them in any order."""
     ordered = sorted(answer["data"], key=lambda each: int(each["index"]))
     if [each["index"] for each in ordered] != list(range(len(ordered))):
         raise ValueError("the indexes have gaps")
     return [each["embedding"] for each in ordered]
 
 
-# Later models take no task and would refuse it, or ignore it.
+# Later models refuse or ignore a task.
 _GEMINI_WITH_TASK = frozenset({"gemini-embedding-001", "text-embedding-004", "embedding-001"})
 
 
@@ -126,7 +126,7 @@ def make_remote(
     batch: int | None = None,
     timeout: float | None = None,
 ) -> RemoteEmbedder:
-    """Make the embedder of a provider; nothing is sent before the first text."""
+    """Make the embedder of a server's provider; no request is sent before the first text."""
     wire = WIRES[provider]
     return RemoteEmbedder(
         provider,
@@ -153,7 +153,7 @@ def _checked(endpoint: str) -> str:
 
 
 class RemoteEmbedder:
-    """Vectors from a server, asked in batches, a few at a time, and again when it was busy."""
+    """An embedder that asks a server: in batches, several at a time, and again when the server is busy."""
 
     cached = True
     mean = None
@@ -177,7 +177,7 @@ class RemoteEmbedder:
         self._key_env = key_env
         self._batch = batch
         self._timeout = timeout
-        # Not the address itself: an identity is kept and shown, and an address can be private.
+        # Not the address itself: an identity is stored and shown, and an address can be private.
         fingerprint = hashlib.sha256(endpoint.lower().encode()).hexdigest()[:12]
         self.identity = f"{provider}:{model}:{fingerprint}:{REVISION}"
 
@@ -186,31 +186,34 @@ class RemoteEmbedder:
         return f"{self.provider} at {urlsplit(self._endpoint).netloc}"
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Ask for the vectors of all texts that hold something; blank ones get zeros."""
+        """Return the vectors of all texts; a blank text gets zeros and is not sent."""
         parts = list(self.parts(texts, query=query))
         return gather(parts, len(texts), dimension=self.dimension or 0)
 
     def forget_dimension(self) -> None:
-        """Take the next answer for what it is."""
+        """Forget the length of earlier vectors, and accept any length in the next answer."""
         self.dimension = None
 
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
     ) -> Iterator[Part]:
-        """Ask, and give each answer as it comes; when one is a failure, those under way still count."""
-        # Told beforehand, a wrong answer is not taken for the right one, and the right one after it refused.
+        """Send the texts in batches, and yield the vectors of each answer as it arrives.
+
+        After a failure, the answers to requests that were already running are still yielded.
+        """
+        # With a known dimension, a wrong answer cannot be accepted and the right one refused after it.
         self.dimension = self.dimension or dimension
-        limit = patience()  # asked for here: the threads below have no context of their own
+        limit = patience()  # read here: the threads below have no context
         wanted = [number for number, text in enumerate(texts) if text.strip()]
         batches = [wanted[start : start + self._batch] for start in range(0, len(wanted), self._batch)]
 
         def ask(places: list[int]) -> Part:
-            # A lone surrogate is no text to a server, and a secret is none of its business.
+            # Servers refuse lone surrogates, and must not get secrets.
             clean = [clean_text(texts[place])[:LONGEST_TEXT] for place in places]
             sent = [each.encode("utf-8", "replace").decode() for each in clean]
             return places, unit(self._ask(sent, query, limit))
 
-        # The first goes alone: a refused key or a wrong address then costs one request, not four.
+        # The first request goes alone: a refused key or a wrong address then costs one request, not four.
         yield from map(ask, batches[:1])
         if len(batches) > 1:
             yield from _at_once(ask, batches[1:])
@@ -230,7 +233,7 @@ class RemoteEmbedder:
                 raise self._failed(late if answer.timeout else answer.reason)
             time.sleep(wait)
 
-    def _post(self, content: bytes, limit: float) -> bytes | net.Trouble:
+    def _post(self, content: bytes, limit: float) -> bytes | net.RequestProblem:
         key = net.read_key(
             (self._key_env,) if self._key_env else (),
             who=self.provider,
@@ -253,7 +256,7 @@ class RemoteEmbedder:
     # The answer.
 
     def _vectors(self, content: bytes, count: int) -> Vectors:
-        """Take the vectors out of an answer, and believe nothing about them."""
+        """Read the vectors from a server's answer; raise EmbedderFailed unless all `count` are valid."""
         try:
             answer = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -279,7 +282,7 @@ class RemoteEmbedder:
     def _numbers(self, rows: list[Any]) -> Vectors:
         try:
             wide: NDArray[np.float64] = np.array(rows, np.float64)
-            with np.errstate(over="ignore"):  # what overflows is refused in a moment
+            with np.errstate(over="ignore"):  # an overflow is refused below
                 vectors = wide.astype(np.float32)
         except (TypeError, ValueError, OverflowError) as error:
             raise self._failed("its vectors are not made of numbers") from error
@@ -289,7 +292,7 @@ class RemoteEmbedder:
 
 
 def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iterator[Part]:
-    """Ask a few at a time; after a failure nothing new is begun, and what was answered is given first."""
+    """Send batches at the same time; after a failure, send no more and yield the finished answers first."""
     pool = ThreadPoolExecutor(min(CONCURRENT, len(batches)), "vade-embed")
     failed: BaseException | None = None
     try:
@@ -302,7 +305,7 @@ def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iter
                 yield done.result()
             elif failed is None:
                 failed = error
-                # One by one: those that a pool itself cancels would be waited for without end.
+                # One by one: waiting for calls that the pool cancels would never end.
                 for each in asked:
                     each.cancel()
     finally:

@@ -1,9 +1,9 @@
-"""The embedder that the settings name, with what is put around it: a cache, and a rest after a failure.
+"""The embedder that the settings name, with a cache of its vectors, and a pause after a failure.
 
-Nothing heavy is imported for one that is not named. The cache is one that all agents of a home share: a text
-is sent, and paid for, once. It keeps vectors as halves of floats (float16). Their error, at most one part in
-2,048, is far below that of the one byte a dimension that an index keeps, and twice as many fit. What was just
-made is rounded in the same way, so that no answer depends on whether the cache was warm.
+Only the named embedder is imported. All agents of a home share the cache: a text is sent, and paid for, once.
+It stores vectors as float16. Their error of at most one part in 2,048 is far below the error of the index's
+one byte a dimension, and twice as many fit. New vectors are rounded in the same way, so that no answer
+depends on the cache.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import os
 import time
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, UnknownName
 from vademecum.index.embed.base import PROBES, PassageReader, gather, is_dear, patience, renews, unit
-from vademecum.stand_ins import LazyModule
+from vademecum.lazy import LazyModule
 from vademecum.types import Provider
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from vademecum.index.embed.base import Dear, Embedder, Vector, Vectors
     from vademecum.index.embed.local import Static
     from vademecum.index.embed.reader import Reader
-    from vademecum.store.state import State
+    from vademecum.store import State
 else:
     np = LazyModule("numpy")
 
 NAMES = tuple(map(str, Provider))
 REMOTE = tuple(name for name in NAMES if name not in ("local", "static", "minilm", "none"))
-CHECK = 4  # bytes before the numbers of a kept vector, that tell damaged ones
-REST = 30.0  # seconds for which an embedder is left alone that failed
+CHECK = 4  # bytes of the checksum before a stored vector
+REST = 30.0  # seconds without a request after a failure
 
 
 def select_embedder(
@@ -51,9 +51,9 @@ def select_embedder(
     state: State | None = None,
     largest: int = 0,
 ) -> Embedder | None:
-    """Make the named embedder, or None for `none`; what is not given has the provider's own default.
+    """Make the embedder of this name; None for the name `none`. Missing values are the provider's defaults.
 
-    With a state, vectors that are dear are kept there, up to so many bytes.
+    With a `state`, costly vectors are stored in its cache, up to `largest` bytes.
     """
     if name == "none":
         return None
@@ -71,6 +71,62 @@ def select_embedder(
     raise UnknownName(f"no embedder is called {name!r}", hint="choose one of " + ", ".join(NAMES))
 
 
+class EmbedderSetting(NamedTuple):
+    """The settings of an embedder, and the state that stores its vectors."""
+
+    name: str
+    model: str | None = None
+    endpoint: str | None = None
+    path: str | os.PathLike[str] | None = None
+    key_env: str | None = None
+    batch: int | None = None
+    timeout: float | None = None
+    state: State | None = None
+    largest: int = 0  # bytes of kept vectors
+
+
+class LazyEmbedder:
+    """The embedder of an index, made when a vector is first needed; a search by words alone needs none."""
+
+    def __init__(self, setting: EmbedderSetting | None, *, reason: str = "no embedder is set") -> None:
+        self._setting, self._made = setting, setting is None
+        self._embedder: Embedder | None = None
+        self._reason = reason
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The embedder; None where the settings name none, or where it cannot be made."""
+        if not self._made:
+            self._made = True
+            self._make()
+        return self._embedder
+
+    @embedder.setter
+    def embedder(self, embedder: Embedder | None) -> None:
+        self._embedder, self._made = embedder, True
+
+    @property
+    def reason(self) -> str:
+        """The reason why there is no embedder, for an answer found by words alone."""
+        return self._reason if self.embedder is None else ""
+
+    def _make(self) -> None:
+        assert self._setting is not None
+        try:
+            made = select_embedder(**self._setting._asdict())
+        except EmbedderFailed as error:
+            self._reason = str(error)
+            return
+        # A local embedder fails at once; a server that is gone is not waited for at every question.
+        remote = made is not None and made.provider in REMOTE
+        self._embedder = CircuitBreaker(made) if remote and made is not None else made
+
+
+def lazily_shipped() -> LazyEmbedder:
+    """Return the embedder that comes with the package, to be loaded when a vector is first needed."""
+    return LazyEmbedder(EmbedderSetting("static"))
+
+
 def _kept(embedder: Embedder, state: State | None, largest: int) -> Embedder:
     if state is None or not is_dear(embedder):
         return embedder
@@ -79,27 +135,27 @@ def _kept(embedder: Embedder, state: State | None, largest: int) -> Embedder:
 
 @functools.cache
 def shipped() -> Static:
-    """One for the whole process: its cache of words serves every memory that is opened."""
+    """Return the shipped embedder, of which a process has only one: all memories share its cache of words."""
     from vademecum.index.embed.local import Static
 
     return Static()
 
 
 def select_reader(state: State | None = None, largest: int = 0) -> PassageReader:
-    """What reads passages and questions; what it made of a passage is kept, up to so many bytes."""
+    """Return the reader model, which stores the vectors of passages in `state`, up to `largest` bytes."""
     return PassageReader(_kept(shipped_reader(), state, largest), shipped_reader().cut)
 
 
 @functools.cache
 def shipped_reader() -> Reader:
-    """One for the whole process: its weights are loaded once."""
+    """Return the shipped reader model, of which the process has only one, so its weights are loaded once."""
     from vademecum.index.embed.reader import Reader
 
     return Reader()
 
 
 def _by_path(folder: Path) -> Embedder:
-    """Tell a person's own model by the files in its folder."""
+    """Return a person's own model; its format is recognised by the files in its folder."""
     if (folder / "table.npy").is_file():
         from vademecum.index.embed.local import Static
 
@@ -119,9 +175,9 @@ def _by_path(folder: Path) -> Embedder:
 
 
 class Cached:
-    """An embedder that makes no vector twice; questions go through, as they are seldom asked again."""
+    """An embedder with a cache, which makes no text's vector twice; questions are not cached."""
 
-    cached = False  # no need to keep what is kept here
+    cached = False  # its results are cached here already
 
     def __init__(self, embedder: Dear, state: State, largest: int) -> None:
         self._embedder = embedder
@@ -135,11 +191,11 @@ class Cached:
 
     @property
     def dimension(self) -> int | None:
-        """The length of a vector; known without asking a server when one is kept."""
+        """The number of components of a vector; with stored vectors, no server is asked for it."""
         return self._known() or self._embedder.dimension
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Look each text up, and have only those made that are not found, each once."""
+        """Return the vectors of texts: the stored ones from the cache, and each missing one made once."""
         if query:
             return self._asked(texts)
         places: dict[bytes, list[int]] = {}
@@ -150,7 +206,7 @@ class Cached:
         missing = [each for each in places if each not in rows]
         if missing:
             rows |= self._made(missing, [texts[places[each][0]] for each in missing])
-        if len({len(row) for row in rows.values()}) > 1:  # the cache was filled anew while this was made
+        if len({len(row) for row in rows.values()}) > 1:  # another process replaced the cache meanwhile
             raise self._failed("its vectors have several lengths")
         vectors = np.zeros((len(texts), self.dimension or 0), np.float32)
         for each, row in rows.items():
@@ -158,7 +214,7 @@ class Cached:
         return unit(vectors)
 
     def renew(self, dimension: int) -> bool:
-        """Ask once more; if the model gives this dimension again, drop what is kept of any other."""
+        """Ask the model for a vector; if it has this dimension, delete stored vectors of other lengths."""
         known = self._known()
         self._embedder.forget_dimension()
         try:
@@ -179,33 +235,33 @@ class Cached:
         return gather(checked, len(texts), dimension=self.dimension or 0)
 
     def _found(self, hashes: list[bytes]) -> dict[bytes, Vector]:
-        """What is kept and whole."""
+        """Return the stored vectors under these hashes, without damaged ones."""
         kept = self._state.vectors(self.identity, hashes)
         rows = {each: unpack(each, blob) for each, blob in kept.items()}
         known = self._known()
         return {each: row for each, row in rows.items() if row is not None and len(row) == known}
 
     def _made(self, hashes: list[bytes], texts: list[str]) -> dict[bytes, Vector]:
-        """Have vectors made, and keep each part as it comes: what a later failure costs is not paid twice."""
+        """Make the missing vectors and store each part at once, so that a later failure loses nothing."""
         made: dict[bytes, Vector] = {}
         for places, part in self._embedder.parts(texts, dimension=self._known()):
             rows = self._checked(part, len(places)).astype(np.float16)
             of_part = dict(zip((hashes[place] for place in places), rows, strict=True))
-            # Zeros are what a server with a fault gives; the next time it may be better.
+            # A faulty server returns zeros; the next answer may be better.
             blobs = [(each, pack(each, row)) for each, row in of_part.items() if row.any()]
             self._state.keep(self.identity, blobs, largest=self._largest)
             made |= {each: row.astype(np.float32) for each, row in of_part.items()}
         return made
 
     def _known(self) -> int | None:
-        """The dimension of what is kept or was made before."""
+        """Return the dimension of the vectors that were stored or made; None before the first."""
         if self._dimension is None:
             length = self._state.length(self.identity)
             self._dimension = (length - CHECK) // 2 if length else None
         return self._dimension
 
     def _checked(self, rows: Vectors, count: int) -> Vectors:
-        """Let nothing through that would spoil what is kept."""
+        """Return the vectors that a model made; raise EmbedderFailed if they have a wrong shape or number."""
         known = self._known() or rows.shape[-1]
         if rows.ndim == 2 and len(rows) == count and rows.shape[1] and rows.shape[1] != known:
             reason = f"it gave {count} × {rows.shape[1]} numbers instead of {count} × {known}"
@@ -227,13 +283,13 @@ def _hash(text: str) -> bytes:
 
 
 def pack(key: bytes, row: Vector) -> bytes:
-    """A vector as it is kept: a checksum over whose it is and its numbers, and the numbers."""
+    """Return a vector as the bytes that are stored: a checksum of its key and numbers, then the numbers."""
     numbers = row.astype("<f2").tobytes()
     return zlib.crc32(numbers, zlib.crc32(key)).to_bytes(CHECK, "little") + numbers
 
 
 def unpack(key: bytes, blob: bytes) -> Vector | None:
-    """The vector that was kept under a hash; None when it was damaged since."""
+    """Return the vector from the bytes stored under a key; None when they are damaged."""
     numbers = blob[CHECK:]
     whole = zlib.crc32(numbers, zlib.crc32(key)).to_bytes(CHECK, "little") == blob[:CHECK]
     if not whole or len(numbers) % 2:
@@ -243,7 +299,7 @@ def unpack(key: bytes, blob: bytes) -> Vector | None:
 
 
 class CircuitBreaker:
-    """An embedder that, once it failed, fails at once for half a minute, with the same words."""
+    """An embedder that, for half a minute after a failure, repeats its error without asking the model."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -255,36 +311,36 @@ class CircuitBreaker:
 
     @property
     def cached(self) -> bool:
-        """Whether a vector is dear enough to be kept on disk."""
+        """Whether the vectors take so much time or money to make that they should be stored."""
         return self._embedder.cached
 
     @property
     def dimension(self) -> int | None:
-        """The length of a vector, where it is known."""
+        """The number of components of a vector, where it is known; else None."""
         return self._embedder.dimension
 
     @property
     def mean(self) -> Vector | None:
-        """The direction all texts of this model share, where it is known beforehand."""
+        """The mean direction of all texts' vectors in this model, where it is known beforehand; else None."""
         return self._embedder.mean
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Ask, unless it has just failed."""
+        """Return the vectors of texts; soon after a failure, raise its error again without asking."""
         if self._failed is not None and time.monotonic() < self._until:
             raise EmbedderFailed(
                 str(self._failed), hint=self._failed.hint
-            )  # the same one would grow each time
+            )  # raising the same error again would grow its trace
         try:
             made = self._embedder.embed(texts, query=query)
-        except EmbedderChanged:  # it answers, though not as before
+        except EmbedderChanged:  # the server answers, with another model
             raise
         except EmbedderFailed as error:
-            if time.monotonic() < patience():  # else it was us who did not wait
+            if time.monotonic() < patience():  # otherwise the caller gave up first
                 self._failed, self._until = error, time.monotonic() + REST
             raise
         self._failed = None
         return made
 
     def renew(self, dimension: int) -> bool:
-        """Ask once more whether another dimension is the model's own now."""
+        """Ask the model for a vector, and return whether it has this dimension."""
         return renews(self._embedder) and self._embedder.renew(dimension)

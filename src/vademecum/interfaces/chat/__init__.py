@@ -1,1 +1,1 @@
-"""The terminal agent, `vade chat`: a host that shows the whole memory at work."""
+"""The terminal agent, `vade chat`: a chat with a model that uses all of vademecum's memory."""

@@ -1,7 +1,7 @@
-"""What a person can type instead of words, as `/status`: find the command, run it, offer what comes next.
+"""The slash commands of the chat, such as `/status`: find a command, run it, and complete its words.
 
-First what all of them share, then those about the chat itself, then those about what is remembered, which is
-the person's own word; each group has its table.
+After the parts that all commands share come the commands about the context window, about sessions and about
+memory. Commands about memory act in the person's own name. Each group of commands has its table.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from vademecum import Ambiguous, NotFound, Refused, UnknownName, UsageError, Vad
 from vademecum.interfaces.chat import state
 from vademecum.interfaces.chat.state import NO_MODEL, count_tools, find_model, known_providers, local_models
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.output import discard, from_editor
+from vademecum.interfaces.present.output import discard_draft, edit_text
 from vademecum.interfaces.present.to_text import (
-    figures_row,
+    format_figures,
     list_sessions,
     show_lessons,
     show_lint,
     show_merged,
     show_outcome,
-    show_waiting,
+    show_pending,
 )
 from vademecum.interfaces.tools.core import LESSONS
-from vademecum.interfaces.tools.declaration import quoted
+from vademecum.interfaces.tools.declaration import quote_value
 from vademecum.text import spelled
 from vademecum.tokens import Size, count, weigh
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     Run = Callable[[Chat, str], None]
     Complete = Callable[[Chat, Sequence[str]], Iterable[str]]
 
+# Commands of earlier releases, and the command that each one was replaced by.
+REPLACED = {"lint": "check", "heal": "tidy heal", "approve": "review"}
 _ALSO = {"exit": "quit", "q": "quit", "h": "help", "?": "help"}
 _BAR = 24
 _SESSION = "show|list|switch ID|rename NAME|trim|export FILE"
@@ -49,20 +51,20 @@ FOOTERS = ("off", "tokens", "full")
 PROFILE = "profile.md"
 _MEMORY = "list|search QUERY|show KEY|stats|prune [--yes]"
 _KNOWLEDGE = "list [TYPE]|stats|prune [--yes]"
-# What a person prefers holds everywhere, the rest in the project it was said of.
+# The type and scope of suggestions: a preference holds everywhere, the others in the project.
 _PLACES = {"preference": ("user", "global"), "correction": ("feedback", "project")}
 _SHORT = 100
-_ID = 4  # characters of an id
-_NUMBER = re.compile(r"#?(\d{1,9})[.)]?")  # of a proposal: never a text to keep
+_ID = 4  # characters of an id that a person must type at least
+_NUMBER = re.compile(r"#?(\d{1,9})[.)]?")  # the number of a proposal, never a text to save
 
 
-def nothing(chat: Chat, words: Sequence[str]) -> Iterable[str]:
-    """Nothing to offer."""
+def complete_nothing(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """Offer no completions."""
     return ()
 
 
-def first_of(*options: str) -> Complete:
-    """Offer these words, and nothing behind them."""
+def complete_from(*options: str) -> Complete:
+    """Return a completion that offers these words as the first word, and nothing after it."""
 
     def complete(chat: Chat, words: Sequence[str]) -> Iterable[str]:
         return options if not words else ()
@@ -72,41 +74,42 @@ def first_of(*options: str) -> Complete:
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """A command: how it is called, what it does, and list the commands behind it.
+    """A slash command: its name, its arguments, its line in the help, and its functions.
 
-    `run` is given what stands behind the name; `complete` the whole words before the one being typed.
+    `run` gets the text after the command's name. `complete` gets the complete words before the word being
+    typed.
     """
 
     name: str
     usage: str
     help: str
     run: Run
-    complete: Complete = nothing
+    complete: Complete = complete_nothing
 
     @property
     def call(self) -> str:
-        """How it is typed."""
+        """The command as a person types it, with its arguments."""
         return f"/{self.name} {self.usage}".rstrip()
 
 
-def parted(rest: str) -> tuple[str, str]:
-    """The first word, and what stands behind it."""
+def split_word(rest: str) -> tuple[str, str]:
+    """Split a command's text into its first word and the rest."""
     first, _, more = rest.strip().partition(" ")
     return first, more.strip()
 
 
-def wrong(command: str, usage: str) -> UsageError:
-    """The error for a call that is none."""
+def usage_error(command: str, usage: str) -> UsageError:
+    """Return the error for a command with wrong arguments; it shows the right call."""
     return UsageError(f"/{command} is called as `/{command} {usage}`", hint="/help shows all commands")
 
 
-def keys(chat: Chat, words: Sequence[str]) -> Iterable[str]:
-    """The keys of the records in sight."""
+def complete_keys(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """Return the keys of all visible records, as completions of a first word."""
     return () if words else sorted({record.key for record in chat.person.list().records})
 
 
-def below(**options: Complete) -> Complete:
-    """Offer these words first, and behind each what it offers itself."""
+def complete_nested(**options: Complete) -> Complete:
+    """Return a completion that offers these words first, and after each word its own completions."""
 
     def complete(chat: Chat, words: Sequence[str]) -> Iterable[str]:
         if not words:
@@ -120,31 +123,34 @@ def below(**options: Complete) -> Complete:
 # ---------------------------------------------------------------- the window
 
 
-def bar(part: int, whole: int) -> str:
-    """How full something is."""
+def format_bar(part: int, whole: int) -> str:
+    """Return a bar and a percentage that show how large a part of the whole is."""
     share = min(part / whole, 1.0) if whole else 1.0
     full = round(share * _BAR)
     return f"[{'█' * full}{'░' * (_BAR - full)}] {share:.0%}"
 
 
-def status(chat: Chat, rest: str) -> None:
-    """How everything stands."""
-    look, tokens = chat.engine.inspect(), filled(chat)
+def show_status(chat: Chat, rest: str) -> None:
+    """Show the model, the context window, the session, memory and the tokens used."""
+    look, tokens = chat.engine.inspect(), measure_window(chat)
     found = chat.person.status()
     name = chat.log.title()
     rows = [
         ("model", chat.model_name or "none"),
-        ("window", f"{bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens"),
+        (
+            "window",
+            f"{format_bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens",
+        ),
         ("compactions", f"{look.cycles:,}" + (f", last flush {look.outcome}" if look.outcome else "")),
-        ("session", f"{chat.log.session}{f' ({name})' if name else ''}, {chat.said:,} messages"),
+        ("session", f"{chat.log.session}{f' ({name})' if name else ''}, {chat.message_count:,} messages"),
         ("memory", chat.mode),
         ("records", ", ".join(f"{n} {scope}" for scope, n in found.records.items()) or "none"),
         ("index", _coverage(found)),
         ("tools", "allowed: " + ", ".join(sorted(chat.allowed)) if chat.allowed else "each asks first"),
-        ("used", spent(chat)),
+        ("used", format_usage(chat)),
     ]
-    for title, told in rows:
-        output.line(f"{title:<12}{told}")
+    for title, value in rows:
+        output.line(f"{title:<12}{value}")
 
 
 def _coverage(status: Status) -> str:
@@ -157,17 +163,17 @@ def _coverage(status: Status) -> str:
     return f"{found.indexed:,} of {found.files:,} files{waits}"
 
 
-def spent(chat: Chat) -> str:
-    """What this session took so far, also before this chat."""
+def format_usage(chat: Chat) -> str:
+    """Return the tokens that this session has used so far, earlier chats included, as text."""
     return chat.log.usage().tell()
 
 
-def context(chat: Chat, rest: str) -> None:
-    """What the model is sent."""
-    which, more = parted(rest or "list")
+def show_context(chat: Chat, rest: str) -> None:
+    """Show the parts of the context that is sent to the model, with their tokens."""
+    which, more = split_word(rest or "list")
     if which not in ("list", "detail") or more:
-        raise wrong("context", "list|detail")
-    look, tokens, offered = chat.engine.inspect(), filled(chat), chat.offered()
+        raise usage_error("context", "list|detail")
+    look, tokens, offered = chat.engine.inspect(), measure_window(chat), chat.offered()
     parts = _system_parts(chat, tokens.system, look.ratio)
     parts.append(
         WindowPart(
@@ -179,19 +185,21 @@ def context(chat: Chat, rest: str) -> None:
     )
     parts.append(WindowPart("summary", tokens.summary))
     head = next((at for at, row in enumerate(look.rows) if row.role != "system"), len(look.rows))
-    said = [WindowPart(row.role, row.tokens, f"{row.state} {row.id}") for row in look.rows[head:]]
-    parts.append(WindowPart("messages", tokens.messages, f"{len(said):,} in the window", said))
+    messages = [WindowPart(row.role, row.tokens, f"{row.state} {row.id}") for row in look.rows[head:]]
+    parts.append(WindowPart("messages", tokens.messages, f"{len(messages):,} in the window", messages))
     rows = [row for part in parts for row in part.rows(detail=which == "detail")]
     output.table(rows, ["what", "tokens", "text"])
-    output.line(f"{bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens")
-    for each in chat.block.warnings:
-        output.line(each)
-    if chat.block.waiting:
-        output.line(f"{chat.block.waiting} hidden from the model until you verify them (`vade verify KEY`)")
+    output.line(f"{format_bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens")
+    for warning in chat.block.warnings:
+        output.line(warning)
+    if chat.block.pending:
+        output.line(
+            f"{chat.block.pending} hidden from the model until you verify them (`vade review verify KEY`)"
+        )
 
 
 class WindowPart(NamedTuple):
-    """One part of what the model is sent, and what it consists of."""
+    """A part of the context that is sent to the model, with the smaller parts in it."""
 
     what: str
     tokens: int
@@ -199,17 +207,20 @@ class WindowPart(NamedTuple):
     below: list[WindowPart] = []  # noqa: RUF012  never changed
 
     def rows(self, *, detail: bool) -> Iterator[list[str]]:
-        """Its line, and in detail those below it, which add up to it: what frames them is a line as well."""
+        """Yield the table row of this part; with `detail`, also the rows of the smaller parts in it.
+
+        The smaller rows add up to the first row: tokens around the parts get a row of their own.
+        """
         yield [self.what, f"{self.tokens:,}", self.text]
         if not detail or not self.below:
             return
-        around = self.tokens - sum(each.tokens for each in self.below)
-        for each in [*self.below, *([WindowPart("around them", around)] if around else [])]:
+        rest = self.tokens - sum(each.tokens for each in self.below)
+        for each in [*self.below, *([WindowPart("around them", rest)] if rest else [])]:
             yield [f"  {each.what}", f"{each.tokens:,}", each.text]
 
 
 def _system_parts(chat: Chat, tokens: int, ratio: float) -> list[WindowPart]:
-    """The system prompt, and what of memory stands in it."""
+    """Return the system prompt as a part of the context, and the parts of memory that are in it."""
 
     def size(text: str) -> int:
         return count(Size(weigh(text)), ratio)
@@ -228,28 +239,28 @@ def _system_parts(chat: Chat, tokens: int, ratio: float) -> list[WindowPart]:
         if section.items
     ]
     if memory:
-        around = size(chat.block.text) - sum(each.tokens for each in memory)
-        memory.append(WindowPart("memory: around it", around))
+        rest = size(chat.block.text) - sum(each.tokens for each in memory)
+        memory.append(WindowPart("memory: around it", rest))
     return [WindowPart("system prompt", tokens - sum(each.tokens for each in memory)), *memory]
 
 
-def filled(chat: Chat) -> Sections:
-    """How full the window is, with the system prompt and the tools as they are now."""
+def measure_window(chat: Chat) -> Sections:
+    """Return the tokens in the context window, with the current system prompt and tools."""
     return chat.engine.filled(chat.thread[:1], chat.offered())
 
 
-def usage(chat: Chat, rest: str) -> None:
-    """What is said about tokens below each answer."""
+def set_usage_line(chat: Chat, rest: str) -> None:
+    """Set which line about tokens is shown below each answer, or show the current choice."""
     if rest and rest not in FOOTERS:
-        raise wrong("usage", "|".join(FOOTERS))
+        raise usage_error("usage", "|".join(FOOTERS))
     if rest:
         chat.footer = rest
-    output.line(f"below each answer: {chat.footer}; so far {spent(chat)}")
+    output.line(f"below each answer: {chat.footer}; so far {format_usage(chat)}")
 
 
-def compact(chat: Chat, rest: str) -> None:
-    """Make room now."""
-    before = filled(chat).total
+def compact_window(chat: Chat, rest: str) -> None:
+    """Summarize the older messages now, to make room in the context window."""
+    before = measure_window(chat).total
     with chat.screen.working("summarizing the older messages …"):
         made = chat.engine.compact(rest or None)
     if not made.trimmed and not made.cut:
@@ -259,79 +270,84 @@ def compact(chat: Chat, rest: str) -> None:
     flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
     output.line(
         f"🧹 Compacted by {how}: {output.plural(len(made.trimmed), 'message')} left,"
-        f" {before:,} → {filled(chat).total:,} tokens{flushed}; the transcript still has them"
+        f" {before:,} → {measure_window(chat).total:,} tokens{flushed}; the transcript still has them"
     )
 
 
 WINDOW = (
-    SlashCommand("status", "", "show model, context window, session and memory", status),
+    SlashCommand("status", "", "show model, context window, session and memory", show_status),
     SlashCommand(
         "context",
         "list|detail",
         "show the context sent to the model, part by part",
-        context,
-        first_of("list", "detail"),
+        show_context,
+        complete_from("list", "detail"),
     ),
     SlashCommand(
-        "usage", "off|tokens|full", "set the token line below each answer", usage, first_of(*FOOTERS)
+        "usage",
+        "off|tokens|full",
+        "set the token line below each answer",
+        set_usage_line,
+        complete_from(*FOOTERS),
     ),
-    SlashCommand("compact", "[FOCUS]", "summarize all but the newest messages now", compact),
+    SlashCommand("compact", "[FOCUS]", "summarize all but the newest messages now", compact_window),
 )
 
 # ---------------------------------------------------------------- sessions
 
 
-def new(chat: Chat, rest: str) -> None:
-    """Another session, with a note of this one."""
+def start_new_session(chat: Chat, rest: str) -> None:
+    """Start a new session, and save a note of the current session to the journal."""
     note = chat.begin(why="new", note=True)
-    said = f"; the last one is noted in {note}" if "/" in note else ""
-    output.line(f"a new session: {chat.log.session}{said}")
+    note_text = f"; the last one is noted in {note}" if "/" in note else ""
+    output.line(f"a new session: {chat.log.session}{note_text}")
 
 
-def reset(chat: Chat, rest: str) -> None:
-    """Another session, without a note of this one."""
+def reset_session(chat: Chat, rest: str) -> None:
+    """Start a new session, without a note of the current session."""
     chat.begin(why="reset", note=False)
     output.line(f"a new session: {chat.log.session}; the last one is in its transcript alone")
 
 
-def session(chat: Chat, rest: str) -> None:
-    """Look at sessions, and change between them."""
-    which, more = parted(rest or "show")
+def handle_session(chat: Chat, rest: str) -> None:
+    """Show, list, switch, rename, trim or export sessions."""
+    which, more = split_word(rest or "show")
     if which == "show" and not more:
-        _show(chat)
+        _show_session(chat)
     elif which == "list" and not more:
         list_sessions(chat.person.sessions.list(), as_json=False)
     elif which == "switch" and more:
-        _switch(chat, more)
+        _switch_session(chat, more)
     elif which == "rename" and more:
-        _written(chat)
+        _require_saved(chat)
         chat.person.sessions.rename(chat.log.session, more)
         output.line(f"this session is now called {more}")
     elif which == "trim" and not more:
-        _trim(chat)
+        _trim_session(chat)
     elif which == "export" and more:
-        _written(chat)
+        _require_saved(chat)
         output.line(f"wrote {chat.person.sessions.export(chat.log.session, more)}")
     else:
-        raise wrong("session", _SESSION)
+        raise usage_error("session", _SESSION)
 
 
-def _written(chat: Chat) -> None:
+def _require_saved(chat: Chat) -> None:
+    """Refuse a session that is not saved."""
     if not chat.log.path:
         raise Refused("this session is not saved", hint="run without `--incognito` and `--readonly`")
 
 
-def _show(chat: Chat) -> None:
+def _show_session(chat: Chat) -> None:
     output.line(f"session     {chat.log.session}")
     output.line(f"name        {chat.log.title() or '-'}")
-    output.line(f"started     {chat.log.begun() or '-'}")
+    output.line(f"started     {chat.log.created() or '-'}")
     output.line(f"transcript  {chat.log.path or 'in memory only'}")
-    output.line(f"messages    {chat.said:,}")
-    output.line(f"used        {spent(chat)}")
+    output.line(f"messages    {chat.message_count:,}")
+    output.line(f"used        {format_usage(chat)}")
     output.line(f"compactions {chat.engine.inspect().cycles:,}")
 
 
-def _switch(chat: Chat, which: str) -> None:
+def _switch_session(chat: Chat, which: str) -> None:
     if chat.person.workspace.readonly or chat.settings.incognito:
         raise Refused(
             "this chat has no access to other sessions", hint="run without `--incognito` and `--readonly`"
@@ -341,15 +357,18 @@ def _switch(chat: Chat, which: str) -> None:
     if log.session == chat.log.session:
         output.line("already in this session")
         return
-    chat.enter(log, state.hold_session(chat.person, log.session))
+    chat.enter(log, state.lock_session(chat.person, log.session))
     chat.named = True
     name = chat.log.title()
-    output.line(f"continuing {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
+    output.line(f"continuing {log.session}{f' ({name})' if name else ''}: {chat.message_count:,} messages")
 
 
-def _trim(chat: Chat) -> None:
-    """What leaves is flushed by the model, and summed up by extraction."""
-    before = filled(chat).total
+def _trim_session(chat: Chat) -> None:
+    """Remove the older messages from the context window.
+
+    The model first saves to memory what it wants to keep of them; the summary is extracted without the model.
+    """
+    before = measure_window(chat).total
     engine = chat.person.sessions.context(
         chat.log,
         window=max(chat.engine.inspect().tokens.total, 1),
@@ -366,14 +385,14 @@ def _trim(chat: Chat) -> None:
     flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
     output.line(
         f"{output.plural(len(made.trimmed), 'message')} removed from the context window: {before:,} →"
-        f" {filled(chat).total:,}"
+        f" {measure_window(chat).total:,}"
         f" tokens{flushed}; the transcript still has them"
     )
 
 
-def todo(chat: Chat, rest: str) -> None:
-    """The list of things to do."""
-    which, more = parted(rest or "list")
+def handle_todo(chat: Chat, rest: str) -> None:
+    """Show the session's to-do list, or add or complete an item."""
+    which, more = split_word(rest or "list")
     if which == "list" and not more:
         output.line(chat.engine.todo({"operation": "list"}))
     elif which == "add" and more:
@@ -381,43 +400,50 @@ def todo(chat: Chat, rest: str) -> None:
     elif which == "done" and more:
         output.line(chat.engine.todo({"operation": "done", "id": more}))
     else:
-        raise wrong("todo", "list|add TEXT|done NUM")
+        raise usage_error("todo", "list|add TEXT|done NUM")
 
 
-def ids(chat: Chat, words: Sequence[str]) -> Iterable[str]:
-    """The sessions there are."""
+def complete_sessions(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """Return the ids of the newest sessions, as completions of a first word."""
     return () if words else [state.LAST, *(each.id for each in chat.person.sessions.list()[:50])]
 
 
 SESSIONS = (
-    SlashCommand("new", "", "save a note to the journal and start a new session", new),
-    SlashCommand("reset", "", "start a new session without a note", reset),
+    SlashCommand("new", "", "save a note to the journal and start a new session", start_new_session),
+    SlashCommand("reset", "", "start a new session without a note", reset_session),
     SlashCommand(
         "session",
         _SESSION,
         "list, switch, rename, trim or export sessions",
-        session,
-        below(show=nothing, list=nothing, switch=ids, rename=nothing, trim=nothing, export=nothing),
+        handle_session,
+        complete_nested(
+            show=complete_nothing,
+            list=complete_nothing,
+            switch=complete_sessions,
+            rename=complete_nothing,
+            trim=complete_nothing,
+            export=complete_nothing,
+        ),
     ),
     SlashCommand(
         "todo",
         "list|add TEXT|done NUM",
         "show or change the to-do list",
-        todo,
-        first_of("list", "add", "done"),
+        handle_todo,
+        complete_from("list", "add", "done"),
     ),
 )
 
 # ---------------------------------------------------------------- the model, the end
 
 
-def model(chat: Chat, rest: str) -> None:
-    """Which model answers."""
+def handle_model(chat: Chat, rest: str) -> None:
+    """Show or switch the model that answers."""
     if rest == "list":
         _list_models()
         return
     if " " in rest:
-        raise wrong("model", "[PROVIDER:NAME|list]")
+        raise usage_error("model", "[PROVIDER:NAME|list]")
     if rest:
         chosen = find_model(chat.settings, rest)
         chat.model, chat.tools_on = chosen, True
@@ -437,45 +463,47 @@ def _list_models() -> None:
     output.line(f"providers: {', '.join(known_providers())}")
 
 
-def providers(chat: Chat, words: Sequence[str]) -> Iterable[str]:
-    """The beginnings of names."""
-    return () if words else ["list", *(f"{each}:" for each in known_providers())]
+def complete_providers(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """Return the providers with which a model's name can begin, as completions."""
+    return () if words else ["list", *(f"{provider}:" for provider in known_providers())]
 
 
-def quit_(chat: Chat, rest: str) -> None:
-    """The end."""
+def quit_chat(chat: Chat, rest: str) -> None:
+    """End the chat."""
     chat.over = True
 
 
 TALK = (
-    SlashCommand("model", "[PROVIDER:NAME|list]", "show or switch the model", model, providers),
-    SlashCommand("quit", "", "end the session (or Ctrl-D)", quit_),
+    SlashCommand(
+        "model", "[PROVIDER:NAME|list]", "show or switch the model", handle_model, complete_providers
+    ),
+    SlashCommand("quit", "", "end the session (or Ctrl-D)", quit_chat),
 )
 
 
 # ---------------------------------------------------------------- what is remembered
 
 
-def memory(chat: Chat, rest: str) -> None:
-    """What is remembered."""
-    which, more = parted(rest or "list")
+def handle_memory(chat: Chat, rest: str) -> None:
+    """List, search, show, count or prune the records in memory."""
+    which, more = split_word(rest or "list")
     if which == "list" and not more:
-        _list(chat)
+        _list_records(chat)
     elif which == "search" and more:
-        _search(chat, more)
+        _search_memory(chat, more)
     elif which == "show" and more:
         record = chat.person.show(more)
         output.line(f"{record.key} (#{record.num}) · {record.place.scope} · {record.type}")
         output.line(chat.person.get(more).text)
     elif which == "stats" and not more:
-        _stats(chat)
+        _show_stats(chat)
     elif which == "prune" and more in ("", "--yes"):
-        prune(chat, more)
+        prune_lessons(chat, more)
     else:
-        raise wrong("memory", _MEMORY)
+        raise usage_error("memory", _MEMORY)
 
 
-def _list(chat: Chat) -> None:
+def _list_records(chat: Chat) -> None:
     found = chat.person.list()
     rows = [
         [
@@ -494,31 +522,31 @@ def _list(chat: Chat) -> None:
         output.line("no memories yet: /remember TEXT saves one")
 
 
-def _search(chat: Chat, query: str) -> None:
+def _search_memory(chat: Chat, query: str) -> None:
     answer = chat.person.search(query)
-    for each in answer.results:
-        output.line(f"{each.path}#L{each.start}-L{each.end} · {each.match}")
-        output.line("\n".join(f"  {line}" for line in each.snippet.split("\n")))
+    for result in answer.results:
+        output.line(f"{result.path}#L{result.start}-L{result.end} · {result.match}")
+        output.line("\n".join(f"  {line}" for line in result.snippet.split("\n")))
     if not answer.results:
         output.line("nothing found")
     output.line(f"({answer.mode}, {answer.coverage.indexed} of {answer.coverage.files} files)")
-    for said in (*answer.notes, *answer.degraded):
-        output.line(said)
+    for note in (*answer.notes, *answer.degraded):
+        output.line(note)
 
 
-def _stats(chat: Chat) -> None:
+def _show_stats(chat: Chat) -> None:
     records = chat.person.list().records
     scopes = {str(record.place.scope) for record in records}
     for scope in sorted(scopes):
         own = [record for record in records if record.place.scope == scope]
         output.line(f"{scope}: {output.plural(len(own), 'record')}")
-    knowledge_stats(chat)
+    show_lesson_stats(chat)
 
 
-def knowledge_stats(chat: Chat) -> None:
-    """How much was learned."""
+def show_lesson_stats(chat: Chat) -> None:
+    """Show a table of the saved lessons by type."""
     found = chat.person.knowledge.stats()
-    rows = [figures_row("all", kind, figures) for kind, figures in found.by_type.items() if figures.count]
+    rows = [format_figures("all", kind, figures) for kind, figures in found.by_type.items() if figures.count]
     if rows:
         output.table(
             rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
@@ -527,51 +555,53 @@ def knowledge_stats(chat: Chat) -> None:
         output.line("no lessons yet")
 
 
-def prune(chat: Chat, rest: str) -> None:
-    """What was learned and is too old or doubtful; it goes once the person agrees."""
+def prune_lessons(chat: Chat, rest: str) -> None:
+    """Archive lessons that are too old or doubtful, once the person agrees."""
     outcome = chat.person.knowledge.prune()
     if not outcome.proposals:
         output.line("nothing to archive")
         return
-    for each in outcome.proposals:
-        output.line(f"  {each.where}: {each.why}")
+    for proposal in outcome.proposals:
+        output.line(f"  {proposal.where}: {proposal.why}")
     if outcome.large:
         output.line(outcome.large)
-    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} to the archive?", rest):
+    if not _is_confirmed(
+        chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} to the archive?", rest
+    ):
         output.line("nothing was changed")
         return
     done = chat.person.knowledge.prune(apply=True, large=True)
     output.line(f"archived; `vade undo {done.run}` restores it")
 
 
-def forget(chat: Chat, rest: str) -> None:
+def forget_record(chat: Chat, rest: str) -> None:
     """Move a record to the archive."""
     name, _, _ = rest.removesuffix("--yes").strip().partition(" ")
     if not name:
-        raise wrong("forget", "KEY|NUM [--yes]")
+        raise usage_error("forget", "KEY|NUM [--yes]")
     record = chat.person.show(name)
     output.line(f"{record.key} (#{record.num}, {record.place.scope}): {' '.join(record.text.split())[:300]}")
-    if not _agreed(chat, "Forget it?", rest):
+    if not _is_confirmed(chat, "Forget it?", rest):
         output.line("nothing was changed")
         return
     chat.person.forget(name)
     output.line(f"forgot {record.key}; `vade restore {record.key}` restores it")
 
 
-def protect(chat: Chat, rest: str) -> None:
-    """Keep a record from being removed by age or number."""
-    name, how = parted(rest)
+def protect_record(chat: Chat, rest: str) -> None:
+    """Protect a record from automatic removal, or with `off` end the protection."""
+    name, how = split_word(rest)
     if not name or how not in ("", "off"):
-        raise wrong("protect", "KEY|NUM [off]")
+        raise usage_error("protect", "KEY|NUM [off]")
     record = chat.person.review.protect(name, on=not how)
     output.line(f"{record.key} is {'no longer ' if how else ''}protected")
 
 
-def remember(chat: Chat, rest: str) -> None:
-    """Keep what was proposed, or a text of the person's own."""
+def save_memory(chat: Chat, rest: str) -> None:
+    """Save a text of the person's own, or the texts that were proposed as worth saving."""
     numbered = _NUMBER.fullmatch(rest)
     if rest and not numbered:
-        kept(chat.person.store(rest))
+        show_stored(chat.person.store(rest))
         return
     if not chat.proposed:
         raise UsageError("there are no proposals", hint="/remember TEXT saves your own text")
@@ -581,12 +611,12 @@ def remember(chat: Chat, rest: str) -> None:
     chosen = chat.proposed[number - 1 : number] if number else chat.proposed
     for each in chosen:
         kind, scope = _PLACES.get(str(each.kind), ("project", "project"))
-        kept(chat.person.store(each.text, type=kind, scope=scope, tags=[str(each.kind)]))
+        show_stored(chat.person.store(each.text, type=kind, scope=scope, tags=[str(each.kind)]))
     chat.proposed = tuple(each for each in chat.proposed if each not in chosen)
 
 
-def kept(stored: Stored) -> None:
-    """Say what became of a text."""
+def show_stored(stored: Stored) -> None:
+    """Show whether and where a text was saved."""
     hidden = f"; a secret was redacted: {', '.join(stored.secrets)}" if stored.secrets else ""
     output.line(f"{stored.outcome}: {stored.key} (#{stored.num}, {stored.place.scope}){hidden}")
     show_merged(stored.merged)
@@ -594,47 +624,52 @@ def kept(stored: Stored) -> None:
         output.line(stored.swept.message)
 
 
-def approve(chat: Chat, rest: str) -> None:
-    """Decide about writes that wait."""
-    which, how = parted(rest)
+def review_writes(chat: Chat, rest: str) -> None:
+    """List the pending writes, or decide about one of them."""
+    which, how = split_word(rest)
     if how not in ("", "yes", "no"):
-        raise wrong("approve", "[ID [yes|no]]")
+        raise usage_error("review", "[ID [yes|no]]")
     if not which:
-        show_waiting(chat.person.review.approvals(), as_json=False)
+        show_pending(chat.person.review.approvals(), as_json=False)
     elif how == "no":
         output.line(f"{chat.person.review.reject(which).short}: rejected")
     else:
-        asked = {each.id: each for each in chat.person.review.approvals()}
-        found = asked[_chosen(asked, which)]
+        pending = {approval.id: approval for approval in chat.person.review.approvals()}
+        found = pending[_find_id(pending, which)]
         if how != "yes":
-            show_waiting([found], as_json=False)
-        if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
-            output.line(f"nothing was changed; `/approve {found.short} no` rejects it permanently")
+            show_pending([found], as_json=False)
+        if not found.trouble and not _is_confirmed(chat, "Write it?", how, word="yes"):
+            output.line(f"nothing was changed; `/review {found.short} no` rejects it permanently")
             return
         request, _ = chat.person.review.approve(found.id)
         output.line(f"{request.operation} was done, as {request.whose}")
 
 
-def _chosen(ids: Iterable[str], which: str) -> str:
-    """The one that begins so; four characters are the least, so that nobody approves by a slip."""
+def _find_id(ids: Iterable[str], which: str) -> str:
+    """Return the only id that begins with the given text.
+
+    Raise an error for fewer than four characters, so that nobody approves a write by a slip.
+    """
     found = [each for each in ids if each.startswith(which.lower())]
     if len(which) < _ID or not found:
-        raise NotFound(f"no pending write {quoted(which)}", hint="/approve lists pending writes")
+        raise NotFound(f"no pending write {quote_value(which)}", hint="/review lists pending writes")
     if len(found) > 1:
-        raise Ambiguous(f"{len(found)} pending writes start with {quoted(which)}", hint="give more of the id")
+        raise Ambiguous(
+            f"{len(found)} pending writes start with {quote_value(which)}", hint="give more of the id"
+        )
     return found[0]
 
 
-def waiting(chat: Chat, words: Sequence[str]) -> Iterable[str]:
-    """The writes that wait."""
+def complete_pending(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """Return the ids of the pending writes as completions, and after an id `yes` and `no`."""
     if len(words) == 1:
         return ("yes", "no")
-    return () if words else [each.short for each in chat.person.review.approvals()]
+    return () if words else [approval.short for approval in chat.person.review.approvals()]
 
 
-def profile(chat: Chat, rest: str) -> None:
-    """The person's profile: look at it, or change it."""
-    which, more = parted(rest or "show")
+def handle_profile(chat: Chat, rest: str) -> None:
+    """Show or edit the person's profile, or add a line to it."""
+    which, more = split_word(rest or "show")
     if which == "show" and not more:
         try:
             found = chat.person.get(PROFILE)
@@ -648,41 +683,44 @@ def profile(chat: Chat, rest: str) -> None:
         chat.person.care.edited(PROFILE, before, after, scope="global")
         output.line(f"added to {PROFILE}: {spelled(more)}")
     elif which == "edit" and not more:
-        _edit(chat)
+        _edit_profile(chat)
     else:
-        raise wrong("profile", "show|edit|add TEXT")
+        raise usage_error("profile", "show|edit|add TEXT")
 
 
-def _edit(chat: Chat) -> None:
+def _edit_profile(chat: Chat) -> None:
     path, before = chat.person.care.editable(PROFILE, scope="global")
-    after, draft = from_editor(before, os.path.basename(path), quiet=False)
+    after, draft = edit_text(before, os.path.basename(path), quiet=False)
     if after is None or after == before:
-        discard(draft)
+        discard_draft(draft)
         output.line("nothing changed")
         return
     try:
         chat.person.care.edited(PROFILE, before, after, scope="global")
     except VadeError as error:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
-    discard(draft)
+    discard_draft(draft)
     output.line(f"saved {path}; the next session is told")
 
 
-def knowledge(chat: Chat, rest: str) -> None:
-    """What was learned."""
-    which, more = parted(rest or "list")
+def handle_knowledge(chat: Chat, rest: str) -> None:
+    """List or count the lessons in memory, or archive old lessons."""
+    which, more = split_word(rest or "list")
     if which == "list" and (not more or more in LESSONS):
         show_lessons(chat.person, more or None, None, as_json=False)
     elif which == "stats" and not more:
-        knowledge_stats(chat)
+        show_lesson_stats(chat)
     elif which == "prune" and more in ("", "--yes"):
-        prune(chat, more)
+        prune_lessons(chat, more)
     else:
-        raise wrong("knowledge", _KNOWLEDGE)
+        raise usage_error("knowledge", _KNOWLEDGE)
 
 
-def _agreed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> bool:
-    """Whether the person agrees; where nobody can be asked, a word behind the command says so."""
+def _is_confirmed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> bool:
+    """Return whether the person agrees to an action.
+
+    The confirming word at the end of the command, such as `--yes`, answers the question in advance.
+    """
     if rest.endswith(word):
         return True
     if not chat.screen.asks():
@@ -690,19 +728,20 @@ def _agreed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> boo
     return chat.screen.ask(question, "yn") == "y"
 
 
-def lint(chat: Chat, rest: str) -> None:
-    """What is wrong."""
+def check_memory(chat: Chat, rest: str) -> None:
+    """Show the problems that were found in memory."""
     if rest:
-        raise wrong("lint", "")
+        raise usage_error("check", "")
     show_lint(chat.person.care.lint())
 
 
-def heal(chat: Chat, rest: str) -> None:
-    """What takes no person to mend."""
-    if rest not in ("", "apply"):
-        raise wrong("heal", "[apply]")
-    outcome = chat.person.care.heal(apply=bool(rest))
-    show_outcome(outcome, applied=bool(rest), command="vade heal")
+def tidy_memory(chat: Chat, rest: str) -> None:
+    """Fix the problems in memory that need no decision; without `apply`, only show the changes."""
+    if rest not in ("heal", "heal apply"):
+        raise usage_error("tidy", "heal [apply]")
+    applied = rest.endswith("apply")
+    outcome = chat.person.care.heal(apply=applied)
+    show_outcome(outcome, applied=applied, command="vade tidy --only heal")
 
 
 MEMORY = (
@@ -710,30 +749,44 @@ MEMORY = (
         "memory",
         _MEMORY,
         "list, search, show, count or prune memories",
-        memory,
-        below(list=nothing, search=nothing, show=keys, stats=nothing, prune=first_of("--yes")),
+        handle_memory,
+        complete_nested(
+            list=complete_nothing,
+            search=complete_nothing,
+            show=complete_keys,
+            stats=complete_nothing,
+            prune=complete_from("--yes"),
+        ),
     ),
-    SlashCommand("remember", "[TEXT|NUM]", "save a text, or a proposal", remember),
-    SlashCommand("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
-    SlashCommand("protect", "KEY|NUM [off]", "protect a record from automatic removal", protect, keys),
-    SlashCommand("approve", "[ID [yes|no]]", "approve or reject pending writes", approve, waiting),
+    SlashCommand("remember", "[TEXT|NUM]", "save a text, or a proposal", save_memory),
+    SlashCommand("forget", "KEY|NUM [--yes]", "move a record to the archive", forget_record, complete_keys),
     SlashCommand(
-        "profile", "show|edit|add TEXT", "show or edit your profile", profile, first_of("show", "edit", "add")
+        "protect", "KEY|NUM [off]", "protect a record from automatic removal", protect_record, complete_keys
+    ),
+    SlashCommand(
+        "review", "[ID [yes|no]]", "approve or reject pending writes", review_writes, complete_pending
+    ),
+    SlashCommand(
+        "profile",
+        "show|edit|add TEXT",
+        "show or edit your profile",
+        handle_profile,
+        complete_from("show", "edit", "add"),
     ),
     SlashCommand(
         "knowledge",
         _KNOWLEDGE,
         "show lessons",
-        knowledge,
-        below(list=first_of(*LESSONS), stats=nothing, prune=first_of("--yes")),
+        handle_knowledge,
+        complete_nested(list=complete_from(*LESSONS), stats=complete_nothing, prune=complete_from("--yes")),
     ),
-    SlashCommand("lint", "", "find problems in memory", lint),
+    SlashCommand("check", "", "find problems in memory", check_memory),
     SlashCommand(
-        "heal",
-        "[apply]",
+        "tidy",
+        "heal [apply]",
         "fix problems automatically; without `apply`, only show them",
-        heal,
-        first_of("apply"),
+        tidy_memory,
+        complete_nested(heal=complete_from("apply")),
     ),
 )
 
@@ -741,64 +794,64 @@ MEMORY = (
 # ---------------------------------------------------------------- all of them
 
 
-def help_(chat: Chat, rest: str) -> None:
-    """What can be typed."""
+def show_help(chat: Chat, rest: str) -> None:
+    """Show the help for one command, or a line for each command."""
     if rest:
-        command = find(rest.lstrip("/"))
+        command = find_command(rest.lstrip("/"))
         output.line(f"{command.call}\n  {command.help}")
         return
-    width = max(len(each.call) for each in every().values() if len(each.call) < 40)
-    for each in every().values():
+    width = max(len(each.call) for each in all_commands().values() if len(each.call) < 40)
+    for each in all_commands().values():
         gap = "\n" + " " * (width + 2) if len(each.call) > width else " " * (width - len(each.call) + 2)
         output.line(f"{each.call}{gap}{each.help}")
     output.line("Everything else goes to the model. Alt-Enter starts a new line, Ctrl-C stops an answer.")
 
 
-def names(chat: Chat, words: Sequence[str]) -> Iterable[str]:
-    """The names of all commands."""
-    return () if words else list(every())
+def complete_commands(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """Return the names of all commands, as completions of a first word."""
+    return () if words else list(all_commands())
 
 
 @functools.cache
-def every() -> Mapping[str, SlashCommand]:
-    """All commands by their names, in the order of the help."""
+def all_commands() -> Mapping[str, SlashCommand]:
+    """Return all commands by their names, in the order of the help."""
     groups = (WINDOW, SESSIONS, MEMORY, TALK)
-    shown = SlashCommand("help", "[COMMAND]", "list the commands", help_, names)
+    shown = SlashCommand("help", "[COMMAND]", "list the commands", show_help, complete_commands)
     return {each.name: each for each in (shown, *(each for group in groups for each in group))}
 
 
-def find(name: str) -> SlashCommand:
-    """The command of that name; one that does not exist gets the nearest as a hint."""
-    command = every().get(_ALSO.get(name, name))
+def find_command(name: str) -> SlashCommand:
+    """Return the command with this name; the error for an unknown name suggests the most similar name."""
+    command = all_commands().get(_ALSO.get(name, name))
     if command is None:
-        near = get_close_matches(name, every(), 1)
+        near = [REPLACED[name]] if name in REPLACED else get_close_matches(name, all_commands(), 1)
         hint = f"did you mean /{near[0]}?" if near else "/help shows all commands"
         raise UnknownName(f"there is no command /{name[:40]}", hint=hint)
     return command
 
 
-def run(chat: Chat, line: str) -> bool:
-    """Do what a line says; whether it could be done."""
-    name, rest = parted(line.strip().removeprefix("/"))
+def run_command(chat: Chat, line: str) -> bool:
+    """Run the command in a line; return False after showing an error."""
+    name, rest = split_word(line.strip().removeprefix("/"))
     try:
-        find(name).run(chat, rest)
+        find_command(name).run(chat, rest)
     except VadeError as error:
         chat.screen.error(f"{error}: {error.hint}")
         return False
     return True
 
 
-def complete(chat: Chat, text: str) -> tuple[list[str], int]:
-    """What the last word of a line could become, and how many characters of it are there."""
+def complete_line(chat: Chat, text: str) -> tuple[list[str], int]:
+    """Return the possible completions of the last word in a line, and that word's length."""
     if not text.startswith("/") or "\n" in text:
         return [], 0
     *before, last = text[1:].split(" ")
     before = [word for word in before if word]
     try:
         if not before:
-            found: Iterable[str] = every()
+            found: Iterable[str] = all_commands()
         else:
-            found = find(before[0]).complete(chat, before[1:])
+            found = find_command(before[0]).complete(chat, before[1:])
         return [word for word in found if word.startswith(last)], len(last)
     except VadeError:
         return [], 0

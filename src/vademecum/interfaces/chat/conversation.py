@@ -1,8 +1,8 @@
-"""The conversation: read a line, do what it says, until the person has had enough.
+"""The conversation of a chat: read a line from the person, run it as a command or let the model answer.
 
-In a turn the window is made ready, the model speaks, what it asks for is done, until it has answered.
-What was said is in the log before it is sent, and what is answered as soon as it is there: whatever happens
-in between, a session can be gone on with, and no turn is in it twice.
+In a turn the context window is prepared, the model answers, and its tool calls are run, until the model makes
+no more calls. Messages are in the log before they are sent, and answers as soon as they arrive. So after a
+crash a session can be continued, and the log has no turn twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vademecum import (
 )
 from vademecum.context.host import ReplyListener
 from vademecum.interfaces.chat import commands, tools
-from vademecum.interfaces.chat.state import NO_MODEL, SHAPE, used
+from vademecum.interfaces.chat.state import NO_MODEL, SHAPE, to_usage
 from vademecum.interfaces.present.safe import clean_text, noticing
 from vademecum.text import is_command, is_silent
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from vademecum.interfaces.chat.terminal import Prompt
     from vademecum.memory.values import ModelAnswer, Turn
 
-ROUNDS = 50  # of tool calls in one turn
-LONGER = 5  # times `llm.timeout`, for an answer that is read while it comes
-_CHARS_PER_TOKEN = 8  # no model says more in one; what goes beyond is not heeded any more
-# How servers word it that a model cannot call tools: Ollama, vLLM, OpenRouter, llama.cpp.
+ROUNDS = 50  # rounds of tool calls in one turn
+LONGER = 5  # a streamed answer may take this many times `llm.timeout`
+_CHARS_PER_TOKEN = 8  # no model exceeds this; the rest of a longer answer is ignored
+# Messages of Ollama, vLLM, OpenRouter and llama.cpp for a model that cannot call tools.
 _NO_TOOLS = re.compile(
     r"\b(?:tool|function)[^.]{0,60}\b(?:not|n't)\b[^.]{0,20}\b(?:support|allow|implement)"
     r"|(?:not|n't|no)(?: \w+){0,2} support[^.]{0,40}\b(?:tool|function)"
@@ -52,7 +52,7 @@ DONE = "🧹 Auto-compaction complete"
 
 
 class TurnOutcome(NamedTuple):
-    """How a turn ended: the last words of the model, and why it ended if not by itself."""
+    """The result of a turn: the model's last text, and the reason if the turn failed or was stopped."""
 
     text: str = ""
     trouble: str = ""
@@ -60,16 +60,16 @@ class TurnOutcome(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether there is an answer."""
+        """Whether the turn ended without an error and without being stopped."""
         return not self.trouble and not self.interrupted
 
 
-class Stopped(Exception):
-    """An answer that broke off: by the person, by its length, or by a failure."""
+class AnswerStopped(Exception):
+    """An answer that broke off: the person stopped it, it was too long, or the model failed."""
 
-    def __init__(self, said: str, error: ModelFailed | None = None, *, too_long: bool = False) -> None:
+    def __init__(self, text: str, error: ModelFailed | None = None, *, too_long: bool = False) -> None:
         super().__init__()
-        self.said = said
+        self.text = text
         self.error = error
         self.too_long = too_long
 
@@ -78,7 +78,10 @@ class Stopped(Exception):
 
 
 def converse(chat: Chat, prompt: Prompt) -> int:
-    """Talk until the end; returns the exit code, which says whether the last line could be answered."""
+    """Read and answer lines until the person ends the chat.
+
+    Return the exit code: 0 if the last line was answered without an error, else 1.
+    """
     code, swept = 0, False
     try:
         greet(chat)
@@ -93,7 +96,7 @@ def converse(chat: Chat, prompt: Prompt) -> int:
                 continue
             if line.strip():
                 begin_if_due(chat, line)
-                code = take_line(chat, line)
+                code = handle_line(chat, line)
                 swept = swept or sweep_if_due(chat)
     finally:
         chat.end(why="quit")
@@ -101,34 +104,34 @@ def converse(chat: Chat, prompt: Prompt) -> int:
 
 
 def begin_if_due(chat: Chat, line: str) -> None:
-    """Begin another session before words for the model when this one is over by `session.reset`."""
+    """Start a new session before a message to the model if `session.reset` says the old one is over."""
     if is_command(line):
         return
     try:
         why = chat.due()
         if why:
             note = chat.begin(why=why, note=True, named=False)
-            told = f"; the last one is noted in {note}" if "/" in note else ""
-            chat.screen.dim(f"a new session, because of `session.reset`{told}")
+            noted = f"; the last one is noted in {note}" if "/" in note else ""
+            chat.screen.dim(f"a new session, because of `session.reset`{noted}")
     except VadeError as error:
         chat.screen.error(f"{error}: {error.hint}")
 
 
-def take_line(chat: Chat, line: str) -> int:
-    """One line of the person's: a command, or words for the model."""
+def handle_line(chat: Chat, line: str) -> int:
+    """Run one line of the person, a command or a message to the model; return 0, or 1 after an error."""
     try:
         if is_command(line):
-            return int(not commands.run(chat, line))
-        return int(not turn(chat, line).ok)
+            return int(not commands.run_command(chat, line))
+        return int(not run_turn(chat, line).ok)
     except KeyboardInterrupt:
         chat.screen.dim("stopped")
     except VadeError as error:
         chat.screen.error(f"{error}: {error.hint}")
-    except BrokenPipeError:  # nobody reads any more
+    except BrokenPipeError:  # the reader of the output has ended
         raise
     except OSError as error:
         chat.screen.error(f"system error: {error.strerror or error}")
-    except Exception as error:  # one line of a long conversation is no reason to end it
+    except Exception as error:  # a failure of one line does not end a long conversation
         if os.environ.get("VADE_DEBUG"):
             raise
         chat.screen.error(f"internal error ({type(error).__name__}: {error}); the session continues")
@@ -136,23 +139,23 @@ def take_line(chat: Chat, line: str) -> int:
 
 
 def answer_once(chat: Chat, question: str) -> int:
-    """One question, one answer: for scripts."""
+    """Answer a single question of a script, and end the session; return 0, or 1 after an error."""
     try:
-        return take_line(chat, question)
+        return handle_line(chat, question)
     finally:
         chat.end(why="print", note=False)
 
 
 def greet(chat: Chat) -> None:
-    """Say what answers, and where the conversation stands."""
+    """Show the model, the state of memory, and whether an earlier session is continued."""
     model = f"{chat.model_name}, {chat.window:,} tokens" if chat.model else "no model; /model names one"
-    told = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
+    details = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
     if chat.model is not None and not chat.offered():
-        told += " · no tools: the context window is too small"
-    chat.screen.dim(f"vade chat · {model}{told} · /help")
-    if chat.said:
+        details += " · no tools: the context window is too small"
+    chat.screen.dim(f"vade chat · {model}{details} · /help")
+    if chat.message_count:
         name = chat.log.title()
-        chat.screen.dim(f"continuing {name or chat.log.session}: {chat.said:,} messages")
+        chat.screen.dim(f"continuing {name or chat.log.session}: {chat.message_count:,} messages")
         if chat.thread[-1].role is Role.USER:
             chat.screen.dim("your last message has no answer yet: send it again")
     for warning in chat.block.warnings:
@@ -163,18 +166,21 @@ def greet(chat: Chat) -> None:
 
 
 def warm_model(chat: Chat) -> None:
-    """Import the model's library while the person types."""
+    """Import the model's library in a thread, while the person types the first line."""
     warm = getattr(chat.model, "warm", None)
     if warm is not None:
         threading.Thread(target=warm, daemon=True, name="vade-warm").start()
 
 
 def sweep_if_due(chat: Chat) -> bool:
-    """The sweep that is due once a day; behind the first line, so that nobody waits for the prompt."""
+    """Archive old records if the daily sweep is due; return True.
+
+    This runs after the first line, so that nobody waits for the prompt.
+    """
     if not chat.person.workspace.readonly:
         done = chat.person.care.sweep_if_due()
         if done is not None and done.run:
-            chat.screen.dim(f"{len(done.told)} old records archived; `vade undo {done.run}` restores them")
+            chat.screen.dim(f"{len(done.results)} old records archived; `vade undo {done.run}` restores them")
             chat.person.care.saw_notices()
     return True
 
@@ -182,60 +188,63 @@ def sweep_if_due(chat: Chat) -> bool:
 # ---------------------------------------------------------------- a turn
 
 
-def turn(chat: Chat, text: str) -> TurnOutcome:
-    """Let the person say something and the model answer; never raises for what a model or a tool does."""
+def run_turn(chat: Chat, text: str) -> TurnOutcome:
+    """Send the person's message to the model and show the answer.
+
+    Errors of the model and its tools are shown and returned in the outcome, never raised.
+    """
     if chat.model is None:
         chat.screen.error(NO_MODEL)
         return TurnOutcome(trouble=NO_MODEL)
     before = chat.spent.total
     try:
-        outcome = _answered(chat, text)
+        outcome = _answer_turn(chat, text)
     except KeyboardInterrupt:
         chat.screen.dim("stopped")
         outcome = TurnOutcome(interrupted=True)
     except WindowFull as error:
-        outcome = _failed(chat, too_small(chat, error))
+        outcome = _show_failure(chat, describe_overflow(chat, error))
     except VadeError as error:
-        outcome = _failed(chat, f"{error}: {error.hint}")
+        outcome = _show_failure(chat, f"{error}: {error.hint}")
     chat.last = ModelUsage(
         chat.spent.total.input - before.input,
         chat.spent.total.output - before.output,
         None if chat.spent.total.cost is None else chat.spent.total.cost - (before.cost or 0),
         chat.spent.total.counted,
     )
-    _footer(chat)
+    _show_usage(chat)
     _propose(chat, text)
     return outcome
 
 
-def _failed(chat: Chat, why: str) -> TurnOutcome:
+def _show_failure(chat: Chat, why: str) -> TurnOutcome:
     chat.screen.error(why)
     return TurnOutcome(trouble=why)
 
 
-def _answered(chat: Chat, text: str) -> TurnOutcome:
-    text = _sendable(chat, text)
+def _answer_turn(chat: Chat, text: str) -> TurnOutcome:
+    text = _clean_message(chat, text)
     last = chat.thread[-1]
-    # Asked again after a failure or a crash: the turn is in the log already, and has no answer.
+    # After a failure or a crash the same message may be in the log already, without an answer.
     if not (last.role is Role.USER and last.text == text):
         chat.thread.append(Message(Role.USER, (Text(text),)))
-    with chat.engine.turn(chat.thread, lambda: _tools_now(chat)) as exchange:
+    with chat.engine.turn(chat.thread, lambda: _update_tools(chat)) as exchange:
         for _ in range(ROUNDS):
-            said = _ask(chat, exchange)
-            if isinstance(said, Stopped):
-                return _broken(chat, said)
-            if said.cut:
+            answer = _ask_model(chat, exchange)
+            if isinstance(answer, AnswerStopped):
+                return _show_broken(chat, answer)
+            if answer.cut:
                 limit = f"{chat.reply:,} tokens"
                 chat.screen.dim(f"the answer reached its limit of {limit}; say `continue` for more")
-            if not said.calls:
-                return TurnOutcome("" if is_silent(said.text) else said.text)
-            _work(chat, exchange, said.calls)
+            if not answer.calls:
+                return TurnOutcome("" if is_silent(answer.text) else answer.text)
+            _run_calls(chat, exchange, answer.calls)
     chat.screen.dim(f"stopped after {ROUNDS} rounds of tools; say `continue` for more")
     return TurnOutcome(trouble=f"it ran {ROUNDS} rounds of tools")
 
 
-def _sendable(chat: Chat, text: str) -> str:
-    """What the person said, without what looks like a secret: a model is never sent one."""
+def _clean_message(chat: Chat, text: str) -> str:
+    """Return the person's message with its secrets redacted, since a model is never sent a secret."""
     with noticing() as hidden:
         clean = clean_text(text)
     if hidden:
@@ -243,20 +252,23 @@ def _sendable(chat: Chat, text: str) -> str:
     return clean
 
 
-def _tools_now(chat: Chat) -> list[Any]:
-    """The tools of the next request; the system prompt tells of them and of no others."""
+def _update_tools(chat: Chat) -> list[Any]:
+    """Return the tools for the next request, and make the system prompt explain exactly these tools."""
     chat.instruct()
     return chat.offered()
 
 
-def _work(chat: Chat, exchange: Turn, calls: tuple[Call, ...]) -> None:
-    """Do what the model asks for; a person who stops it leaves every call with a result."""
+def _run_calls(chat: Chat, exchange: Turn, calls: tuple[Call, ...]) -> None:
+    """Run the tool calls of the model, and add their results to the turn.
+
+    If the person stops them, the remaining calls get a result that says so.
+    """
     results = []
     try:
         for each in calls:
-            results.append(tools.call(chat, each))
+            results.append(tools.run_call(chat, each))
     except KeyboardInterrupt:
-        results += [tools.stopped(each) for each in calls[len(results) :]]
+        results += [tools.stopped_result(call) for call in calls[len(results) :]]
         raise
     finally:
         exchange.add(Message(Role.TOOL, tuple(results)))
@@ -265,20 +277,23 @@ def _work(chat: Chat, exchange: Turn, calls: tuple[Call, ...]) -> None:
 # ---------------------------------------------------------------- asking the model
 
 
-def _ask(chat: Chat, exchange: Turn) -> ModelAnswer | Stopped:
-    """An answer, or what came of one that broke off; both are in the log then."""
-    came: list[ModelAnswer | Stopped] = []
+def _ask_model(chat: Chat, exchange: Turn) -> ModelAnswer | AnswerStopped:
+    """Ask the model and return its answer, or `Stopped` for an answer that broke off.
+
+    The answer or its first part is then in the log.
+    """
+    came: list[ModelAnswer | AnswerStopped] = []
 
     def call(messages: tuple[Message, ...]) -> tuple[Message, Used]:
-        _tell(chat, exchange.prepared)
+        _show_window_changes(chat, exchange.prepared)
         try:
-            answer = _streamed(chat, messages, chat.offered())
-        except Stopped as stop:
+            answer = _stream_answer(chat, messages, chat.offered())
+        except AnswerStopped as stop:
             came.append(stop)
-            return _partial(chat, stop), Used()
+            return _partial_answer(chat, stop), Used()
         came.append(answer)
         chat.spent.add(answer.usage)
-        return SHAPE.read([answer.message])[0], used(answer.usage, answer.model)
+        return SHAPE.read([answer.message])[0], to_usage(answer.usage, answer.model)
 
     try:
         exchange.send(call)
@@ -291,9 +306,9 @@ def _ask(chat: Chat, exchange: Turn) -> ModelAnswer | Stopped:
     return came[-1]
 
 
-def _streamed(chat: Chat, messages: tuple[Message, ...], offered: list[object]) -> ModelAnswer:
-    assert chat.model is not None  # the turn has looked
-    said: list[str] = []
+def _stream_answer(chat: Chat, messages: tuple[Message, ...], offered: list[object]) -> ModelAnswer:
+    assert chat.model is not None  # checked by the turn
+    pieces: list[str] = []
     length, most = 0, chat.reply * _CHARS_PER_TOKEN
     limits = Limits(seconds=LONGER * chat.settings.llm.timeout, output=chat.reply)
     prompt = SHAPE.write(messages)
@@ -304,45 +319,47 @@ def _streamed(chat: Chat, messages: tuple[Message, ...], offered: list[object]) 
         ):
             listener = ReplyListener()
             for piece in stream:
-                said.append(piece)
+                pieces.append(piece)
                 length += len(piece)
                 if length > most:
-                    raise Stopped("".join(said)[:most], too_long=True)
-                listener, heard = listener.feed(piece)
-                if heard:
-                    show(heard)
+                    raise AnswerStopped("".join(pieces)[:most], too_long=True)
+                listener, text = listener.feed(piece)
+                if text:
+                    show(text)
             if held := listener.finish():
                 show(held)
             return stream.answer
     except KeyboardInterrupt:
-        raise Stopped("".join(said)) from None
+        raise AnswerStopped("".join(pieces)) from None
     except ModelFailed as error:
-        if said and not isinstance(error, ModelOverflow | ModelNonsense):
-            raise Stopped("".join(said), error) from error
+        if pieces and not isinstance(error, ModelOverflow | ModelNonsense):
+            raise AnswerStopped("".join(pieces), error) from error
         raise
 
 
-def _partial(chat: Chat, stop: Stopped) -> Message:
-    """What came of an answer that broke off."""
+def _partial_answer(chat: Chat, stop: AnswerStopped) -> Message:
+    """Return the first part of an answer that broke off as a message, marked as interrupted."""
     marked = {"vademecum": {"interrupted": True}}
-    return Message(Role.ASSISTANT, (Text(stop.said or EMPTY),), model=chat.model_name, extra=marked)
+    return Message(Role.ASSISTANT, (Text(stop.text or EMPTY),), model=chat.model_name, extra=marked)
 
 
-def _broken(chat: Chat, stop: Stopped) -> TurnOutcome:
-    """Say why an answer broke off."""
+def _show_broken(chat: Chat, stop: AnswerStopped) -> TurnOutcome:
+    """Show why an answer broke off, and return the outcome of the turn."""
     if stop.error is not None:
-        return _failed(chat, f"{stop.error}: the partial answer is saved")._replace(text=stop.said)
+        return _show_failure(chat, f"{stop.error}: the partial answer is saved")._replace(text=stop.text)
     if stop.too_long:
-        return _failed(chat, f"the answer did not end within {chat.reply:,} tokens: it was stopped and saved")
+        return _show_failure(
+            chat, f"the answer did not end within {chat.reply:,} tokens: it was stopped and saved"
+        )
     chat.screen.dim("stopped; the partial answer is saved")
-    return TurnOutcome(stop.said, interrupted=True)
+    return TurnOutcome(stop.text, interrupted=True)
 
 
-# ---------------------------------------------------------------- what is said beside it
+# ---------------------------------------------------------------- messages beside the answer
 
 
-def _tell(chat: Chat, ready: Prepared) -> None:
-    """What happened to the window, for who wants to know."""
+def _show_window_changes(chat: Chat, ready: Prepared) -> None:
+    """With `--verbose`, show whether messages in the context window were shortened or summarized."""
     if not chat.flags.verbose:
         return
     if ready.flushed:
@@ -353,7 +370,7 @@ def _tell(chat: Chat, ready: Prepared) -> None:
         chat.screen.dim(f"{DONE} ({ready.why}): {ready.tokens.total:,} of {ready.tokens.context:,} tokens")
 
 
-def _footer(chat: Chat) -> None:
+def _show_usage(chat: Chat) -> None:
     if chat.footer == "off":
         return
     about = "" if chat.last.counted else "about "
@@ -368,20 +385,20 @@ def _footer(chat: Chat) -> None:
 
 
 def _propose(chat: Chat, text: str) -> None:
-    """Say what of a message is worth keeping; it is kept when the person says so."""
+    """Show which parts of the person's message are worth saving; `/remember` saves them."""
     if chat.settings.incognito or chat.person.workspace.readonly:
         return
     found = chat.person.knowledge.suggest(text).signals
     if not found:
-        return  # what was proposed before can still be kept
+        return  # earlier proposals can still be saved
     chat.proposed = found
     for number, each in enumerate(chat.proposed, 1):
         which = f" {number}" if len(chat.proposed) > 1 else ""
         chat.screen.dim(f"worth saving ({each.kind}): {each.text} — /remember{which} saves it")
 
 
-def too_small(chat: Chat, error: WindowFull) -> str:
-    """What to cut when even an empty conversation does not fit, the largest first."""
+def describe_overflow(chat: Chat, error: WindowFull) -> str:
+    """Return an error text that says how to make room when even an empty conversation does not fit."""
     tokens = chat.engine.filled(chat.thread[:1], chat.offered())
     if tokens.schemas + tokens.system <= tokens.limit // 2:
         return f"{error}: {error.hint}"

@@ -1,6 +1,6 @@
-"""`python -m vademecum.interfaces.chat.grep PATTERN PATH`: lines of text files that match, with their places.
+"""`python -m vademecum.interfaces.chat.grep PATTERN PATH`: print the lines of text files that match.
 
-A program of its own, so that whoever runs it can end it: a regular expression may take for ever.
+This is a program of its own so that the chat can kill it, since a regular expression may run forever.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LINE = 400
 _MOST = 500
 
 
-def files(path: str) -> Iterator[str]:
-    """The plain files below a path, in a fixed order; links are not followed."""
+def list_files(path: str) -> Iterator[str]:
+    """Yield the regular files below a path in sorted order, without links and skipped folders."""
     if os.path.isfile(path):
         yield path
     for folder, below, names in os.walk(path):
@@ -31,9 +31,9 @@ def files(path: str) -> Iterator[str]:
                 yield found
 
 
-def matches(pattern: re.Pattern[str], path: str, large: list[str]) -> Iterator[str]:
-    """Each line that matches, as `path:number: line`; files too large to look at are put into `large`."""
-    for found in files(path):
+def find_matches(pattern: re.Pattern[str], path: str, large: list[str]) -> Iterator[str]:
+    """Yield each matching line as `path:number: line`; add the paths of too large files to `large`."""
+    for found in list_files(path):
         try:
             if os.path.getsize(found) > _LARGEST:
                 large.append(found)
@@ -50,18 +50,20 @@ def matches(pattern: re.Pattern[str], path: str, large: list[str]) -> Iterator[s
 
 
 def main(pattern: str, path: str) -> int:
-    """Print the first matches; 2 for a pattern that is none."""
+    """Print the first matching lines; return 0, or 2 if the pattern is no regular expression."""
     try:
         wanted = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         print(f"the pattern is not a regular expression: {error}")
         return 2
     count, large = 0, list[str]()
-    for count, line in enumerate(matches(wanted, os.path.expanduser(path), large), 1):
+    for count, line in enumerate(find_matches(wanted, os.path.expanduser(path), large), 1):
         if count > _MOST:
             print(f"[more than {_MOST} lines match]")
             break
-        print(line.encode(errors="replace").decode(), flush=True)  # it is still there if this one is ended
+        print(
+            line.encode(errors="replace").decode(), flush=True
+        )  # printed lines survive when this program is ended
     if not count:
         print("[no matches]")
     if large:

@@ -1,6 +1,6 @@
-"""What a chat consists of: two callers of memory, a model, a session with its window, and a few switches.
+"""The state of a chat: memory for the person and for the model, the model, the session and its window.
 
-Knows no terminal: what is shown goes to a screen, what is asked comes from one.
+This module knows no terminal: a `Screen` shows texts and asks the person.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from vademecum import (
     shape,
 )
 from vademecum.context.units import measure_schemas
-from vademecum.llm.guarded import guarded
-from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, find_window, resolve
+from vademecum.llm.providers import ALSO, PROVIDERS, discover_servers, find_window, resolve
+from vademecum.llm.redacting import without_secrets
 from vademecum.tokens import count
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from vademecum import Block, ContextEngine, Log, Model, Session
     from vademecum.config import Settings
     from vademecum.interfaces.chat.terminal import Screen
-    from vademecum.llm.select import ModelEndpoint
+    from vademecum.llm.providers import ModelEndpoint
     from vademecum.memory.values import Signal
 
 WINDOWS = {"anthropic": 200_000, "openai": 128_000, "google": 200_000, "ollama": 8_192, "compatible": 8_192}
 WINDOW = 32_000
 LONGEST_REPLY = 8_192
-SHAPE = shape("pydantic_ai")  # in which messages go to a model and come back
-_NOTES = 8_000  # characters of a session's last messages that a title is made of
+SHAPE = shape("pydantic_ai")  # the format of messages to and from a model
+_NOTES = 8_000  # characters of a session's last messages from which its title is made
 NO_MODEL = (
     "no model: start Ollama or llama.cpp on this machine, or name one with `/model"
     " provider:name`, `--model`, VADE_MODEL or `model` in config.toml; commands such as /memory work without"
@@ -57,21 +57,21 @@ _OPEN = "the session is open in another chat"
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """The same memory, as the person and as the model call it.
+    """The same memory twice: as the person calls it, and as the model calls it.
 
-    What a person types in a chat is theirs, what the model asks for through tools is not.
+    Records typed by the person count as the person's own; records written by the model's tools do not.
     """
 
     person: Memory
     agent: Memory
 
     def reader(self) -> Memory:
-        """The model's memory with the person's index: to have one loaded is enough."""
+        """Return the model's memory, after giving it the person's index: only one index is loaded."""
         self.agent.care.share_index(self.person.care)
         return self.agent
 
     def close(self) -> None:
-        """Let go of indexes and counters."""
+        """Close both memories, with their indexes."""
         self.person.close()
         self.agent.close()
 
@@ -87,8 +87,8 @@ def open_callers(
     actor: str = "human:user",
     terminal: bool | None = None,
 ) -> Callers:
-    """Both, before a session is chosen."""
-    return _pair(
+    """Open memory for the person and for the model, before a session is chosen."""
+    return _make_callers(
         connect(
             home=home,
             cwd=cwd,
@@ -103,18 +103,18 @@ def open_callers(
     )
 
 
-def in_session(callers: Callers, session: str) -> Callers:
-    """Both as they are in a session, whose own records are then in sight."""
+def open_in_session(callers: Callers, session: str) -> Callers:
+    """Return person and model as callers in a session, so that they see the records of this session."""
     memory = callers.person
     if memory.caller.session == session:
         return callers
     callers.close()
-    return _pair(_again(memory, session=session))
+    return _make_callers(_reopen(memory, session=session))
 
 
-def _pair(person: Memory) -> Callers:
-    agent = _again(person, agent=True)
-    # One index for both: what one writes, the other finds.
+def _make_callers(person: Memory) -> Callers:
+    agent = _reopen(person, agent=True)
+    # Both callers share one index, so that each finds what the other writes.
     agent.workspace.listeners, agent.workspace.index_trouble = (
         person.workspace.listeners,
         person.workspace.index_trouble,
@@ -122,8 +122,8 @@ def _pair(person: Memory) -> Callers:
     return Callers(person, agent)
 
 
-def _again(memory: Memory, *, agent: bool = False, session: str = "") -> Memory:
-    """The same memory as the agent sees it, or in a session."""
+def _reopen(memory: Memory, *, agent: bool = False, session: str = "") -> Memory:
+    """Return the same memory for another caller: the agent, or the person in a session."""
     caller = memory.caller.as_agent() if agent else memory.caller._replace(session=session)
     return Memory(
         memory.home,
@@ -140,67 +140,71 @@ def _again(memory: Memory, *, agent: bool = False, session: str = "") -> Memory:
 def choose_session(
     memory: Memory, wanted: str | None, *, fresh: bool, model: str
 ) -> tuple[Log, AbstractContextManager[object]]:
-    """The session to talk in, and the hold on it: no two chats write to one.
+    """Return the log of the session to continue or start, and a lock against other chats.
 
-    Named, it is that one, or a new one of that name; `last` is the newest; without a name it is the one that
-    `session.reset` says to go on with, unless another chat has it.
+    `wanted` names an existing or new session; `last` is the newest session. Without `wanted`, continue the
+    session that `session.reset` allows to continue. Start a new session if another chat has that one open, or
+    with `fresh`.
     """
     if memory.settings.incognito or memory.workspace.readonly:
-        return _in_memory(memory, wanted, model), contextlib.nullcontext()
+        return _copy_in_memory(memory, wanted, model), contextlib.nullcontext()
     if wanted == LAST:
         newest = newest_session(memory)
         if newest is None:
             raise NotFound("there is no session to continue yet", hint="run without `--session last`")
-        return _held(memory, lambda: memory.sessions.open(newest.id))
+        return _open_locked(memory, lambda: memory.sessions.open(newest.id))
     if wanted:
-        return _held(memory, lambda: _named(memory, wanted, model))
+        return _open_locked(memory, lambda: _open_named(memory, wanted, model))
     if not fresh:
         with contextlib.suppress(Locked):
-            return _held(memory, lambda: memory.sessions.current(model=model))
-    return _held(memory, lambda: memory.sessions.new(model=model))
+            return _open_locked(memory, lambda: memory.sessions.current(model=model))
+    return _open_locked(memory, lambda: memory.sessions.new(model=model))
 
 
 def newest_session(memory: Memory) -> Session | None:
-    """The session of this project and agent in which something was said last."""
-    return next((each for each in memory.sessions.list() if not each.trouble), None)
+    """Return the session of this project and agent with the newest message; None without sessions."""
+    return next((session for session in memory.sessions.list() if not session.trouble), None)
 
 
-def hold_session(memory: Memory, session: str) -> AbstractContextManager[object]:
-    """Hold a session among all chats of a home; raises Locked when another one has it."""
+def lock_session(memory: Memory, session: str) -> AbstractContextManager[object]:
+    """Lock a session for this chat; raise Locked if another chat has it open."""
     try:
         return memory.sessions.transcripts.hold(session)
     except Locked as error:
         raise Locked(f"{_OPEN}: {session}", hint="close it, or start another without `--session`") from error
 
 
-def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[object]]:
+def _open_locked(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[object]]:
     log = find()
-    return log, hold_session(memory, log.session)
+    return log, lock_session(memory, log.session)
 
 
-def _named(memory: Memory, name: str, model: str) -> Log:
+def _open_named(memory: Memory, name: str, model: str) -> Log:
     try:
         return memory.sessions.open(name)
     except NotFound:
         return memory.sessions.new(id=name, model=model)
 
 
-def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
-    """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
+def _copy_in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
+    """Return a log that is never saved; it starts with the messages of the `wanted` session.
+
+    In incognito mode it starts empty.
+    """
     if wanted and not memory.settings.incognito:
         newest = newest_session(memory) if wanted == LAST else None
         return memory.sessions.open(newest.id if newest else wanted).copy_in_memory()
     return replace(memory.sessions.transcripts, incognito=True).new(model=model)
 
 
-# What is usual for a provider when nobody says: a local server often has a small window, and Ollama cuts what
-# does not fit without a word.
+# The usual window of a provider. A local server often has a small one, and Ollama cuts longer prompts without
+# an error.
 # ---------------------------------------------------------------- the chat
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What was asked for when the chat began."""
+    """The command-line options with which the chat was started."""
 
     inject: bool = True
     knowledge: bool = True
@@ -210,14 +214,14 @@ class Flags:
 
 
 @dataclass(slots=True)
-class Spent:
-    """What a chat has used up so far; the cost is of those calls whose price is known."""
+class ChatUsage:
+    """The tokens and the cost of all model calls in this chat; the cost counts calls with a known price."""
 
     total: ModelUsage = field(default_factory=ModelUsage)
     calls: int = 0
 
     def add(self, usage: ModelUsage) -> None:
-        """One call more."""
+        """Add the tokens and the cost of one call."""
         costs = [each.cost for each in (self.total, usage) if each.cost is not None]
         self.total = ModelUsage(
             self.total.input + usage.input,
@@ -229,14 +233,14 @@ class Spent:
 
 
 def find_model(settings: Settings, flag: str | None) -> Model | None:
-    """The model named by a flag or the settings, else one of a server that runs on this machine."""
+    """Return the model named by the option or the settings, else a model of a local server."""
     named = (flag or settings.model or "").strip()
     provider = named.partition(":")[0].strip().lower()
     llm = settings.llm
     if named and (llm.endpoint or ALSO.get(provider, provider) != "compatible"):
         return resolve(named, llm)
     for found in discover_servers():
-        if named and found.provider == "compatible":  # only the server knows where it is
+        if named and found.provider == "compatible":  # only the discovered server knows its address
             return resolve(named, llm.replace(endpoint=found.endpoint))
         if not named and found.default:
             return resolve(found.default, llm.replace(endpoint=found.endpoint))
@@ -244,27 +248,27 @@ def find_model(settings: Settings, flag: str | None) -> Model | None:
 
 
 def local_models() -> list[tuple[str, str]]:
-    """Models of servers on this machine, each with its address."""
-    return [(each.endpoint, name) for each in discover_servers() for name in each.names]
+    """Return the models of servers on this machine as pairs of address and name."""
+    return [(server.endpoint, name) for server in discover_servers() for name in server.names]
 
 
 def known_providers() -> tuple[str, ...]:
-    """The names that a model's name may begin with."""
+    """Return the providers with which a model's name can begin."""
     return tuple(PROVIDERS)
 
 
 def count_tools(tools: Sequence[Any], ratio: float) -> int:
-    """How many tokens tool definitions are."""
+    """Return the number of tokens that tool definitions take."""
     return count(measure_schemas(tools), ratio)
 
 
-def usual_window(model: str) -> int:
-    """How large the window of a model is taken to be."""
+def default_window(model: str) -> int:
+    """Return the usual context window of the model's provider, in tokens."""
     return WINDOWS.get(model.partition(":")[0], WINDOW)
 
 
 class Chat:
-    """One conversation, from the first prompt to the last."""
+    """A chat from its start to its end, with its current session, model and context window."""
 
     def __init__(
         self,
@@ -282,20 +286,20 @@ class Chat:
         self.model = model
         self.allowed: set[str] = set(self.flags.allow)
         self.tools_on = True
-        self.spent = Spent()
+        self.spent = ChatUsage()
         self.last = ModelUsage()
         self.footer = "off"
         self.proposed: tuple[Signal, ...] = ()
         self.over = False
-        self.named = bool(session)  # a session that the person named is theirs to end
+        self.named = bool(session)  # only the person ends a session that they named
         self._hold: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         self.thread: list[Message] = []
         self.log: Log
         self.block: Block
         self.engine: ContextEngine
-        self._served: int | None = None  # what the model's server says of its window
-        self._renewed = False  # whether the engine is of this model and session
-        self._told: tuple[str, ...] | None = None  # the tools that the system prompt tells of
+        self._served: int | None = None  # the window that the model's server reports
+        self._renewed = False  # whether the engine fits the current model and session
+        self._told: tuple[str, ...] | None = None  # the tools that the system prompt names
         log, held = choose_session(self.person, session, fresh=fresh, model=self.model_name)
         self.enter(log, held)
 
@@ -303,75 +307,75 @@ class Chat:
 
     @property
     def person(self) -> Memory:
-        """Memory as the person reaches it."""
+        """Memory as the person calls it."""
         return self.callers.person
 
     @property
     def agent(self) -> Memory:
-        """Memory as the model reaches it."""
+        """Memory as the model calls it."""
         return self.callers.agent
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The current settings of memory."""
         return self.person.settings
 
     @property
     def model(self) -> Model | None:
-        """What answers; it is sent no secret."""
+        """The model that answers, wrapped so that no secret is sent to it; None without a model."""
         return self._model
 
     @model.setter
     def model(self, model: Model | None) -> None:
-        self._model = None if model is None else guarded(model)
+        self._model = None if model is None else without_secrets(model)
 
     @property
     def model_name(self) -> str:
-        """How the model is chosen; empty when there is none."""
+        """The name of the model; empty without a model."""
         return self.model.name if self.model is not None else ""
 
     @property
     def window(self) -> int:
-        """How many tokens the model sees."""
+        """The size of the context window in tokens, also after the model has refused a larger one."""
         return min(self.assumed, self.engine.window) if self._renewed else self.assumed
 
     @property
     def assumed(self) -> int:
-        """How many tokens it sees as far as the person, the settings or its server say."""
+        """The window's size in tokens, according to the option, the settings, the server or the provider."""
         given = self.flags.window or self.settings.llm.window
-        return given or self._served or usual_window(self.model_name)
+        return given or self._served or default_window(self.model_name)
 
     @property
     def reply(self) -> int:
-        """How many tokens an answer may have."""
+        """The largest number of tokens in an answer."""
         return min(LONGEST_REPLY, self.window // 4)
 
     def offered(self) -> list[Any]:
-        """The tools that the model is offered."""
+        """Return the definitions of the tools that the model may call now."""
         from vademecum.interfaces.chat.tools import schemas
 
         return schemas(self)
 
     @property
     def mode(self) -> str:
-        """What memory does in this chat, in a few words."""
+        """A short text that says how this chat uses memory, such as `on, private`."""
         if self.settings.incognito:
             return "incognito: nothing is read, nothing is written"
-        told = ["read-only" if self.person.workspace.readonly else "on"]
+        parts = ["read-only" if self.person.workspace.readonly else "on"]
         if not self.flags.inject or not self.settings.inject.enabled:
-            told.append("nothing injected")
+            parts.append("nothing injected")
         elif not self.flags.knowledge or not self.settings.inject.knowledge:
-            told.append("without show lessons")
-        told.append(str(self.person.caller.audience))
-        return ", ".join(told)
+            parts.append("without show lessons")
+        parts.append(str(self.person.caller.audience))
+        return ", ".join(parts)
 
     # ---------------------------------------------------------------- sessions
 
     def enter(self, log: Log, held: contextlib.AbstractContextManager[object]) -> None:
-        """Go on with a session: its thread, its window, and the system prompt as it is now."""
+        """Continue with a session: load its messages, its context window and a current system prompt."""
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
-        self.callers = in_session(self.callers, log.session)
+        self.callers = open_in_session(self.callers, log.session)
         self.thread = [each.message for each in log.thread()]
         self.proposed = ()
         if not self.thread or self.thread[0].role is not Role.SYSTEM:
@@ -380,8 +384,9 @@ class Chat:
         self.renew()
 
     def renew(self) -> None:
-        """Make the window anew: another session, model or size."""
-        place: ModelEndpoint | None = getattr(getattr(self.model, "behind", None), "place", None)
+        """Make a new context window, after a change of session, model or size."""
+        inner = None if self._model is None else self._model.inner
+        place: ModelEndpoint | None = getattr(inner, "place", None)  # a scripted model has none
         self._renewed = False
         self._served = find_window(place) if place is not None else None
         self.engine = self.person.sessions.context(
@@ -398,7 +403,7 @@ class Chat:
         self.engine.offer(self.offered())
 
     def instruct(self) -> None:
-        """Have the system prompt tell of the tools that the model is offered now, and of no others."""
+        """Update the system prompt if the model is now offered other tools than before."""
         names = tuple(str(each["name"]) for each in self.offered())
         if names != self._told:
             self._told = names
@@ -406,22 +411,28 @@ class Chat:
             self.thread[0] = Message(Role.SYSTEM, (Text(self._system(names)),))
 
     def due(self) -> str:
-        """Why this session is over by `session.reset`; empty while it goes on."""
-        if self.named or self.person.workspace.readonly or self.settings.incognito or not self.said:
+        """Return why `session.reset` ends this session now; an empty text while the session may go on."""
+        if self.named or self.person.workspace.readonly or self.settings.incognito or not self.message_count:
             return ""
         return self.person.sessions.transcripts.due(self.log)
 
     def begin(self, *, why: str, note: bool, named: bool = True) -> str:
-        """End this session and begin another; returns where its note is, or why there is none."""
-        told = self.end(why=why, note=note, named=note and named)
+        """End this session and start a new one.
+
+        Return the path of the note about the ended session, or the reason why there is no note.
+        """
+        note_path = self.end(why=why, note=note, named=note and named)
         log, held = choose_session(self.person, None, fresh=True, model=self.model_name)
         self.named = False
         self.enter(log, held)
-        return told
+        return note_path
 
     def end(self, *, why: str, note: bool = True, named: bool = False) -> str:
-        """End the session, with a note of its last messages in the journal; nothing said, nothing noted."""
-        if self.person.workspace.readonly or self.settings.incognito or not self.said:
+        """End the session, by default with a note of its last messages in the journal.
+
+        Return the path of the note, or the reason why there is no note, such as a session without messages.
+        """
+        if self.person.workspace.readonly or self.settings.incognito or not self.message_count:
             return "nothing"
         sessions = self.person.sessions.transcripts
         if not note:
@@ -431,14 +442,14 @@ class Chat:
         return sessions.end(self.log.session, why=why).note
 
     def close(self) -> None:
-        """Let go of the session and of memory."""
+        """Unlock the session, and close memory."""
         self._hold.__exit__(None, None, None)
         self._hold = contextlib.nullcontext()
         self.callers.close()
 
     @property
-    def said(self) -> int:
-        """How many messages the thread has beside the system prompt."""
+    def message_count(self) -> int:
+        """The number of messages in the session, without the system prompt."""
         return len(self.thread) - 1
 
     # ---------------------------------------------------------------- the model, for what is not an answer
@@ -446,29 +457,29 @@ class Chat:
     def complete(
         self, messages: Sequence[Message], system: str, tools: Sequence[Any], seconds: float
     ) -> Message | str:
-        """Ask the model for a flush or a summary, as the window asks for it."""
+        """Ask the model for a memory flush or a summary of messages; return its answer."""
         if self.model is None:
             raise VadeError("there is no model")
         if tools and str(self.settings.approval.chat) == "deny":
-            return "NO_REPLY"  # an agent that may not write is not asked what to write
+            return "NO_REPLY"  # an agent without write access is not asked for text to save
         answer = self.model.text(
             SHAPE.write(messages), system=system, tools=tools, limits=Limits(seconds, output=self.reply)
         )
         self.spent.add(answer.usage)
-        self.log.append(used(answer.usage, answer.model, why="flush" if tools else "compaction"))
+        self.log.append(to_usage(answer.usage, answer.model, why="flush" if tools else "compaction"))
         return SHAPE.read([answer.message])[0]
 
     def _slug(self, text: str) -> str:
-        """A few words for the name of a note; the call belongs to the session that ends."""
+        """Ask the model for a few words that name a session's note; log the call in the session that ends."""
         if self.model is None:
             return ""
         log = self.log
-        answer = self.model.text(f"{prompt('slug')}\n\n{text[:_NOTES]}", limits=Limits(20, output=100))
+        answer = self.model.text(f"{load_prompt('slug')}\n\n{text[:_NOTES]}", limits=Limits(20, output=100))
         self.spent.add(answer.usage)
-        log.append(used(answer.usage, answer.model, why="slug"))
+        log.append(to_usage(answer.usage, answer.model, why="slug"))
         return answer.text
 
-    # ---------------------------------------------------------------- what the model is told first
+    # ---------------------------------------------------------------- the system prompt
 
     def _injected(self, tools: Sequence[str]) -> Block:
         from vademecum import Block
@@ -481,9 +492,9 @@ class Chat:
         from vademecum.interfaces.tools.declaration import render_instructions
 
         project = self.person.caller.project
-        told = prompt("no_memory") if self.settings.incognito else render_instructions(tools)
-        # Not `format`: what is put in may have braces of its own.
-        text = prompt("system").replace("{memory}", told)
+        instructions = load_prompt("no_memory") if self.settings.incognito else render_instructions(tools)
+        # `format` is not used, because the inserted text may contain braces.
+        text = load_prompt("system").replace("{memory}", instructions)
         text = text.replace("{date}", _date(self.person))
         text = text.replace("{folder}", str(project.root) if project else ".")
         return f"{text}\n\n{self.block.text}".strip() + "\n"
@@ -493,17 +504,20 @@ def _date(memory: Memory) -> str:
     return f"{memory.workspace.now():%Y-%m-%d}"
 
 
-def prompt(name: str) -> str:
-    """A prompt from its file."""
+def load_prompt(name: str) -> str:
+    """Return the text of a prompt file of this package."""
     return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
-def used(usage: ModelUsage, model: str, *, why: str = "") -> Used:
-    """What a call took, as the log keeps it; an estimate of ours teaches nothing about the model."""
+def to_usage(usage: ModelUsage, model: str, *, why: str = "") -> Used:
+    """Return a call's tokens and cost for the log.
+
+    Estimated counts are kept apart from counts of the provider, so that nothing is concluded from them.
+    """
     extra: dict[str, Any] = {"for": why} if why else {}
     cost = float(usage.cost) if usage.cost is not None else 0.0
     if not usage.counted or why:
-        # Not as `input`, which stands for a whole window that a provider counted.
+        # Not `input`, which is a whole window as a provider counted it.
         extra["about" if not usage.counted else "read"] = usage.input
         return Used(output=usage.output, total=usage.tokens, cost=cost, model=model, extra=extra)
     return Used(input=usage.input, output=usage.output, total=usage.tokens, cost=cost, model=model)

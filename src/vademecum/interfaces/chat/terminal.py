@@ -1,8 +1,9 @@
-"""What a person sees and types: Markdown, dim lines, questions; history, completion, several lines.
+"""The terminal of a chat: show answers as Markdown, ask questions, and read lines with history.
 
-Over a pipe it is plain text, and for a script the answer alone. Whatever a model or a tool says is made
-visible first, so that nothing in it can move a cursor or hide. Typing uses a library where it is installed,
-else the plain input of Python. What looks like a secret is never written to the history.
+Output to a pipe is plain text; for a script it is the answer alone. Control characters in texts of models and
+tools are made visible, so that they cannot move the cursor or hide anything. Lines are read with
+prompt-toolkit if it is installed, else with Python's `input`. A line that looks like a secret is never
+written to the history.
 """
 
 from __future__ import annotations
@@ -31,62 +32,62 @@ HISTORY = "chat-history"
 PROMPT = "› "
 _KEPT = 2000  # lines of history
 _ESCAPED = re.compile(r"\\(.)")
-_BREAK = re.compile(r"\n[ \t]*\n+(?=\S)")  # what follows is not indented, so it belongs to no list above
-_PAUSE = 0.05  # seconds between two drawings
-_TAIL = 12  # lines of a block that is still being said
+_BREAK = re.compile(r"\n[ \t]*\n+(?=\S)")  # the next line is not indented, so it is not part of a list above
+_PAUSE = 0.05  # seconds between two updates of the screen
+_TAIL = 12  # shown lines of an unfinished block
 
 
 # ---------------------------------------------------------------- what is shown
 
 
 class Screen(Protocol):
-    """Where a chat is seen, and where a person can be asked."""
+    """A place that shows the texts of a chat and asks the person questions."""
 
     def say(self, text: str) -> None:
-        """A line of ours."""
+        """Show a message of the chat program."""
 
     def dim(self, text: str) -> None:
-        """A line that may be overlooked."""
+        """Show a less important message of the chat program."""
 
     def error(self, text: str) -> None:
-        """A line about what went wrong."""
+        """Show an error message."""
 
     def answer(self) -> contextlib.AbstractContextManager[Callable[[str], None]]:
-        """An answer that streams in: call with each piece."""
+        """Show an answer while it arrives; the context yields a function to call with each piece."""
 
     def working(self, text: str) -> contextlib.AbstractContextManager[object]:
-        """A sign of life while something takes its time."""
+        """Show that something is being done for as long as the context lasts."""
 
     def asks(self) -> bool:
-        """Whether a person can be asked here."""
+        """Return whether a person can be asked here."""
 
     def ask(self, question: str, choices: str) -> str:
-        """One of the letters; the question has been shown."""
+        """Ask a question and return the chosen letter, one of `choices`."""
 
 
-class Plain:
-    """Lines without decoration, for a pipe; with `only_answers` nothing but those."""
+class PlainScreen:
+    """A screen for a pipe: plain lines without colours; with `only_answers` only the model's answers."""
 
     def __init__(self, ask: Callable[[str], str] | None = None, *, only_answers: bool = False) -> None:
         self._ask = ask
         self._quiet = only_answers
 
     def say(self, text: str) -> None:
-        """A line of ours."""
+        """Print a message of the chat program, unless only answers are wanted."""
         if not self._quiet:
             output.line(text)
 
     def dim(self, text: str) -> None:
-        """A line that may be overlooked."""
+        """Print a less important message in the same way as any other."""
         self.say(text)
 
     def error(self, text: str) -> None:
-        """A line on standard error."""
+        """Print an error message to standard error."""
         output.error(text)
 
     @contextlib.contextmanager
     def answer(self) -> Iterator[Callable[[str], None]]:
-        """Pieces go out as they come, and the last is followed by a line end."""
+        """Print the pieces of an answer as they arrive, and a line end after the last piece."""
         last = "\n"
 
         def show(piece: str) -> None:
@@ -105,81 +106,81 @@ class Plain:
                 sys.stdout.flush()
 
     def working(self, text: str) -> contextlib.AbstractContextManager[object]:
-        """A line of it; nothing moves in a pipe."""
+        """Print the text as a line, since nothing can move in a pipe."""
         self.say(text)
         return contextlib.nullcontext()
 
     def asks(self) -> bool:
-        """Whether a person can be asked here."""
+        """Return whether there is a function to ask a person with."""
         return self._ask is not None
 
     def ask(self, question: str, choices: str) -> str:
-        """One of the letters."""
-        return asked(self._ask, question, choices)
+        """Ask a question and return the chosen letter."""
+        return ask_letter(self._ask, question, choices)
 
 
-class Terminal:
-    """Markdown block by block, with the block that is still being said below it."""
+class TerminalScreen:
+    """A screen that draws Markdown block by block, with the unfinished block below as plain text."""
 
     def __init__(self, ask: Callable[[str], str]) -> None:
         self._ask = ask
 
     def say(self, text: str) -> None:
-        """A line of ours."""
+        """Print a message of the chat program."""
         output.line(text)
 
     def dim(self, text: str) -> None:
-        """A line that may be overlooked."""
+        """Print a less important message in a dim colour."""
         self._print(visible(text), style="dim")
 
     def error(self, text: str) -> None:
-        """A line about what went wrong."""
+        """Print an error message in red."""
         self._print(visible(text), style="red")
 
     @contextlib.contextmanager
     def answer(self) -> Iterator[Callable[[str], None]]:
-        """Finished blocks are drawn and stay; the rest is shown as it comes, until it is finished."""
+        """Draw each finished block of an answer as Markdown, and show the unfinished block as it arrives."""
         from rich.console import Console
         from rich.live import Live
         from rich.markdown import Markdown
         from rich.text import Text
 
         console = Console()
-        said = ""
+        rest = ""
         drawn = 0.0
         with Live(console=console, transient=True, auto_refresh=False) as live:
 
             def show(piece: str) -> None:
-                nonlocal said, drawn
-                said += piece
-                done, said = blocks(said)
+                nonlocal rest, drawn
+                rest += piece
+                done, rest = split_blocks(rest)
                 for block in done:
                     live.console.print(Markdown(visible(block)))
                 now = time.monotonic()
                 if done or now - drawn > _PAUSE:
-                    live.update(Text("\n".join(visible(said).splitlines()[-_TAIL:])), refresh=True)
+                    live.update(Text("\n".join(visible(rest).splitlines()[-_TAIL:])), refresh=True)
                     drawn = now
 
             try:
                 yield show
             finally:
                 live.update(Text(""), refresh=True)
-                if said.strip():
-                    live.console.print(Markdown(visible(said)))
+                if rest.strip():
+                    live.console.print(Markdown(visible(rest)))
 
     def working(self, text: str) -> contextlib.AbstractContextManager[object]:
-        """Something that turns, until it is done."""
+        """Show a spinner with the text for as long as the context lasts."""
         from rich.console import Console
 
         return Console().status(visible(text))
 
     def asks(self) -> bool:
-        """A person sits here."""
+        """Return True, since a person sits at a terminal."""
         return True
 
     def ask(self, question: str, choices: str) -> str:
-        """One of the letters."""
-        return asked(self._ask, question, choices)
+        """Ask a question and return the chosen letter."""
+        return ask_letter(self._ask, question, choices)
 
     def _print(self, text: str, **how: Any) -> None:
         from rich.console import Console
@@ -187,21 +188,24 @@ class Terminal:
         Console().print(text, markup=False, highlight=False, **how)
 
 
-def asked(ask: Callable[[str], str] | None, question: str, choices: str) -> str:
-    """Ask until one of the letters comes; the end of the input, or nobody to ask, is a no."""
+def ask_letter(ask: Callable[[str], str] | None, question: str, choices: str) -> str:
+    """Ask a question until the answer is one of these letters.
+
+    Return `n` if nobody can be asked, or at the end of the input.
+    """
     if ask is None:
         return "n"
     while True:
         try:
-            said = ask(f"{question} [{'/'.join(choices)}] ").strip().lower()
+            typed = ask(f"{question} [{'/'.join(choices)}] ").strip().lower()
         except EOFError:
             return "n"
-        if said[:1] in choices and said[:1]:
-            return said[:1]
+        if typed[:1] in choices and typed[:1]:
+            return typed[:1]
 
 
-def blocks(text: str) -> tuple[list[str], str]:
-    """The blocks of Markdown that are finished, and the rest; a fence is one block, however long."""
+def split_blocks(text: str) -> tuple[list[str], str]:
+    """Split Markdown into its finished blocks and the unfinished rest; a fenced block stays whole."""
     done: list[str] = []
     start = 0
     for found in _BREAK.finditer(text):
@@ -215,67 +219,70 @@ def blocks(text: str) -> tuple[list[str], str]:
 
 
 class Prompt(Protocol):
-    """Where lines come from; EOFError is the end, KeyboardInterrupt gives up the line."""
+    """A source of the person's lines.
+
+    Reading raises EOFError at the end of the input, and KeyboardInterrupt when the person gives up a line.
+    """
 
     def line(self) -> str:
-        """What the person types next."""
+        """Return the next line that the person types."""
 
     def ask(self, question: str) -> str:
-        """The answer to a question."""
+        """Return the person's answer to a question."""
 
 
-class Piped:
-    """Lines of standard input, when it is no terminal; nobody can be asked there."""
+class PipedPrompt:
+    """A prompt that reads standard input from a pipe or file, where nobody can answer questions."""
 
     def line(self) -> str:
-        """The next line that is not blank."""
+        """Return the next line that is not blank; raise EOFError at the end."""
         for line in sys.stdin:
             if line.strip():
                 return line.rstrip("\n")
         raise EOFError
 
     def ask(self, question: str) -> str:
-        """Nobody answers."""
+        """Raise EOFError, since nobody can answer."""
         raise EOFError
 
 
-class Simple:
-    """A terminal without the library: a line that ends with a backslash goes on."""
+class SimplePrompt:
+    """A prompt without prompt-toolkit; a line that ends with a backslash continues on the next line."""
 
     def line(self) -> str:
-        """What the person types next."""
-        said = input(PROMPT)
-        while said.endswith("\\"):
-            said = f"{said[:-1]}\n{input('… ')}"
-        return said
+        """Return the next line that the person types, with the lines that continue it."""
+        text = input(PROMPT)
+        while text.endswith("\\"):
+            text = f"{text[:-1]}\n{input('… ')}"
+        return text
 
     def ask(self, question: str) -> str:
-        """The answer to a question."""
+        """Return the person's answer to a question."""
         return input(question)
 
 
-def prompt(offer: Offer, history: Path | None) -> Prompt:
-    """What fits the standard input: a pipe, a terminal, or one with all comforts."""
+def make_prompt(offer: Offer, history: Path | None) -> Prompt:
+    """Return the prompt that fits standard input: for a pipe, a simple terminal, or with prompt-toolkit."""
     if sys.stdin is None or not sys.stdin.isatty():
-        return Piped()
+        return PipedPrompt()
     if os.environ.get("TERM", "") == "dumb":
-        return Simple()
+        return SimplePrompt()
     try:
         return rich_prompt(offer, history)
     except ImportError:
         output.error("history and completion need prompt-toolkit: pip install 'vademecum[chat]'")
-        return Simple()
+        return SimplePrompt()
 
 
 def rich_prompt(offer: Offer, history: Path | None) -> Prompt:
-    """A prompt with history, completion and several lines."""
+    """Return a prompt by prompt-toolkit, with history, completion and lines with line breaks."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
     class FileHistory(History):
-        """The history in a file of its owner's alone; without one, in memory."""
+        """The history of typed lines in a private file, or in memory only if there is no path."""
 
         def load_history_strings(self) -> Iterable[str]:
             return reversed(read_history(history)) if history else ()
@@ -284,7 +291,7 @@ def rich_prompt(offer: Offer, history: Path | None) -> Prompt:
             if history is not None:
                 add_to_history(history, string)
 
-    class Offered(Completer):
+    class CommandCompleter(Completer):
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
             words, typed = offer(document.text_before_cursor)
             for word in words:
@@ -298,27 +305,27 @@ def rich_prompt(offer: Offer, history: Path | None) -> Prompt:
         event.current_buffer.insert_text("\n")
 
     session: PromptSession[str] = PromptSession(
-        history=FileHistory(), completer=Offered(), complete_while_typing=False, key_bindings=keys
+        history=FileHistory(), completer=CommandCompleter(), complete_while_typing=False, key_bindings=keys
     )
     asking: PromptSession[str] = PromptSession()
     waiting: list[str] = []
 
-    class Comfortable:
-        """The library's prompt."""
+    class LibraryPrompt:
+        """The prompt by prompt-toolkit."""
 
         def line(self) -> str:
-            """What the person types next, or has typed while nobody read."""
-            return next_typed(waiting) or session.prompt(PROMPT, prompt_continuation=_continued)
+            """Return the next line that the person typed while an answer was shown, or types now."""
+            return take_typed_ahead(waiting) or session.prompt(PROMPT, prompt_continuation=_is_continued)
 
         def ask(self, question: str) -> str:
-            """The answer to a question, which is no part of the history."""
+            """Return the person's answer to a question, which is not added to the history."""
             return asking.prompt(question)
 
-    return Comfortable()
+    return LibraryPrompt()
 
 
-def next_typed(waiting: list[str]) -> str:
-    """The next line that was typed ahead, shown as one at the prompt; empty when there is none."""
+def take_typed_ahead(waiting: list[str]) -> str:
+    """Print and return the next line that was typed ahead; return an empty text if there is none."""
     waiting += [line for line in read_typed_ahead() if line.strip()]
     if not waiting:
         return ""
@@ -327,10 +334,10 @@ def next_typed(waiting: list[str]) -> str:
 
 
 def read_typed_ahead() -> list[str]:
-    """The lines that were typed while an answer came, and ended with Enter.
+    """Return the complete lines that the person typed while an answer was shown.
 
-    Outside of a prompt the terminal keeps whole lines; a prompt would read their ends as line breaks of one
-    text, and wait. What has no end yet stays there, and the prompt begins with it.
+    They are read here, outside of a prompt, since the prompt would read all of them as one text. A line
+    without Enter stays in the terminal, and the next prompt begins with it.
     """
     if sys.platform == "win32":
         return []
@@ -348,7 +355,7 @@ def read_typed_ahead() -> list[str]:
     return found
 
 
-def _continued(width: int, number: int, soft: int) -> Any:
+def _is_continued(width: int, number: int, soft: int) -> Any:
     return "… "
 
 
@@ -356,20 +363,20 @@ def _continued(width: int, number: int, soft: int) -> Any:
 
 
 def read_history(path: Path) -> list[str]:
-    """What was typed before, oldest first; a file that cannot be read is none."""
+    """Return the lines of the history, oldest first; none if the file cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     except OSError:
         return []
     if len(lines) > 2 * _KEPT:
-        _shorten(path, lines[-_KEPT:])
+        _trim_history(path, lines[-_KEPT:])
     return [
         _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], line) for line in lines[-_KEPT:]
     ]
 
 
-def _shorten(path: Path, lines: list[str]) -> None:
-    """Keep the newest lines alone."""
+def _trim_history(path: Path, lines: list[str]) -> None:
+    """Rewrite the history file with these lines alone."""
     with contextlib.suppress(OSError):
         part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -379,7 +386,7 @@ def _shorten(path: Path, lines: list[str]) -> None:
 
 
 def add_to_history(path: Path, text: str) -> None:
-    """One line more, unless it holds what looks like a secret; a disk that says no is no matter here."""
+    """Append a line to the history file, unless it has a secret; ignore an unwritable disk."""
     if not text.strip() or has_secret(text):
         return
     line = text.replace("\\", "\\\\").replace("\n", "\\n")

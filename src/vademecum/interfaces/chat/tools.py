@@ -1,7 +1,7 @@
-"""What the model may ask for: memory, the machine, a to-do list; and who is asked before that.
+"""The tools that a chat offers to the model: memory, files and commands of the machine, a to-do list.
 
-Nothing a model asks for is trusted: arguments are checked, and a failure of any kind is told to the model as
-the result of its call.
+The arguments of a call are checked, and the person is asked before a tool touches the machine or writes to
+memory. An error of any kind is returned to the model as the result of its call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vademecum.config import Consent
 from vademecum.errors import NotFound, PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat.state import count_tools
 from vademecum.interfaces.present.safe import clean_lines, clean_text, clean_value, gate_secrets
-from vademecum.interfaces.tools import core, read_joined
+from vademecum.interfaces.tools import core, read_workspaces
 from vademecum.interfaces.tools.declaration import (
     Span,
     Write,
@@ -48,35 +48,34 @@ LARGEST = 256 * 1024  # characters of a result
 SECONDS = 60.0
 GREP_SECONDS = 20.0
 _ENTRIES = 2000
-_READ = 8 * 1024 * 1024  # bytes of a file that are looked at
+_READ = 8 * 1024 * 1024  # bytes of a file that are read
 _PRINTED = 16 * 1024 * 1024  # bytes that a program may print
-_PAUSE = 0.02  # seconds between two looks at how much that is
+_PAUSE = 0.02  # seconds between two checks of the output size
 Root = os.PathLike[str]
 NO = Refused("the user declined this", hint="leave it unchanged, and do not ask again with other words")
 STOPPED = "[stopped by the user before it finished]"
 TODO = core.todo.name
-_SHARE = 5  # of the window, which the schemas may take before only the most needed tools are offered
-_LEAST_SHARE = 2  # of a window so small that even those leave no room for a conversation
+_SHARE = 5  # schemas may take a fifth of the window; above that only the most needed tools are offered
+_LEAST_SHARE = 2  # if those take half of the window, no tools are offered
 _NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_command")
 _LINE = 100
-_TAKES = ("forget", "clear", "prune_knowledge")  # operations that take away, each of which is asked about
-_OWN = ("slug", "scope")  # arguments of ours that say nothing to a person
+_TAKES = ("forget", "clear", "prune_knowledge")  # operations that remove something; each one is asked about
+_OWN = ("slug", "scope")  # arguments that mean nothing to a person
 
 # ---------------------------------------------------------------- the tools that touch the machine
-# Each has a time limit and a limit to what it gives back, is declared by its signature, and asks nobody:
-# whoever calls has.
+# Each tool limits its time and its result, and is declared by its signature. The caller has asked the person.
 
 
-class Ran(NamedTuple):
-    """What a program printed, and its exit code or why it was stopped."""
+class ProgramResult(NamedTuple):
+    """The output of a program, and its exit code, or the reason why it was stopped."""
 
-    said: str
+    output: str
     code: int | None
     stopped: str = ""
 
 
-def inside(root: Root, path: str) -> bool:
-    """Whether a path leads into the project, links followed."""
+def is_inside(root: Root, path: str) -> bool:
+    """Return whether a path leads into the project, after links are followed."""
     real = os.path.realpath(os.path.join(root, os.path.expanduser(path)))
     top = os.path.realpath(root)
     return real == top or real.startswith(top.rstrip(os.sep) + os.sep)
@@ -88,9 +87,9 @@ def read_file(
     start: Annotated[int | None, "The first line; starts at 1.", Span(1)] = None,
     lines: Annotated[int | None, "The number of lines; default: all.", Span(1)] = None,
 ) -> str:
-    """Lines of a text file with their numbers."""
-    found = _found(root, path)
-    if not stat.S_ISREG(os.stat(found).st_mode):  # a pipe would be waited for, a device never ends
+    """Return lines of a text file, each with its number."""
+    found = _resolve_path(root, path)
+    if not stat.S_ISREG(os.stat(found).st_mode):  # reading a pipe would wait, and a device never ends
         raise UsageError(f"{path} is not a regular file", hint="pass the path of a text file in the project")
     with open(found, "rb") as file:
         content = file.read(_READ + 1)
@@ -99,17 +98,17 @@ def read_file(
     first = (start or 1) - 1
     written = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
     chosen = written[first : None if lines is None else first + lines]
-    told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first + 1))
+    text = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first + 1))
     more = "\n[more lines follow]" if len(content) > _READ else ""
-    return capped(told + more) or "[no such lines]"
+    return shorten_result(text + more) or "[no such lines]"
 
 
 def list_files(
     root: Root,
     path: Annotated[str | None, "The folder, relative to the project; default: its root."] = None,
 ) -> str:
-    """The names in a folder, folders with a slash."""
-    found = _found(root, path or ".")
+    """Return the names in a folder, one on each line; names of folders end with a slash."""
+    found = _resolve_path(root, path or ".")
     if not os.path.isdir(found):
         raise UsageError(f"{path} is not a folder", hint="read it as a file")
     with os.scandir(found) as inside:
@@ -123,18 +122,18 @@ def grep(
     pattern: Annotated[str, "A Python regular expression."],
     path: Annotated[str | None, "A file or folder, relative to the project; default: all of it."] = None,
 ) -> str:
-    """Lines that match a regular expression.
+    """Return the lines of the project's files that match a regular expression.
 
-    In a process of its own: a pattern that never ends cannot be stopped in this one.
+    The search runs in a process of its own, since a pattern that runs forever cannot be stopped in this one.
     """
-    _found(root, path or ".")
-    # -P: what lies in the project is looked through, never imported.
+    _resolve_path(root, path or ".")
+    # With -P nothing of the project is imported.
     program = [sys.executable, "-P", "-m", "vademecum.interfaces.chat.grep"]
-    ran = run([*program, pattern, path or "."], root, seconds=GREP_SECONDS)
+    ran = run_program([*program, pattern, path or "."], root, seconds=GREP_SECONDS)
     if ran.code == 2:
-        raise UsageError(ran.said.strip() or "the pattern cannot be used")
+        raise UsageError(ran.output.strip() or "the pattern cannot be used")
     note = f"[{ran.stopped}: not everything was searched]" if ran.stopped else ""
-    return f"{ran.said.strip()}\n{note}".strip()
+    return f"{ran.output.strip()}\n{note}".strip()
 
 
 def run_command(
@@ -142,16 +141,16 @@ def run_command(
     command: Annotated[str, "The command."],
     seconds: Annotated[int | None, "The timeout; default: 60.", Span(1, 600)] = None,
 ) -> str:
-    """What a shell command prints, and how it ended."""
+    """Run a shell command, and return its output with its exit code."""
     shell = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
-    ran = run([*shell, command], root, seconds=seconds or SECONDS)
+    ran = run_program([*shell, command], root, seconds=seconds or SECONDS)
     ended = ran.stopped or f"exit code {ran.code}"
-    return f"{ran.said.rstrip()}\n[{ended}]".lstrip()
+    return f"{ran.output.rstrip()}\n[{ended}]".lstrip()
 
 
-def run(command: list[str], root: Root, *, seconds: float) -> Ran:
-    """Run a program, and everything it starts, for so long and until it has printed so much at most."""
-    with tempfile.TemporaryFile() as out:  # not a pipe: who leaves a process behind would keep it open
+def run_program(command: list[str], root: Root, *, seconds: float) -> ProgramResult:
+    """Run a program; stop it with all its child processes after a time, or when it prints too much."""
+    with tempfile.TemporaryFile() as out:  # not a pipe, which a process left behind would keep open
         process = subprocess.Popen(
             command,
             cwd=root,
@@ -161,22 +160,22 @@ def run(command: list[str], root: Root, *, seconds: float) -> Ran:
             start_new_session=True,
         )
         try:
-            code, stopped = _waited(process, out.fileno(), seconds)
-        finally:  # also when a person presses Ctrl-C
-            _end(process)
+            code, stopped = _wait_for(process, out.fileno(), seconds)
+        finally:  # also after Ctrl-C
+            _kill(process)
         size = out.tell() if out.seek(0, os.SEEK_END) else 0
         out.seek(0)
         head = out.read(LARGEST * 2)
         if size > len(head):
             out.seek(max(len(head), size - LARGEST // 2))
             head += b"\n" + out.read()
-    return Ran(capped(head.decode(errors="replace")), code, stopped)
+    return ProgramResult(shorten_result(head.decode(errors="replace")), code, stopped)
 
 
-def _waited(process: subprocess.Popen[bytes], out: int, seconds: float) -> tuple[int | None, str]:
-    """The exit code, or why there is none yet and the program has to be stopped.
+def _wait_for(process: subprocess.Popen[bytes], out: int, seconds: float) -> tuple[int | None, str]:
+    """Wait for a program; return its exit code, or None and the reason why it has to be stopped.
 
-    How much is printed is looked at, not limited by the kernel: its limit would hold for every file.
+    The size of the output is watched here, because a limit of the kernel would hold for every file it writes.
     """
     end = time.monotonic() + seconds
     while True:
@@ -189,8 +188,8 @@ def _waited(process: subprocess.Popen[bytes], out: int, seconds: float) -> tuple
                 return None, f"stopped after {seconds:g} s"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program with all that it started."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program with all processes that it started, and wait for its end."""
     if sys.platform == "win32":
         process.kill()
     else:
@@ -199,8 +198,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def capped(text: str) -> str:
-    """A text of bearable length: its beginning and its end, without what looks like a secret."""
+def shorten_result(text: str) -> str:
+    """Return a text without secrets, and without its middle part if it is too long."""
     text = clean_text(text)
     if len(text) <= LARGEST:
         return text
@@ -208,7 +207,7 @@ def capped(text: str) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
-def _found(root: Root, path: str) -> str:
+def _resolve_path(root: Root, path: str) -> str:
     found = os.path.join(root, os.path.expanduser(path))
     if "\0" in found or not os.path.exists(found):
         raise NotFound(f"there is no {path[:200]!r}", hint="list the parent folder first")
@@ -220,24 +219,27 @@ def _found(root: Root, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MachineTool:
-    """A tool that touches the machine; `a` allows it for what lies in the project alone."""
+    """A tool that reads the machine's files or runs commands, and needs the person's consent.
+
+    Consent for the whole chat (the answer `a`) holds only for paths in the project.
+    """
 
     run: Callable[..., str]
     description: str
 
     @property
     def name(self) -> str:
-        """How it is called."""
+        """The name under which the model calls the tool."""
         return self.run.__name__
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """What may be sent."""
+        """The arguments that the model may send."""
         return arguments_of(self.run)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What may be sent, as JSON Schema."""
+        """The arguments that the model may send, as JSON Schema."""
         return input_schema(self.arguments)
 
 
@@ -259,37 +261,40 @@ _MEMORY = {each.name: each.without_retries() for each in core.CORE if each is no
 
 
 class ToolOffer(NamedTuple):
-    """Tools as a model is sent them, and about how many tokens they are."""
+    """The definitions of tools as a model is sent them, and the tokens that they take."""
 
     schemas: tuple[Any, ...]
     tokens: int
 
 
 def names() -> list[str]:
-    """Every tool there is."""
+    """Return the names of all tools that a chat can offer."""
     return [*_MEMORY, *_MACHINE, TODO]
 
 
 def schemas(chat: Chat) -> list[Any]:
-    """The tools that are offered to this model: all, or in a small window the most needed ones."""
+    """Return the definitions of the tools for this model; in a small window only the most needed tools."""
     if not chat.tools_on or chat.model is None:
         return []
     incognito = chat.settings.incognito
-    offer = _offer(None if incognito else read_joined(chat.person.home.path))
+    offer = _make_offer(None if incognito else read_workspaces(chat.person.home.path))
     if offer.tokens * _SHARE <= chat.window:
         return list(offer.schemas)
     needed = [
-        {**each, "description": each["description"].split("\n\n", 1)[0]}
-        for each in offer.schemas
-        if each["name"] in _NEEDED
+        {**schema, "description": schema["description"].split("\n\n", 1)[0]}
+        for schema in offer.schemas
+        if schema["name"] in _NEEDED
     ]
-    # By what is said of the window: one that a refusal makes that small may be a server's error.
+    # Uses the assumed window, because a window that shrank after a refusal may be a server's error.
     return needed if count_tools(needed, DEFAULT_RATIO) * _LEAST_SHARE <= chat.assumed else []
 
 
 @functools.lru_cache(maxsize=8)
-def _offer(joined: tuple[tuple[str, str], ...] | None) -> ToolOffer:
-    """Made once for the workspaces that were joined, or without memory: a chat offers its tools each time."""
+def _make_offer(joined: tuple[tuple[str, str], ...] | None) -> ToolOffer:
+    """Return the definitions of all tools; with None for the workspaces, without the tools of memory.
+
+    The result is cached, since a chat asks for it before every request.
+    """
     memory = [] if joined is None else [(each, each.parameters_where(joined)) for each in _MEMORY.values()]
     others = [(each, each.parameters) for each in (*MACHINE, _TODO)]
     made = tuple(
@@ -302,39 +307,39 @@ def _offer(joined: tuple[tuple[str, str], ...] | None) -> ToolOffer:
 # ---------------------------------------------------------------- a call
 
 
-def call(chat: Chat, asked: Call) -> ToolResult:
-    """Do what one call asks for; whatever goes wrong is the result."""
-    chat.screen.dim(f"⚒ {asked.name} {_line(asked.arguments)}")
+def run_call(chat: Chat, call: Call) -> ToolResult:
+    """Run a tool call of the model and return its result; an error becomes the result, too."""
+    chat.screen.dim(f"⚒ {call.name} {_one_line(call.arguments)}")
     try:
-        return _result(asked, _done(chat, asked))
+        return _result(call, _run_checked(chat, call))
     except VadeError as error:
-        said = f"{error}: {error.hint}"
-    except BrokenPipeError:  # nobody reads any more
+        message = f"{error}: {error.hint}"
+    except BrokenPipeError:  # the reader of the output has ended
         raise
     except OSError as error:
-        said = f"system error: {error.strerror or error}"
-    chat.screen.dim(f"  {_line(said)}")
-    return _result(asked, said, error=True)
+        message = f"system error: {error.strerror or error}"
+    chat.screen.dim(f"  {_one_line(message)}")
+    return _result(call, message, error=True)
 
 
-def stopped(asked: Call) -> ToolResult:
-    """The result of a call that a person stopped."""
-    return _result(asked, STOPPED, error=True)
+def stopped_result(call: Call) -> ToolResult:
+    """Return the result of a tool call that the person stopped."""
+    return _result(call, STOPPED, error=True)
 
 
-def _done(chat: Chat, asked: Call) -> str:
-    given = _arguments(asked.arguments)
-    if asked.name == TODO:
-        return chat.engine.todo({name: value for name, value in given.items() if value is not None})
-    if asked.name in _MACHINE:
-        return _on_machine(chat, _MACHINE[asked.name], given)
-    if asked.name not in _MEMORY or chat.settings.incognito:
+def _run_checked(chat: Chat, call: Call) -> str:
+    arguments = _arguments(call.arguments)
+    if call.name == TODO:
+        return chat.engine.todo({name: value for name, value in arguments.items() if value is not None})
+    if call.name in _MACHINE:
+        return _on_machine(chat, _MACHINE[call.name], arguments)
+    if call.name not in _MEMORY or chat.settings.incognito:
         offered = ", ".join(str(each["name"]) for each in chat.offered())
-        raise UsageError(f"there is no tool {asked.name[:60]!r}", hint=f"the tools are {offered or 'none'}")
-    plan = _MEMORY[asked.name].planned(given)
+        raise UsageError(f"there is no tool {call.name[:60]!r}", hint=f"the tools are {offered or 'none'}")
+    plan = _MEMORY[call.name].planned(arguments)
     if isinstance(plan, Write):
-        return _told(_written(chat, asked.name, plan))
-    return capped(_told(plan.do(chat.callers.reader())))
+        return _to_text(_make_write(chat, call.name, plan))
+    return shorten_result(_to_text(plan.do(chat.callers.reader())))
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -347,11 +352,11 @@ def _arguments(text: str) -> dict[str, Any]:
     return given
 
 
-def _result(asked: Call, text: str, *, error: bool = False) -> ToolResult:
-    return ToolResult(asked.id, (Text(clean_text(text)),), name=asked.name, error=error)
+def _result(call: Call, text: str, *, error: bool = False) -> ToolResult:
+    return ToolResult(call.id, (Text(clean_text(text)),), name=call.name, error=error)
 
 
-def _told(value: Mapping[str, Any]) -> str:
+def _to_text(value: Mapping[str, Any]) -> str:
     return json.dumps(clean_value(value), ensure_ascii=False)
 
 
@@ -362,16 +367,16 @@ def _on_machine(chat: Chat, tool: MachineTool, sent: Mapping[str, Any]) -> str:
     given = parse_arguments(tool.arguments, sent)
     project = chat.person.caller.project
     root = project.root if project is not None else Path.cwd()
-    leads_out = "path" in given and not inside(root, given["path"] or ".")
+    leads_out = "path" in given and not is_inside(root, given["path"] or ".")
     if leads_out or tool.name not in chat.allowed:
-        _agreed(chat, tool, given, leads_out=leads_out)
-    said = tool.run(root, **given)
-    chat.screen.dim(f"  {len(said.splitlines()):,} lines, {len(said):,} characters")
-    return said
+        _confirm(chat, tool, given, leads_out=leads_out)
+    result = tool.run(root, **given)
+    chat.screen.dim(f"  {len(result.splitlines()):,} lines, {len(result):,} characters")
+    return result
 
 
-def _agreed(chat: Chat, tool: MachineTool, given: Mapping[str, Any], *, leads_out: bool) -> None:
-    """Ask a person; raises for a no."""
+def _confirm(chat: Chat, tool: MachineTool, given: Mapping[str, Any], *, leads_out: bool) -> None:
+    """Ask the person whether a tool may run; raise Refused if not."""
     if not chat.screen.asks():
         raise Refused(
             f"{tool.name} needs confirmation, and this is not a terminal",
@@ -381,51 +386,56 @@ def _agreed(chat: Chat, tool: MachineTool, given: Mapping[str, Any], *, leads_ou
     chat.screen.say(f"The model asks for {tool.name}{where}:")
     for name, value in given.items():
         if value is not None:
-            chat.screen.say(_shown(name, value))
-    said = chat.screen.ask("Allow it?", "yn" if leads_out else "yna")
-    if said == "n":
+            chat.screen.say(_format_argument(name, value))
+    letter = chat.screen.ask("Allow it?", "yn" if leads_out else "yna")
+    if letter == "n":
         raise NO
-    if said == "a":
+    if letter == "a":
         chat.allowed.add(tool.name)
 
 
 # ---------------------------------------------------------------- writes to memory
 
 
-def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
-    """Make a write once the settings or a person agree to exactly what is then kept."""
+def _make_write(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
+    """Carry out a write of the model, after the settings or the person have agreed to it.
+
+    The person is shown exactly the text that is then saved.
+    """
     scope = Scope(write.scope)
     consent = chat.settings.approval.before("chat", scope)
     if consent is Consent.DENY:
         raise Refused("an agent may not write in this chat", hint="the user can, with /remember")
-    arguments = {key: _gated(chat, value, scope) for key, value in write.arguments.items()}
-    others = scope.rule.others or arguments.get("team") is not None  # who read it: each time is asked
-    always, said = name in chat.allowed and not others, ""
+    arguments = {key: _redact(chat, value, scope) for key, value in write.arguments.items()}
+    others = (
+        scope.rule.others or arguments.get("team") is not None
+    )  # others read it, so each write is asked about
+    always, letter = name in chat.allowed and not others, ""
     if consent is Consent.ASK and not always:
         if not chat.screen.asks():
             pending = chat.agent.requests.propose(write.operation, arguments, scope=scope, door="chat")
-            told = f"pending: `vade approve` lists it as {pending.id[:12]}"
-            return {"outcome": "waiting", "approval": pending.id, "message": told}
+            message = f"pending: `vade review approve` lists it as {pending.id[:12]}"
+            return {"outcome": "waiting", "approval": pending.id, "message": message}
         chat.screen.say(f"The model asks to {write.operation.replace('_', ' ')} ({scope} memory):")
         for key, value in arguments.items():
             if value not in (None, [], "", False) and key not in _OWN:
-                chat.screen.say(_shown(key, value))
+                chat.screen.say(_format_argument(key, value))
         if write.operation == "forget":
             record = chat.agent.show(str(arguments["name"]), scope=scope)
-            chat.screen.say(_shown("text", record.text))
+            chat.screen.say(_format_argument("text", record.text))
         takes = write.operation in _TAKES
-        said = chat.screen.ask("Forget it?" if takes else "Save it?", "yn" if takes else "yna")
-        if said == "n":
+        letter = chat.screen.ask("Forget it?" if takes else "Save it?", "yn" if takes else "yna")
+        if letter == "n":
             raise NO
-        if said == "a":
+        if letter == "a":
             chat.allowed.add(name)
-    done = _performed(chat, write, arguments, agreed=said == "y")
+    done = _perform(chat, write, arguments, agreed=letter == "y")
     chat.screen.dim(f"  {done.get('outcome', 'done')} {done.get('key', done.get('path', ''))}".rstrip())
     return done
 
 
-def _performed(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed: bool) -> Mapping[str, Any]:
-    """Make a write; what it would take of a person's waits, unless they agreed to it right here."""
+def _perform(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed: bool) -> Mapping[str, Any]:
+    """Carry out a write; queue it if it would change a person's own record without their consent here."""
     try:
         done = write.render(chat.agent.requests.perform(write.operation, arguments))
     except PendingReview as error:
@@ -441,22 +451,22 @@ def _performed(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed
     }
 
 
-def _gated(chat: Chat, value: Any, scope: Scope) -> Any:
-    """A value as it will be kept: what is secret in it is gone before anybody is asked."""
+def _redact(chat: Chat, value: Any, scope: Scope) -> Any:
+    """Return a value as it will be saved, with its secrets removed before the person is asked."""
     if isinstance(value, str):
         return gate_secrets(value, chat.settings.secrets.in_scope(scope))[0]
     if isinstance(value, list | tuple):
-        return [_gated(chat, each, scope) for each in value]
+        return [_redact(chat, each, scope) for each in value]
     return value
 
 
-def _shown(name: str, value: Any) -> str:
-    """An argument with everything written out that could hide in it."""
+def _format_argument(name: str, value: Any) -> str:
+    """Return an argument's name and value as text, with hidden characters made visible."""
     text = spelled(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     first, *rest = f"{name}: {text}".split("\n")
     return "\n".join([f"  {first}", *(f"    {line}" for line in rest)])
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(visible(text).split())
     return line if len(line) <= _LINE else f"{line[:_LINE]} …"

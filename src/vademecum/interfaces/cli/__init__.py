@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 AUDIENCES = ("private", "group")
-FAMILIES = ("core", "co-cli", "clio", "all")  # of tools
+FAMILIES = ("core", "co-cli", "clio", "all")  # the sets of tools that `vade mcp --tools` serves
 
 
 def main() -> None:
@@ -11,22 +11,24 @@ def main() -> None:
     import gc
     import sys
 
-    gc.set_threshold(50_000, 20, 20)  # a twentieth of a short command's time went into looking for garbage
+    gc.set_threshold(
+        50_000, 20, 20
+    )  # with the default, collecting takes a twentieth of a short command's time
     if sys.argv[1:2] == ["hook"]:
-        _hook(sys.argv[2:])
+        call_hook(sys.argv[2:])
     if sys.argv[1:2] == ["mcp"]:
-        _mcp(sys.argv[2:])
+        serve_mcp(sys.argv[2:])
     if sys.argv[1:2] == ["--home"] and sys.argv[3:4] == ["mcp"]:  # as `vade install` writes it
-        _mcp([*sys.argv[1:3], *sys.argv[4:]])
+        serve_mcp([*sys.argv[1:3], *sys.argv[4:]])
     from vademecum.interfaces.cli.app import run
 
     code = run()
-    gc.freeze()  # nor is there any to look for when all of it goes at once
+    gc.freeze()  # the process ends now, so nothing needs to be collected
     raise SystemExit(code)
 
 
-def _hook(words: list[str]) -> None:
-    """Answer an agent's hook without the command tree, which would take longer than the answer."""
+def call_hook(words: list[str]) -> None:
+    """Answer an agent's hook without loading the command tree, which takes longer than the answer."""
     agent, event, option, home = (*words, "", "", "", "")[:4]
     if len(words) in (2, 4) and option in ("", "--home") and "-" not in (agent[:1], event[:1]):
         from vademecum.interfaces.hooks.deadline import answer
@@ -34,10 +36,10 @@ def _hook(words: list[str]) -> None:
         answer(agent, event, home=home or None)
 
 
-def _mcp(words: list[str]) -> None:
-    """Serve an agent without the command tree: agents send their first request to a model without waiting.
+def serve_mcp(words: list[str]) -> None:
+    """Serve an agent without loading the command tree, because agents do not wait for a slow start.
 
-    What is not simply one of these options, help and mistakes too, is left to the command tree.
+    Words that are not simply one of these options, such as `--help` or a mistake, go to the command tree.
     """
     options: dict[str, str | bool | None] = dict.fromkeys(("home", "agent", "session", "audience", "client"))
     options["tools"] = "core"
@@ -52,7 +54,7 @@ def _mcp(words: list[str]) -> None:
             return
     family = str(options.pop("tools"))
     fits = options["audience"] in (None, *AUDIENCES) and family in FAMILIES
-    if fits and not any(isinstance(each, str) and each[:1] in ("", "-") for each in options.values()):
+    if fits and not any(isinstance(option, str) and option[:1] in ("", "-") for option in options.values()):
         from vademecum.interfaces.mcp.stdio import serve
 
         serve(options, tools=family)

@@ -1,6 +1,6 @@
-"""Commands for agents: what they are told, memory in their configuration, the server, the hooks, the chat.
+"""Commands for agents: install, uninstall, inject, hook, chat and mcp.
 
-The only place where the command line knows the other interfaces.
+No other module of the command line imports another interface.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli import FAMILIES
-from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
+from vademecum.interfaces.cli.options import AgentHelpCommand, AgentName, common
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.chat.state import Callers, Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
-    from vademecum.interfaces.cli.options import Door
-    from vademecum.interfaces.install.check import Trial
+    from vademecum.interfaces.cli.options import OpenMemory
+    from vademecum.interfaces.install.check import CheckResult
     from vademecum.interfaces.install.runner import AgentPlace, AgentStatus, FileEdit, Installation
     from vademecum.memory import Memory
 
@@ -38,7 +38,7 @@ _MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 _DRY = click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
 
 
-@click.command(cls=NamesAgents)
+@click.command(cls=AgentHelpCommand)
 @click.argument("tool", metavar="AGENT", required=False)
 @_SCOPE
 @_DRY
@@ -46,7 +46,14 @@ _DRY = click.option("--dry-run", is_flag=True, help="Show what would change; wri
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common
 def install(
-    tool: str | None, *, scope: str, dry_run: bool, listing: bool, yes: bool, as_json: bool, door: Door
+    tool: str | None,
+    *,
+    scope: str,
+    dry_run: bool,
+    listing: bool,
+    yes: bool,
+    as_json: bool,
+    open_memory: OpenMemory,
 ) -> int:
     """Connect your agents to memory.
 
@@ -58,16 +65,16 @@ def install(
     """
     from vademecum.interfaces.install import runner
 
-    memory = door()
+    memory = open_memory()
     place = runner.place_of(memory, scope)
     if listing:
-        _show_all(runner.look(*place), as_json=as_json)
+        _show_all(runner.list_agents(*place), as_json=as_json)
         return 0
     if tool is None:
-        return _install_found(memory, place, dry_run=dry_run, yes=yes, as_json=as_json)
+        return _install_all(memory, place, dry_run=dry_run, yes=yes, as_json=as_json)
     chosen = runner.Installation.of(tool, *place)
-    _prepare(dry_run=dry_run)
-    edits = runner.installing(chosen) if dry_run else runner.install(chosen, memory.home)
+    _install_program(dry_run=dry_run)
+    edits = runner.plan_install(chosen) if dry_run else runner.install(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="installed", as_json=as_json, agent=tool)
     for what, why in chosen.without.items():
         output.error(f"no {what}: {why}")
@@ -76,41 +83,41 @@ def install(
     return 0
 
 
-def _install_found(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Show what would be done to each agent that is here, ask once, do it, and try it."""
+def _install_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Show the changes for each agent found on this machine, ask once, make them, and test each agent."""
     from vademecum.errors import VadeError
     from vademecum.interfaces.install import check, runner
 
-    here = [each for each in runner.look(*place) if each.program or each.there]
+    here = [agent for agent in runner.list_agents(*place) if agent.program or agent.there]
     if not here:
         raise NotFound(
             "no agent found on this machine", hint="name one: `vade install claude-code`, or see --list"
         )
-    plans, trials = _planned(here, place)
+    plans, trials = _plan_all(here, place)
     if not as_json:
         for one, edits in plans:
             _show_plan(one.agent.name, edits)
         for trial in trials:
             output.line(f"{trial.agent}: {trial.said}; left unchanged")
     changes = any(edit.changed for _, edits in plans for edit in edits)
-    dry_run = dry_run or (changes and not yes and not _agreed(as_json))
-    _prepare(dry_run=dry_run)
+    dry_run = dry_run or (changes and not yes and not _confirm_install(as_json))
+    _install_program(dry_run=dry_run)
     for one, _ in () if dry_run else plans:
         try:
             runner.install(one, memory.home)
-            trials += check.examine(one, memory.home)
+            trials += check.check_agent(one, memory.home)
         except VadeError as error:
-            trials.append(check.failed(error, one.agent.name))
+            trials.append(check.failed_install(error, one.agent.name))
     if as_json:
         found = [{"agent": one.agent.name, "files": edits} for one, edits in plans]
         output.as_json(to_json.installed_all_json, dry_run=dry_run, agents=found, checks=trials)
     else:
-        _show_trials(plans, trials, dry_run=dry_run, changes=changes)
+        _show_checks(plans, trials, dry_run=dry_run, changes=changes)
     return 1 if any(each.state == "error" for each in trials) else 0
 
 
-def _prepare(*, dry_run: bool) -> None:
-    """Install the program itself where it runs from a cache: agents start it long after that is cleared."""
+def _install_program(*, dry_run: bool) -> None:
+    """Install the program itself if it runs from a cache, which may be cleared before agents start it."""
     from vademecum.interfaces.install import program
 
     command = program.missing_tool()
@@ -118,16 +125,16 @@ def _prepare(*, dry_run: bool) -> None:
         if not dry_run:
             program.compile_modules()
         return
-    said = "vade runs from a temporary folder now, and agents need one that stays"
+    reason = "vade runs from a temporary folder now, and agents need one that stays"
     if not dry_run:
         program.install_tool(command)
-    output.error(f"{said}: {'would run' if dry_run else 'ran'} `{' '.join(command)}`")
+    output.error(f"{reason}: {'would run' if dry_run else 'ran'} `{' '.join(command)}`")
 
 
-def _planned(
+def _plan_all(
     here: Sequence[AgentStatus], place: AgentPlace
-) -> tuple[list[tuple[Installation, list[FileEdit]]], list[Trial]]:
-    """What would be done to each agent, and which of them cannot be touched."""
+) -> tuple[list[tuple[Installation, list[FileEdit]]], list[CheckResult]]:
+    """Return the changes for each agent, and the agents whose files cannot be changed."""
     from vademecum.errors import VadeError
     from vademecum.interfaces.install import check, runner
 
@@ -135,14 +142,14 @@ def _planned(
     for each in here:
         one = runner.Installation.of(each.agent, *place)
         try:
-            plans.append((one, runner.installing(one)))
+            plans.append((one, runner.plan_install(one)))
         except VadeError as error:
-            trials.append(check.failed(error, each.agent))
+            trials.append(check.failed_install(error, each.agent))
     return plans, trials
 
 
-def _agreed(as_json: bool) -> bool:
-    """Whether the person at this terminal agrees; without one nobody does."""
+def _confirm_install(as_json: bool) -> bool:
+    """Return whether the person at this terminal agrees; without a terminal, nobody does."""
     if as_json or sys.stdin is None or not sys.stdin.isatty():
         return False
     if not click.confirm("Install?", default=True):
@@ -157,9 +164,9 @@ def _show_plan(agent: str, edits: Sequence[FileEdit]) -> None:
         output.line(f"  {'make' if edit.before is None else 'change'} {edit.path}")
 
 
-def _show_trials(
+def _show_checks(
     plans: Sequence[tuple[Installation, Sequence[FileEdit]]],
-    trials: Sequence[Trial],
+    trials: Sequence[CheckResult],
     *,
     dry_run: bool,
     changes: bool,
@@ -167,13 +174,13 @@ def _show_trials(
     from vademecum.interfaces.install import check
 
     if dry_run:
-        told = (
+        message = (
             "dry run: `vade install --yes` writes the changes, `vade install AGENT` only those of one agent"
         )
-        output.line(told if changes else "everything is already installed")
+        output.line(message if changes else "everything is already installed")
         return
     for trial in trials:
-        output.line(f"{_MARKS[trial.state]} {trial.agent} {check.tell(trial)}")
+        output.line(f"{_MARKS[trial.state]} {trial.agent} {check.format_result(trial)}")
     for one, _ in plans:
         if one.setup.note:
             output.line(f"next, for {one.agent.name}: {one.setup.note}")
@@ -184,17 +191,17 @@ def _show_trials(
 @_SCOPE
 @_DRY
 @common
-def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, door: Door) -> None:
+def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Disconnect an agent from memory.
 
     Everything else in its configuration stays as it is.
     """
     from vademecum.interfaces.install import runner
 
-    memory = door()
+    memory = open_memory()
     place = runner.place_of(memory, scope)
     chosen = runner.Installation.of(tool, *place)
-    change = runner.uninstalling if dry_run else runner.uninstall
+    change = runner.plan_uninstall if dry_run else runner.uninstall
     edits = change(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="uninstalled", as_json=as_json, agent=tool)
 
@@ -221,8 +228,8 @@ def _show_all(found: Sequence[AgentStatus], *, as_json: bool) -> None:
         here = each.program or (str(each.folder) if each.there else "not found here")
         output.line(f"{each.agent}: {here}")
         for scope, parts in each.installed.items():
-            told = ", ".join(f"{what} {_mark(state)}" for what, state in sorted(parts.items()))
-            output.line(f"  {scope}: {told}")
+            states = ", ".join(f"{what} {_mark(state)}" for what, state in sorted(parts.items()))
+            output.line(f"  {scope}: {states}")
             for what, why in each.without[scope].items():
                 output.line(f"    no {what}: {why}")
         for event, why in each.missing.items():
@@ -259,7 +266,7 @@ def inject(
     no_ltm: bool,
     provider: str | None,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> None:
     """Show or write the context agents start with.
 
@@ -268,16 +275,16 @@ def inject(
     A file in a project gets only what a group may see, since others read it too; `--audience private`
     includes everything.
     """
-    memory = door()
+    memory = open_memory()
     as_json = as_json or shape == "json"
     if provider is not None:
         audience = click.get_current_context().params.get("audience") or "group"
-        kept = memory.injection.write_file(provider, query=query, budget=budget, audience=audience)
+        result = memory.injection.write_file(provider, query=query, budget=budget, audience=audience)
         if as_json:
-            output.as_json(to_json.provider_file_json, kept)
+            output.as_json(to_json.provider_file_json, result)
             return
-        output.line(f"{'wrote' if kept.changed else 'nothing changed in'} {kept.path}")
-        for warning in kept.warnings:
+        output.line(f"{'wrote' if result.changed else 'nothing changed in'} {result.path}")
+        for warning in result.warnings:
             output.error(warning)
         return
     block = memory.injection.block(query=query, budget=budget, knowledge=not no_ltm, recent=True)
@@ -287,8 +294,8 @@ def inject(
     click.echo(block.text, nl=False)
     for warning in block.warnings:
         output.error(warning)
-    if block.waiting:
-        waiting = f"{output.plural(block.waiting, 'text')} {'is' if block.waiting == 1 else 'are'}"
+    if block.pending:
+        waiting = f"{output.plural(block.pending, 'text')} {'is' if block.pending == 1 else 'are'}"
         output.error(f"{waiting} hidden until verified: `vade review`")
 
 
@@ -320,7 +327,7 @@ def chat(
     allow: tuple[str, ...],
     verbose: bool,
     as_json: bool,
-    door: Callable[[], Memory],
+    open_memory: Callable[[], Memory],
 ) -> int:
     """Chat with a model that has this memory.
 
@@ -334,59 +341,59 @@ def chat(
         raise click.UsageError(
             "chat has no JSON output; `vade sessions show --json` prints a finished session"
         )
-    _check(allow)
+    _check_mcp(allow)
     flags = Flags(not no_inject, not no_ltm, verbose, window, allow)
-    return _print(model, flags, readonly) if printing else _talk(model, flags, readonly)
+    return _print_answer(model, flags, readonly) if printing else _chat_at_terminal(model, flags, readonly)
 
 
-def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
+def _chat_at_terminal(model: str | None, flags: Flags, readonly: bool) -> int:
     from vademecum.interfaces.chat import commands, conversation, terminal
-    from vademecum.interfaces.chat.terminal import Plain, Terminal
+    from vademecum.interfaces.chat.terminal import PlainScreen, TerminalScreen
 
     if sys.stdin is not None and sys.stdin.isatty():
-        # Whatever started us may have switched Ctrl-C off, as shells do for what runs in the background.
+        # The parent process may have switched Ctrl-C off, as shells do for background processes.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     holder: list[Chat] = []
 
     def offer(text: str) -> tuple[list[str], int]:
-        return commands.complete(holder[0], text) if holder else ([], 0)
+        return commands.complete_line(holder[0], text) if holder else ([], 0)
 
-    options = _options()
-    doors = _doors(options, readonly)
-    quiet = readonly or doors.person.settings.incognito
-    prompt = terminal.prompt(offer, None if quiet else doors.person.home.path / terminal.HISTORY)
-    piped = isinstance(prompt, terminal.Piped)
+    options = _common_options()
+    callers = _open_person_and_agent(options, readonly)
+    quiet = readonly or callers.person.settings.incognito
+    prompt = terminal.make_prompt(offer, None if quiet else callers.person.home.path / terminal.HISTORY)
+    piped = isinstance(prompt, terminal.PipedPrompt)
     plain = piped or not sys.stdout.isatty() or "NO_COLOR" in os.environ
-    screen: Screen = Plain(None if piped else prompt.ask) if plain else Terminal(prompt.ask)
-    begun = _begun(doors, screen, model, flags, options["session"], fresh=False)
-    holder.append(begun)
+    screen: Screen = PlainScreen(None if piped else prompt.ask) if plain else TerminalScreen(prompt.ask)
+    chat = _start_chat(callers, screen, model, flags, options["session"], fresh=False)
+    holder.append(chat)
     try:
-        return conversation.converse(begun, prompt)
+        return conversation.converse(chat, prompt)
     finally:
-        begun.close()
+        chat.close()
 
 
-def _print(model: str | None, flags: Flags, readonly: bool) -> int:
+def _print_answer(model: str | None, flags: Flags, readonly: bool) -> int:
     from vademecum.interfaces.chat import conversation
-    from vademecum.interfaces.chat.terminal import Plain
+    from vademecum.interfaces.chat.terminal import PlainScreen
     from vademecum.text import is_command
 
     question = "" if sys.stdin is None else sys.stdin.read().strip()
     if not question:
         raise click.UsageError("no question: pass one on standard input")
-    options = _options()
-    screen = Plain(only_answers=True)
-    doors, session = _doors(options, readonly), options["session"]
-    begun = _begun(doors, screen, model, flags, session, fresh=True, needed=not is_command(question))
+    options = _common_options()
+    screen = PlainScreen(only_answers=True)
+    callers, session = _open_person_and_agent(options, readonly), options["session"]
+    chat = _start_chat(callers, screen, model, flags, session, fresh=True, needed=not is_command(question))
     try:
-        answer = conversation.take_line if session else conversation.answer_once
-        return answer(begun, question)
+        answer = conversation.handle_line if session else conversation.answer_once
+        return answer(chat, question)
     finally:
-        begun.close()
+        chat.close()
 
 
-def _begun(
-    doors: Callers,
+def _start_chat(
+    callers: Callers,
     screen: Screen,
     model: str | None,
     flags: Flags,
@@ -398,14 +405,14 @@ def _begun(
     from vademecum.errors import ModelFailed
     from vademecum.interfaces.chat.state import NO_MODEL, Chat, find_model
 
-    chosen = find_model(doors.person.settings, model)
+    chosen = find_model(callers.person.settings, model)
     if chosen is None and needed:
         why, _, hint = NO_MODEL.partition(": ")
         raise ModelFailed(why, hint=hint)
-    return Chat(doors, screen, model=chosen, flags=flags, session=session, fresh=fresh)
+    return Chat(callers, screen, model=chosen, flags=flags, session=session, fresh=fresh)
 
 
-def _doors(options: dict[str, Any], readonly: bool) -> Callers:
+def _open_person_and_agent(options: dict[str, Any], readonly: bool) -> Callers:
     from vademecum.interfaces.chat import state
     from vademecum.memory.opening import actor, has_terminal
 
@@ -413,8 +420,8 @@ def _doors(options: dict[str, Any], readonly: bool) -> Callers:
     return state.open_callers(**given, readonly=readonly, actor=actor(), terminal=has_terminal())
 
 
-def _options() -> dict[str, Any]:
-    """The options that every command takes, from wherever on the line they stand."""
+def _common_options() -> dict[str, Any]:
+    """Return the options that every command takes, wherever they stand on the line."""
     names = ("home", "agent", "session", "audience", "incognito")
     found: dict[str, Any] = dict.fromkeys(names)
     context: click.Context | None = click.get_current_context()
@@ -426,7 +433,7 @@ def _options() -> dict[str, Any]:
     return found
 
 
-def _check(allow: tuple[str, ...]) -> None:
+def _check_mcp(allow: tuple[str, ...]) -> None:
     if not allow:
         return
     from vademecum.interfaces.chat import tools
@@ -447,7 +454,9 @@ _TOOLS = click.Choice(FAMILIES)
 @click.option("--tools", type=_TOOLS, default="core", show_default=True, help="The set of tools to offer.")
 @click.option("--client", metavar="NAME", default="", help="The name of the agent, saved with its records.")
 @common
-def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool, door: Door) -> None:
+def mcp(
+    *, http: bool, port: int | None, tools: str, client: str, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Serve memory over MCP.
 
     Runs until the client disconnects.
@@ -459,10 +468,10 @@ def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool,
     if not http:
         from vademecum.interfaces.mcp import stdio
 
-        stdio.serve({**_options(), "client": client or None}, tools=tools)
+        stdio.serve({**_common_options(), "client": client or None}, tools=tools)
     from vademecum.interfaces.mcp import http as over_http
 
-    options = {**options_of(door()), "client": client or None}
+    options = {**start_options(open_memory()), "client": client or None}
 
     def ready(address: str, token: str) -> None:
         if as_json:
@@ -474,8 +483,8 @@ def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool,
     over_http.run(options, tools=tools, port=over_http.PORT if port is None else port, ready=ready)
 
 
-def options_of(memory: Memory) -> dict[str, object]:
-    """How to open the same memory again, for an agent: settings that cannot be read are told now."""
+def start_options(memory: Memory) -> dict[str, object]:
+    """Return the options that open the same memory again, and report settings that cannot be read."""
     caller = memory.caller
     return {
         "home": memory.home.path,
@@ -490,7 +499,7 @@ def options_of(memory: Memory) -> dict[str, object]:
 @click.argument("tool", metavar="AGENT")
 @click.argument("event")
 @common
-def hook(tool: str, event: str, *, as_json: bool, door: Door) -> None:
+def hook(tool: str, event: str, *, as_json: bool, open_memory: OpenMemory) -> None:
     """Answer an agent's hook.
 
     Reads the event from standard input and prints the context for the model.

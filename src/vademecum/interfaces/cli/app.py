@@ -1,4 +1,4 @@
-"""The command tree, loaded command by command, and the one place where errors become messages."""
+"""The command tree: each command is imported when it is called, and every error becomes a message here."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import click
 from vademecum import __version__
 from vademecum.errors import PendingReview, UsageError, VadeError
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.plugins import PluginGroup, list_plugins
 from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
 
-# What the help pages show: a command, the module below this one that has it, and what it does. Nothing is
-# imported for that; what is called is imported then. A section marked with * is on the first page.
+# Each row is a command, its module in this package, and its summary for the help pages, which import no
+# command. The sections marked with * are on the first page.
 _TABLE = """\
 *Set up
   install    agents    Connect your agents to memory.
   import     transfer  Import memory from another tool.
 *Save and find
-  add        front     Save a memory.
+  add        add       Save a memory.
   search     inspect   Search memory by words and meaning.
   show       inspect   Show a record, or lines of a file.
   list       inspect   List records.
@@ -49,7 +50,7 @@ Every day
 Keep it in order
   review     review    Decide about pending changes.
   check      care      Find problems; change nothing.
-  tidy       front     Archive old and duplicate records, and fix problems.
+  tidy       tidy      Archive old and duplicate records, and fix problems.
   undo       care      Undo a whole run; `vade restore` is for one record.
   merge      care      Merge conflict copies that a sync tool left.
   split      care      Undo the last merge of a record.
@@ -83,24 +84,9 @@ Projects and settings
   config     settings  Show or change settings.
   completion setup     Print shell completion for bash, zsh or fish.
   demo       demo      Take a tour in a temporary folder.
-  help       front     Show help for a command, or `all` of them.
-Older names, still supported
-  store      write     Save TEXT as a memory; `-` reads standard input.
-  note       write     Add TEXT to today's journal, or show today's notes.
-  learn      knowledge Save a lesson: a solution, discovery, pattern, failure…
-  recall     inspect   Find records, or show the newest.
-  get        inspect   Print lines of a memory file.
-  clear      write     Move all records of a scope to the archive.
-  lint       care      Find problems; change nothing.
-  heal       care      Fix what `vade check` finds, without deleting text.
-  sweep      care      Archive old, expired and duplicate records.
-  promote    care      Save statements that journals or sessions repeat.
-  compact    care      Merge the entries of a topic with a language model.
-  approve    review    Approve or reject writes that agents asked for.
-  verify     review    Verify records, documents or journals.
-  trust      setup     Trust this project's .vade/ folder.
+  help       help      Show help for a command, or `all` of them.
 """
-# One line to type for each command of the first page.
+# An example for each command of the first page.
 _EXAMPLES = {
     "install": "vade install",
     "import": "vade import openclaw ~/clawd",
@@ -113,26 +99,43 @@ _EXAMPLES = {
     "restore": "vade restore deploys",
     "status": "vade status",
 }
-# What people type in other tools. What only reads or adds runs at once; what takes away is only named.
-_SYNONYMS = {
+# Plain words that people type, or know from other tools, and the command that each one calls. No command that
+# takes something away is called under another name: those are only named, below.
+_ALIASES = {
     "save": "add", "remember": "add", "new": "add", "find": "search", "query": "search", "grep": "search",
     "ls": "list", "cat": "show", "view": "show", "info": "status", "setup": "install", "history": "log",
 }  # fmt: skip
-_TAKES_AWAY = dict.fromkeys(
+_REMOVES = dict.fromkeys(
     ("rm", "del", "delete", "remove", "erase", "drop"),
     "`vade forget KEY` archives a record, `vade purge KEY` deletes it permanently.",
 )
-_ELSEWHERE = {
+# Words that are no command, and the sentence that names the command for them.
+HINTS = {
+    "store": "`vade add TEXT` saves a memory.",
+    "note": "`vade add --journal TEXT` adds a note, `vade today --journal` shows today's notes.",
+    "learn": "`vade add --type TYPE TEXT` saves a lesson.",
+    "recall": "`vade search --records QUERY` finds records, `vade search` alone shows the newest.",
+    "get": "`vade show PATH --lines 10-20` prints lines of a file.",
+    "clear": "`vade forget --all --scope SCOPE` archives all records of a scope.",
+    "lint": "`vade check` finds problems.",
+    "heal": "`vade tidy --only heal` fixes what `vade check` finds.",
+    "sweep": "`vade tidy --only sweep` archives old, expired and duplicate records.",
+    "promote": "`vade tidy --only promote` saves what journals repeat.",
+    "compact": "`vade tidy --only compact` merges the entries of a topic with a language model.",
+    "approve": "`vade review approve` lists pending writes, `vade review` decides about all that is pending.",
+    "verify": "`vade review verify NAME` verifies a text, `vade review` decides about all that is pending.",
+    "trust": "`vade review trust` trusts this project's .vade/ folder.",
     "update": "`vade edit KEY` changes a record, `vade add --key KEY TEXT` adds to it.",
     "mv": "`vade move KEY --scope SCOPE` moves a record, `vade rename KEY NEW` renames it.",
     "revert": "`vade undo` undoes a run, `vade restore KEY` brings back one record.",
     "login": "There is no account; `vade install` connects your agents.",
     "upgrade": "Upgrade the package with the tool that installed it, such as `uv tool upgrade vademecum`.",
-    **_TAKES_AWAY,
+    **_REMOVES,
 }
 
 
-def _read(table: str) -> tuple[dict[str, dict[str, tuple[str, str]]], tuple[str, ...]]:
+def _read_table(table: str) -> tuple[dict[str, dict[str, tuple[str, str]]], tuple[str, ...]]:
+    """Return the commands of each section, and the sections of the first page."""
     sections: dict[str, dict[str, tuple[str, str]]] = {}
     commands: dict[str, tuple[str, str]] = {}
     first = []
@@ -146,50 +149,50 @@ def _read(table: str) -> tuple[dict[str, dict[str, tuple[str, str]]], tuple[str,
     return sections, tuple(first)
 
 
-SECTIONS, FIRST = _read(_TABLE)
+SECTIONS, FIRST = _read_table(_TABLE)
 COMMANDS = {name: told for commands in SECTIONS.values() for name, told in commands.items()}
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-class LazyGroup(click.Group):
+class LazyGroup(PluginGroup):
     """A group that imports a command's module when the command is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of the help page."""
+    def list_own_commands(self, ctx: click.Context) -> list[str]:
+        """Return all commands of this package, in the order of the help page."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, imported now."""
+        """Import and return a command."""
         if cmd_name not in COMMANDS:
-            return None
+            return super().get_command(ctx, cmd_name)
         module = import_module(f"vademecum.interfaces.cli.{COMMANDS[cmd_name][0]}")
-        # A command that is called like a word of Python's has an underscore behind it.
+        # A function whose command has the name of a Python keyword or builtin ends with an underscore.
         command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, also by another tool's name for it; one that does not exist gets a hint."""
+        """Find a command by its name or alias; an unknown word gets a hint."""
         name = args[0]
-        if name in _SYNONYMS:
-            return super().resolve_command(ctx, [_SYNONYMS[name], *args[1:]])
+        if name in _ALIASES:
+            return super().resolve_command(ctx, [_ALIASES[name], *args[1:]])
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            hint = _ELSEWHERE.get(name) or _meant(name)
+            hint = HINTS.get(name) or _suggest(name)
             if hint is None:
                 raise
             raise click.UsageError(f"No such command {name!r}. {hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands first: what they are is what people look for."""
+        """Write the commands before the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The ten commands that most people need, each with a line to type."""
+        """Write the ten commands that most people need, each with an example."""
         width = max(len(SECTIONS[heading][name][1]) for heading in FIRST for name in SECTIONS[heading])
         for heading in FIRST:
             with formatter.section(heading):
@@ -201,31 +204,35 @@ class LazyGroup(click.Group):
                 )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Where the rest is."""
+        """Write how to see the other commands."""
         formatter.write_paragraph()
         formatter.write("More: `vade help all` lists every command, `vade help COMMAND` explains one.\n")
         formatter.write("The options work with every command, before its name or after it.\n")
 
 
-def format_all(formatter: click.HelpFormatter) -> None:
-    """Every command, under the headings a person would look for."""
+def format_all(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write every command under its section; commands of other packages come last."""
     for heading, commands in SECTIONS.items():
         with formatter.section(heading):
             formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
+    added = {name: each for name, each in cli.load_plugins(ctx).items() if name not in COMMANDS}
+    if added:
+        with formatter.section("From other packages"):
+            formatter.write_dl([(name, each.get_short_help_str(60)) for name, each in added.items()])
 
 
-def _meant(name: str) -> str | None:
-    """The command that a mistyped one is meant to be; a word that is only somewhat like one is another."""
+def _suggest(name: str) -> str | None:
+    """Return a hint for a mistyped command, or None when no command is close."""
     from difflib import get_close_matches
 
-    alike = [each for each in COMMANDS if each[0] == name[:1]]
+    alike = [each for each in (*COMMANDS, *list_plugins()) if each[0] == name[:1]]
     near = get_close_matches(name, alike, 1, cutoff=0.75)
     near += [each for each in alike if len(name) >= 3 and _is_short_for(name, each)]
     return f"Did you mean `vade {near[0]}`?" if near else None
 
 
 def _is_short_for(name: str, command: str) -> bool:
-    """Whether letters of a command are all there is to a name, in their order: `srch`."""
+    """Return whether a name consists of letters of a command in their order, such as `srch`."""
     letters = iter(command)
     return len(command) - len(name) <= 3 and all(letter in letters for letter in name)
 
@@ -236,12 +243,12 @@ def _is_short_for(name: str, command: str) -> bool:
 @click.version_option(__version__, prog_name="vade", message="%(prog)s %(version)s")
 @common
 @click.pass_context
-def cli(ctx: click.Context, as_json: bool, door: Door) -> None:
+def cli(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Long-term memory for AI agents, kept in plain Markdown."""
     if ctx.invoked_subcommand is None:
         from vademecum.interfaces.cli.inspect import overview
 
-        overview(door(), as_json=as_json)
+        overview(open_memory(), as_json=as_json)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -255,52 +262,52 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        told = error.__cause__ or error  # click makes its own of it
-        output.error(str(told) if isinstance(told, output.WorkStopped) else "stopped")
+        reason = error.__cause__ or error  # click wraps the error in one of its own
+        output.error(str(reason) if isinstance(reason, output.WorkStopped) else "stopped")
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return WRONG_USAGE
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "vade"
-        said = f"{error.format_message()}{_dashes(error)} (see `{where} --help`)"
-        return _fail(args, said, kind="UsageError", code=WRONG_USAGE)
+        message = f"{error.format_message()}{_hint_for_dash(error)} (see `{where} --help`)"
+        return _fail(args, message, kind="UsageError", code=WRONG_USAGE)
     except click.ClickException as error:
         return _fail(args, error.format_message())
     except UsageError as error:
         return _fail(args, str(error), error.hint, kind=type(error).__name__, code=WRONG_USAGE)
     except PendingReview as error:
-        return _waits(args, error)
+        return _fail_pending(args, error)
     except VadeError as error:
         return _fail(args, str(error), error.hint, kind=type(error).__name__)
     except BrokenPipeError:
-        return _reader_left()
-    except OSError as error:  # of our own output; what memory does reports its own
+        return _close_output()
+    except OSError as error:  # writing the output failed; errors of memory are VadeErrors
         return _fail(args, f"cannot write the output: {error.strerror or error}")
     except Exception as error:
         if os.environ.get("VADE_DEBUG"):
             raise
-        said = f"internal error ({type(error).__name__}: {error})"
-        return _fail(args, said, "set VADE_DEBUG=1 for a traceback, and report it")
+        message = f"internal error ({type(error).__name__}: {error})"
+        return _fail(args, message, "set VADE_DEBUG=1 for a traceback, and report it")
 
 
-def _dashes(error: click.UsageError) -> str:
-    """What to try when the words of a question were taken for an option."""
+def _hint_for_dash(error: click.UsageError) -> str:
+    """Return a hint when a word of a question was read as an option."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return ""
-    takes_words = any(each.nargs == -1 for each in error.ctx.command.params)
+    takes_words = any(param.nargs == -1 for param in error.ctx.command.params)
     return " Put `--` before words that begin with a dash." if takes_words else ""
 
 
-def _reader_left() -> int:
-    """The reader went away, as `vade list | head` does: nothing is wrong."""
+def _close_output() -> int:
+    """Close the output after its reader ended early, as in `vade list | head`."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
 
-def _waits(args: Sequence[str], error: PendingReview) -> int:
-    """Tell that nothing was done yet, and what a person decides about."""
+def _fail_pending(args: Sequence[str], error: PendingReview) -> int:
+    """Print that a person must decide first, and return the exit code."""
     output.error(f"{error}: {error.hint}")
     if "--json" in args:
         from vademecum.interfaces.present.to_json import postponed_json
@@ -312,7 +319,7 @@ def _waits(args: Sequence[str], error: PendingReview) -> int:
 def _fail(
     args: Sequence[str], message: str, hint: str = "", *, kind: str = "Error", code: int = FAILED
 ) -> int:
-    """One line on stderr; with --json the same as an object on stdout."""
+    """Print one error line, with --json also as an object on stdout, and return the exit code."""
     line = " ".join(message.split())
     output.error(f"{line}: {hint}" if hint else line)
     if "--json" in args:

@@ -1,4 +1,4 @@
-"""A year of memory to look at: what a team and its agents would have saved, made up for `vade demo --web`."""
+"""Fill a home with a made-up year of a team and its agents, for `vade demo --web`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY = ("It came up while I worked on something else.", "That cost us an afterno
 
 
 class SavedLine(NamedTuple):
-    """One thing that was saved, or archived when it has no text."""
+    """A record that somebody saved; an empty text means that it was archived."""
 
     days: int
     who: str
@@ -32,27 +32,27 @@ class SavedLine(NamedTuple):
 
 
 def read_year() -> list[SavedLine]:
-    """What happened, the oldest first."""
+    """Return the saved lines of the year, the oldest first."""
     lines = files("vademecum.interfaces.cli").joinpath("demo_year.txt").read_text("utf-8").splitlines()
-    told = []
+    saved = []
     for line in lines:
         if line and not line.startswith("#"):
-            days, who, key, kind, tags, text = (each.strip() for each in line.split("|", 5))
-            named = tuple(each.strip() for each in tags.split(",") if each.strip())
-            told.append(SavedLine(int(days), who, key, kind, named, "" if text == "-" else text))
+            days, who, key, kind, tags, text = (part.strip() for part in line.split("|", 5))
+            named = tuple(tag.strip() for tag in tags.split(",") if tag.strip())
+            saved.append(SavedLine(int(days), who, key, kind, named, "" if text == "-" else text))
     for index, name in enumerate(SERVICES):
         port = 7100 + 10 * index
         text = (
             f"{name.title()} listens on {port}, with a dashboard at grafana/{name}. See [[harbour-service]]."
         )
-        told.append(
+        saved.append(
             SavedLine(355 - 9 * index, "codex 0.50", f"service-{name}", "reference", ("services",), text)
         )
-    return sorted(told, key=lambda each: -each.days)
+    return sorted(saved, key=lambda line: -line.days)
 
 
 def fill(home: Path, project: Path, *, now: datetime | None = None) -> Counter[str]:
-    """Fill a home with the year that ends now; how many of each thing were made."""
+    """Fill a home with the year that ends now, and return how many records, sessions and notes it has."""
     end = now or clock.now()
     project.mkdir(parents=True, exist_ok=True)
     (project / ".git").mkdir(exist_ok=True)
@@ -60,25 +60,25 @@ def fill(home: Path, project: Path, *, now: datetime | None = None) -> Counter[s
     (home / "config.toml").write_text('sweep = "off"\n', "utf-8")
     made: Counter[str] = Counter()
     moment = [end]
-    doors: dict[str, Memory] = {}
+    memories: dict[str, Memory] = {}
     known: set[str] = set()
     try:
-        for number, told in enumerate(read_year()):
+        for number, line in enumerate(read_year()):
             # Office hours, spread by the number of the line; never after now.
-            moment[0] = min(end - timedelta(days=told.days) + timedelta(minutes=37 * number % 240), end)
-            memory = doors.get(told.who)
+            moment[0] = min(end - timedelta(days=line.days) + timedelta(minutes=37 * number % 240), end)
+            memory = memories.get(line.who)
             if memory is None:
-                memory = doors[told.who] = _open(home, project, told.who, lambda: moment[0])
-            made.update(_save(memory, told, known))
+                memory = memories[line.who] = _open(home, project, line.who, lambda: moment[0])
+            made.update(_save(memory, line, known))
         notes = _open(home, project, YOU, lambda: moment[0])
-        doors["notes"] = notes
-        for days, text in _notes():
+        memories["notes"] = notes
+        for days, text in _read_notes():
             moment[0] = end - timedelta(days=days)
             notes.note(text)
             made["notes"] += 1
     finally:
-        for each in doors.values():
-            each.close()
+        for memory in memories.values():
+            memory.close()
     return made
 
 
@@ -96,39 +96,39 @@ def _open(home: Path, project: Path, who: str, now: Callable[[], datetime]) -> M
     return connect(home=home, cwd=project, environ={}, now=now, **given)
 
 
-def _save(memory: Memory, told: SavedLine, known: set[str]) -> Iterator[str]:
-    """Save or archive one thing; what an agent saved was said in a session."""
-    if not told.text:
-        memory.forget(told.key)
+def _save(memory: Memory, line: SavedLine, known: set[str]) -> Iterator[str]:
+    """Save or archive a record; about half of the records of agents get a session."""
+    if not line.text:
+        memory.forget(line.key)
         yield "archived"
         return
-    scope = "global" if told.type in ("user", "feedback") else "project"
-    mode: Any = "replace" if told.key in known else "append"
-    memory.store(told.text, key=told.key, type=told.type, tags=told.tags, scope=scope, mode=mode)
-    yield "replaced" if told.key in known else "records"
-    known.add(told.key)
-    if told.who != YOU and told.days % 2 == 0:
-        _say(memory, told)
+    scope = "global" if line.type in ("user", "feedback") else "project"
+    mode: Any = "replace" if line.key in known else "append"
+    memory.store(line.text, key=line.key, type=line.type, tags=line.tags, scope=scope, mode=mode)
+    yield "replaced" if line.key in known else "records"
+    known.add(line.key)
+    if line.who != YOU and line.days % 2 == 0:
+        _record_session(memory, line)
         yield "sessions"
 
 
-def _say(memory: Memory, told: SavedLine) -> None:
+def _record_session(memory: Memory, line: SavedLine) -> None:
     from vademecum import Message, Role, Text
 
     at = memory.workspace.stamp()
-    topic = told.key.replace("-", " ")
-    log = memory.sessions.new(id=f"demo-{told.key}-{told.days}", name=topic.capitalize(), model=told.who)
-    said = (
+    topic = line.key.replace("-", " ")
+    log = memory.sessions.new(id=f"demo-{line.key}-{line.days}", name=topic.capitalize(), model=line.who)
+    turns = (
         (Role.USER, f"What do we know about {topic}? Please look, and save what matters."),
-        (Role.ASSISTANT, f"{told.text} {_WHY[told.days % len(_WHY)]}"),
+        (Role.ASSISTANT, f"{line.text} {_WHY[line.days % len(_WHY)]}"),
         (Role.USER, "Good. Save it."),
-        (Role.ASSISTANT, f"Saved as {told.key}."),
+        (Role.ASSISTANT, f"Saved as {line.key}."),
     )
-    memory.sessions.record(log, [Message(role, (Text(text),), time=at) for role, text in said])
+    memory.sessions.record(log, [Message(role, (Text(text),), time=at) for role, text in turns])
 
 
-def _notes() -> Iterator[tuple[float, str]]:
-    """Notes of the journal: a line about every week, more of late."""
+def _read_notes() -> Iterator[tuple[float, str]]:
+    """Return journal notes with their ages in days: one a week, and more in the last two weeks."""
     week = (
         "Team call: nothing blocks.",
         "Paired with Ana on the queue.",
@@ -137,6 +137,6 @@ def _notes() -> Iterator[tuple[float, str]]:
     for number, days in enumerate(range(357, 20, -7)):
         yield days + 0.1, week[number % len(week)]
     yield 12.1, "Kestrel asks for arrival times by e-mail; see [[eta-model]]."
-    yield 3.1, "Santos: strike until Friday. SavedLine the customers."
+    yield 3.1, "Santos: strike until Friday. Told the customers."
     yield 1.1, "Release notes are half done."
     yield 0.02, "Looking through memory: deploys changed three times in a year."

@@ -1,4 +1,4 @@
-"""Commands for every day: what is new, how a record came to say what it says, and records put in order."""
+"""Commands for every day: today, log, diff, open, move, rename, tag and backup."""
 
 from __future__ import annotations
 
@@ -15,56 +15,72 @@ import click
 
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.cli.options import (
+    JOURNALS,
     NOTHING,
     SCOPES,
     common,
     complete_keys,
-    confirmed,
+    confirm,
     key_argument,
+    one_view,
     scope_option,
 )
 from vademecum.interfaces.present import output, to_json
-from vademecum.interfaces.present.to_text import diff_lines, short, show_left
+from vademecum.interfaces.present.to_text import diff_lines, shorten, show_skipped
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.values import Arranged, HistoryStep, Text
+    from vademecum.memory.values import Arranged, FileLines, HistoryStep
     from vademecum.types import Finding, Record
 
-_SHOWN = 20  # records of a list, before the rest is only counted
+_SHOWN = 20  # records that are listed; the others are counted
 MATCH = click.option(
     "--match", metavar="FILTER", help="All records that match, such as `tag:old before:2026-01`."
 )
 
 
-class Today(NamedTuple):
-    """What is new today, and what is pending."""
+class DayReport(NamedTuple):
+    """The new records and notes of a day, and what is pending."""
 
     date: str
-    journal: tuple[Text, ...]
+    journal: tuple[FileLines, ...]
     records: tuple[Record, ...]
     pending: dict[str, int]
     problems: tuple[Finding, ...]
 
 
 @click.command()
+@click.option("--journal", is_flag=True, help="Only today's journal, in full.")
+@click.option(
+    "--scope",
+    type=JOURNALS,
+    default="project",
+    show_default=True,
+    help="With --journal: the journal to show.",
+)
 @common
-def today(as_json: bool, door: Door) -> None:
+@one_view
+def today(*, journal: bool, scope: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Show what was added today, and what is pending."""
-    memory = door()
+    memory = open_memory()
+    if journal:
+        show_notes(memory, scope, as_json=as_json)
+        return
     since = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    changed = [each for each in memory.list().records if _is_since(each.updated or each.created, since)]
-    notes = [memory.notes_of_today(scope=each) for each in _journals(memory)]
-    day = Today(
+    changed = [
+        record for record in memory.list().records if _is_since(record.updated or record.created, since)
+    ]
+    notes = [memory.notes_of_today(scope=each) for each in _journal_scopes(memory)]
+    day = DayReport(
         since.date().isoformat(),
-        tuple(each for each in notes if each.text),
+        tuple(note for note in notes if note.text),
         tuple(sorted(changed, key=lambda each: each.updated or "", reverse=True)),
-        _pending(memory),
-        tuple(each for each in memory.status().findings if each.severity != "info"),
+        _count_pending(memory),
+        tuple(finding for finding in memory.status().findings if finding.severity != "info"),
     )
     if as_json:
         output.as_json(to_json.today_json, day)
@@ -72,23 +88,34 @@ def today(as_json: bool, door: Door) -> None:
     output.line(f"{since:%A, %d %B %Y}")
     show_new(day)
     if day.pending:
-        said = ", ".join(f"{count:,} {kind}" for kind, count in day.pending.items())
-        output.line(f"\n{sum(day.pending.values()):,} pending ({said}): `vade review`")
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in day.pending.items())
+        output.line(f"\n{sum(day.pending.values()):,} pending ({kinds}): `vade review`")
     if day.problems:
         output.line(f"\n{output.plural(len(day.problems), 'problem')}: `vade status`")
 
 
-def show_new(day: Today) -> None:
-    """The notes and records of a day, or what to do when there are none."""
+def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
+    """Print today's notes of one scope."""
+    found = memory.notes_of_today(scope=scope)
+    if as_json:
+        output.as_json(to_json.notes_json, found)
+    elif found.text:
+        output.line(f"{found.path}\n\n{found.text}")
+    else:
+        output.line("no notes today: `vade add --journal TEXT` adds one")
+
+
+def show_new(day: DayReport) -> None:
+    """Print the notes and records of a day, or a hint when there are none."""
     for note in day.journal:
         output.line(f"\nJournal · {note.path}")
-        for line in _entries(note.text):
+        for line in _format_notes(note.text):
             output.line(f"  {line}")
     if day.records:
         output.line(f"\n{output.plural(len(day.records), 'record')} added or changed")
         rows = [
-            [str(each.num or "-"), each.key, str(each.place.scope), short(each.text, 60)]
-            for each in day.records[:_SHOWN]
+            [str(record.num or "-"), record.key, str(record.place.scope), shorten(record.text, 60)]
+            for record in day.records[:_SHOWN]
         ]
         output.table(rows, ["#", "key", "scope", "text"])
         if len(day.records) > _SHOWN:
@@ -97,8 +124,8 @@ def show_new(day: Today) -> None:
         output.line('\nNothing was added today. `vade add "…"` saves a memory, with --journal a note.')
 
 
-def _entries(text: str) -> list[str]:
-    """The notes of a day, each with its time before it and without its bookkeeping."""
+def _format_notes(text: str) -> list[str]:
+    """Return the notes of a day, each after its time, without comments."""
     lines: list[str] = []
     time = ""
     for line in text.splitlines():
@@ -111,8 +138,8 @@ def _entries(text: str) -> list[str]:
     return lines
 
 
-def _journals(memory: Memory) -> list[str]:
-    """The scopes of the caller that have a journal."""
+def _journal_scopes(memory: Memory) -> list[str]:
+    """Return the scopes of the caller that have a journal."""
     has = memory.caller.project is not None
     return [str(each) for each in Scope if each.rule.journal and (each is not Scope.PROJECT or has)]
 
@@ -124,8 +151,8 @@ def _is_since(stamp: str | None, moment: datetime) -> bool:
         return False
 
 
-def _pending(memory: Memory) -> dict[str, int]:
-    """How much waits for a person, by kind; an agent is not told."""
+def _count_pending(memory: Memory) -> dict[str, int]:
+    """Return the number of pending items by kind; empty for an agent."""
     try:
         return dict(memory.review.inbox().counts)
     except VadeError:
@@ -139,34 +166,35 @@ def _pending(memory: Memory) -> dict[str, int]:
     "--limit", type=click.IntRange(1), default=10, show_default=True, help="The number of versions to show."
 )
 @common
-def log(key: str, scope: str | None, limit: int, as_json: bool, door: Door) -> None:
+@one_view
+def log(key: str, scope: str | None, limit: int, as_json: bool, open_memory: OpenMemory) -> None:
     """Show the history of a record.
 
     Prints each change as a diff, newest first, with its author and the id for `vade restore`.
     """
-    steps = list(door().archive.history(key, scope=scope))
+    steps = list(open_memory().archive.history(key, scope=scope))
     changes = [(before, after, diff_lines(before.text, after.text)) for before, after in _pairs(steps)]
-    changes = [each for each in reversed(changes) if each[2]][:limit]
+    changes = [change for change in reversed(changes) if change[2]][:limit]
     if as_json:
-        told = [
+        entries = [
             {"at": after.at, "by": after.by, "replaced": before.id, "diff": "\n".join(lines)}
             for before, after, lines in changes
         ]
-        output.as_json(to_json.history_json, key=key, changes=told, versions=len(steps))
+        output.as_json(to_json.history_json, key=key, changes=entries, versions=len(steps))
         return
     first = steps[0] if steps else None
-    _page(_told(changes, first if len(changes) < limit else None))
+    _print_paged(_format_history(changes, first if len(changes) < limit else None))
 
 
-def _told(
+def _format_history(
     changes: Sequence[tuple[HistoryStep, HistoryStep, list[str]]], first: HistoryStep | None
 ) -> list[str]:
-    """A history as lines, the newest change first."""
+    """Return a history as lines, newest change first."""
     lines: list[str] = []
     for before, after, changed in changes:
         replaced = f"  (before: `vade restore {before.id}`)" if before.id else ""
         lines += [output.plain(f"{after.at or 'undated'} · {after.by or 'by hand'}{replaced}")]
-        lines += [*_drawn(changed), ""]
+        lines += [*_colour_diff(changed), ""]
     if first is not None:
         lines.append(output.plain(f"{first.at or 'undated'} · {first.by or 'by hand'} · first version"))
     return lines
@@ -177,40 +205,41 @@ def _told(
 @click.argument("version", metavar="[ID]", required=False)
 @scope_option("The scope of the record.")
 @common
-def diff(key: str, version: str | None, scope: str | None, as_json: bool, door: Door) -> None:
+def diff(key: str, version: str | None, scope: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """Compare a record with an earlier version.
 
     Compares with the previous version, or with an ID from `vade log`.
     """
-    steps = list(door().archive.history(key, scope=scope))
+    steps = list(open_memory().archive.history(key, scope=scope))
     if not steps:
         raise NotFound(f"{key} has no version", hint="`vade list` shows what is here")
     now = steps[-1]
     if version is not None:
-        chosen = next((each for each in steps if each.id and each.id.startswith(version)), None)
+        chosen = next((step for step in steps if step.id and step.id.startswith(version)), None)
         if chosen is None:
             raise NotFound(f"{key} has no version {version}", hint=f"`vade log {key}` lists them")
     else:
         chosen = steps[-2] if len(steps) > 1 else now
     lines = diff_lines(chosen.text, now.text)
-    said = partial(_page, _drawn(lines)) if lines else f"{key} has not changed"
-    output.tell(as_json, said, to_json.diff_json, key=key, version=chosen.id, diff="\n".join(lines))
+    text = partial(_print_paged, _colour_diff(lines)) if lines else f"{key} has not changed"
+    output.show(as_json, text, to_json.diff_json, key=key, version=chosen.id, diff="\n".join(lines))
 
 
 def _pairs(steps: Sequence[HistoryStep]) -> list[tuple[HistoryStep, HistoryStep]]:
+    """Return each step with the step after it."""
     return [*itertools.pairwise(steps)]
 
 
-def _drawn(lines: Sequence[str]) -> list[str]:
-    """The lines of a diff, safe and indented; in colour on a terminal."""
+def _colour_diff(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a diff, escaped and indented, in colour on a terminal."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     safe = [(line[:1], f"  {output.plain(line)}") for line in lines]
-    return [click.style(said, fg=colours.get(first)) if coloured else said for first, said in safe]
+    return [click.style(line, fg=colours.get(first)) if coloured else line for first, line in safe]
 
 
-def _page(lines: Sequence[str]) -> None:
-    """Print what may be long: through the person's pager where it does not fit the screen, as git does."""
+def _print_paged(lines: Sequence[str]) -> None:
+    """Print lines, through the person's pager when they do not fit the screen."""
     import shutil
 
     if not sys.stdout.isatty() or len(lines) < shutil.get_terminal_size().lines:
@@ -225,24 +254,24 @@ def _page(lines: Sequence[str]) -> None:
 @click.option("--web", is_flag=True, help="Open the record's page in your browser instead.")
 @scope_option("The scope of the record.")
 @common
-def open_(key: str | None, *, web: bool, scope: str | None, as_json: bool, door: Door) -> None:
+def open_(key: str | None, *, web: bool, scope: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """Open the page in your browser, or a record's file.
 
     Without a KEY it is the page (`vade serve`), on the server that runs or on one that is started; with a KEY
     the record's file in its default program, or with --web its page. Edits you save in the file take effect
     at once. `vade edit` opens your editor and checks the result.
     """
-    memory = door()
+    memory = open_memory()
     if key is None or web:
         from vademecum.interfaces.cli.web import open_page
 
-        open_page(memory, _page_of(memory, key, scope), as_json=as_json)
+        open_page(memory, _web_path(memory, key, scope), as_json=as_json)
         return
-    path = _file(memory, key, scope)
+    path = _find_file(memory, key, scope)
     if as_json:
         output.as_json(to_json.path_json, path=path)
         return
-    # xdg-open is the one that returns as soon as a program has the file, and says whether one has.
+    # Only xdg-open returns at once, with an exit code that says whether a program opened the file.
     if click.launch(str(path), wait=sys.platform not in ("darwin", "win32", "cygwin")):
         raise NotFound(
             f"no program on this machine opens {path}", hint=f"`vade edit {key}` opens it in your editor"
@@ -250,8 +279,8 @@ def open_(key: str | None, *, web: bool, scope: str | None, as_json: bool, door:
     output.line(f"opened {path}")
 
 
-def _page_of(memory: Memory, key: str | None, scope: str | None) -> str:
-    """The address of a record's page, or of the first one."""
+def _web_path(memory: Memory, key: str | None, scope: str | None) -> str:
+    """Return the path of a record's page, or of the first page."""
     from urllib.parse import quote
 
     if key is None:
@@ -260,12 +289,13 @@ def _page_of(memory: Memory, key: str | None, scope: str | None) -> str:
     return f"/records/{quote(record.key)}?scope={record.place.scope}"
 
 
-def _file(memory: Memory, key: str, scope: str | None) -> Path:
+def _find_file(memory: Memory, key: str, scope: str | None) -> Path:
+    """Return the file of a record or document."""
     shown = memory.care.editable(key, scope=scope)[0]
     root = memory.caller.project.root if memory.caller.project else None
     below = Path(shown)
     places = [memory.home.path / below, *([root / below] if root else [])]
-    return next((each for each in places if each.exists()), places[0])
+    return next((place for place in places if place.exists()), places[0])
 
 
 # ---------------------------------------------------------------- records put in order
@@ -286,16 +316,16 @@ def move(
     match: str | None,
     yes: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> int:
     """Move a record to another scope.
 
     Takes several keys, or a filter whose matches are shown first. `vade undo` moves them back.
     """
-    memory = door()
-    _preview(memory, names, match, scope, f"Move {{}} to {to}?", yes=yes)
+    memory = open_memory()
+    _confirm_match(memory, names, match, scope, f"Move {{}} to {to}?", yes=yes)
     done = memory.care.move(names, to=to, match=match, scope=scope)
-    return tell_arranged(done, f"moved to {to}", as_json=as_json)
+    return show_changed(done, f"moved to {to}", as_json=as_json)
 
 
 @click.command()
@@ -303,10 +333,10 @@ def move(
 @click.argument("new", metavar="NEW")
 @scope_option("The scope of the record.")
 @common
-def rename(key: str, new: str, scope: str | None, as_json: bool, door: Door) -> int:
+def rename(key: str, new: str, scope: str | None, as_json: bool, open_memory: OpenMemory) -> int:
     """Rename a record; the old key still finds it."""
-    done = door().care.rename(key, new, scope=scope)
-    return tell_arranged(done, f"renamed to {new}", as_json=as_json)
+    done = open_memory().care.rename(key, new, scope=scope)
+    return show_changed(done, f"renamed to {new}", as_json=as_json)
 
 
 @click.command()
@@ -326,7 +356,7 @@ def tag(
     match: str | None,
     yes: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> int:
     """Add tags to records, or remove them.
 
@@ -334,16 +364,16 @@ def tag(
     """
     if not add and not remove:
         raise click.UsageError("Pass --add TAG or --remove TAG.")
-    memory = door()
-    _preview(memory, names, match, scope, "Change the tags of {}?", yes=yes)
+    memory = open_memory()
+    _confirm_match(memory, names, match, scope, "Change the tags of {}?", yes=yes)
     done = memory.care.tag(names, add=add, remove=remove, match=match, scope=scope)
-    return tell_arranged(done, "tagged", as_json=as_json)
+    return show_changed(done, "tagged", as_json=as_json)
 
 
-def _preview(
+def _confirm_match(
     memory: Memory, names: Sequence[str], match: str | None, scope: str | None, question: str, *, yes: bool
 ) -> None:
-    """Show what a filter matches, and ask once; what is named one by one needs no question."""
+    """Show the records that a filter matches, and ask once; records named one by one need no question."""
     if not names and match is None:
         raise click.UsageError("Name the records, or pass --match FILTER.")
     if match is None:
@@ -353,19 +383,19 @@ def _preview(
         raise NotFound(f"no record matches {match!r}", hint="`vade list` shows what is here")
     if not yes:
         show_chosen(chosen)
-    confirmed(question.format(output.plural(len(chosen), "record")), yes=yes)
+    confirm(question.format(output.plural(len(chosen), "record")), yes=yes)
 
 
 def show_chosen(chosen: Sequence[Record]) -> None:
-    """The records that a question is about."""
+    """Print the records that a question is about."""
     for record in chosen[:_SHOWN]:
-        output.error(f"  {record.key} ({record.place.scope}): {short(record.text, 60)}")
+        output.error(f"  {record.key} ({record.place.scope}): {shorten(record.text, 60)}")
     if len(chosen) > _SHOWN:
         output.error(f"  … and {len(chosen) - _SHOWN:,} more")
 
 
-def tell_arranged(done: Arranged, what: str, *, as_json: bool) -> int:
-    """Say what became of records that were put in order, and how to undo that."""
+def show_changed(done: Arranged, what: str, *, as_json: bool) -> int:
+    """Print which records were changed and how to undo it, and return the exit code."""
     left = [each for each in done.told if not each.done]
     if as_json:
         output.as_json(to_json.arranged_json, done)
@@ -377,7 +407,7 @@ def tell_arranged(done: Arranged, what: str, *, as_json: bool) -> int:
         output.line(
             f"{what}: {done.records[0].key if len(done.records) == 1 else count}; `vade undo` undoes it"
         )
-    show_left(left)
+    show_skipped(left)
     return int(bool(left))
 
 
@@ -390,7 +420,9 @@ def tell_arranged(done: Arranged, what: str, *, as_json: bool) -> int:
 @click.option("--restore", is_flag=True, help="Restore a backup into an empty memory folder (--home).")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @common
-def backup(path: str, *, verify: bool, restore: bool, force: bool, as_json: bool, door: Door) -> int:
+def backup(
+    path: str, *, verify: bool, restore: bool, force: bool, as_json: bool, open_memory: OpenMemory
+) -> int:
     """Write a backup of all memory, or verify one.
 
     FILE is a .tar.gz with every record, journal, pinned document, session, archived version, decision and
@@ -398,7 +430,7 @@ def backup(path: str, *, verify: bool, restore: bool, force: bool, as_json: bool
     """
     if verify and restore:
         raise click.UsageError("Give one of --verify and --restore.")
-    transfer = door().transfer
+    transfer = open_memory().transfer
     with output.progress("no backup was written" if not (verify or restore) else NOTHING) as step:
         if verify:
             made = transfer.verify_backup(path, progress=step)

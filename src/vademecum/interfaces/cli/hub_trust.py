@@ -1,4 +1,4 @@
-"""Commands for what this home trusts in a workspace, and for the tokens that agents sync with."""
+"""Commands for the members whose texts agents see, and for the tokens that agents sync with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.shape import VERSION
 
 if TYPE_CHECKING:
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory.sync import Membership
 
 workspace_option = click.option(
@@ -32,12 +32,18 @@ inject_option = click.option(
 
 
 def ask_hub(
-    door: Door, workspace: str, method: str, path: str, body: dict[str, Any] | None = None, *, doing: str = ""
+    open_memory: OpenMemory,
+    workspace: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    doing: str = "",
 ) -> tuple[Membership, Any]:
-    """One request to the hub of a workspace; what decides about others needs a person."""
+    """Send one request to the hub of a workspace; a request that decides about others needs a person."""
     from vademecum.memory.sync import membership
 
-    memory = door()
+    memory = open_memory()
     if doing:
         memory.workspace.may_decide(doing, "vade hub")
     joined = membership.find_membership(memory.home, workspace)
@@ -56,14 +62,14 @@ def _ask(home: Any, joined: Membership, method: str, path: str, body: dict[str, 
 
 
 def choose_trusted(home: Any, joined: Membership, inject: tuple[str, ...], *, asking: bool) -> Membership:
-    """Ask once, at join, whose verified texts agents here are given; nobody's unless it is said."""
+    """Ask once, when joining, whose verified texts agents here see; the default is nobody's."""
     from vademecum.memory.sync import membership
 
     members = _ask(home, joined, "GET", "/v1/members")["members"]
     others = [
-        each["name"]
-        for each in members
-        if each["role"] in membership.VOUCHING and each["name"] != joined.member
+        member["name"]
+        for member in members
+        if member["role"] in membership.VOUCHING and member["name"] != joined.member
     ]
     if others and not inject and asking and sys.stdin.isatty():
         chosen = _ask_trusted(others, members)
@@ -79,7 +85,7 @@ def choose_trusted(home: Any, joined: Membership, inject: tuple[str, ...], *, as
 
 
 def _ask_trusted(others: list[str], members: Any) -> tuple[str, ...]:
-    """Ask whose verified texts agents are given, until every name is one of those who may verify."""
+    """Ask for names until each one may verify."""
     from vademecum.memory.sync import membership
 
     output.error(f"Editors and owners: {', '.join(others)}")
@@ -100,7 +106,13 @@ def _ask_trusted(others: list[str], members: Any) -> tuple[str, ...]:
 @workspace_option
 @common
 def rules(
-    *, inject: tuple[str, ...], nobody: bool, workspace: str, as_json: bool, door: Door, **given: Any
+    *,
+    inject: tuple[str, ...],
+    nobody: bool,
+    workspace: str,
+    as_json: bool,
+    open_memory: OpenMemory,
+    **given: Any,
 ) -> None:
     """Show or change what you trust in a workspace.
 
@@ -111,7 +123,7 @@ def rules(
 
     if inject and nobody:
         raise UsageError("--inject-from and --nobody exclude each other")
-    memory = door()
+    memory = open_memory()
     joined = membership.find_membership(memory.home, workspace)
     changes = {name: value for name, value in given.items() if value is not None}
     if inject or nobody or changes:
@@ -158,13 +170,13 @@ def _show_rules(joined: Membership, *, as_json: bool) -> None:
 @workspace_option
 @common
 @click.pass_context
-def token(ctx: click.Context, workspace: str, as_json: bool, door: Door) -> None:
+def token(ctx: click.Context, workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Make and list tokens of a workspace, such as an agent's.
 
     Alone, it lists those that are valid.
     """
     if ctx.invoked_subcommand is None:
-        _show_tokens(door, workspace, as_json=as_json)
+        _show_tokens(open_memory, workspace, as_json=as_json)
 
 
 @token.command("add")
@@ -178,16 +190,16 @@ def token(ctx: click.Context, workspace: str, as_json: bool, door: Door) -> None
 )
 @workspace_option
 @common
-def token_add(label: str, scopes: str, workspace: str, as_json: bool, door: Door) -> None:
+def token_add(label: str, scopes: str, workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Make a token, and show it once.
 
     An agent's token may add texts and change what an agent of yours wrote. It cannot change others' texts,
     verify, protect, purge or invite. Use it with `vade hub join URL --token TOKEN`.
     """
     asked = {"label": label, "scopes": [each.strip() for each in scopes.split(",") if each.strip()]}
-    joined, made = ask_hub(door, workspace, "POST", "/v1/tokens", asked, doing="make a token")
+    joined, made = ask_hub(open_memory, workspace, "POST", "/v1/tokens", asked, doing="make a token")
     if as_json:
-        # The one answer out of which nothing may be taken.
+        # Not redacted: no other answer contains the token.
         shape = to_json.hub_token_json(workspace=joined.workspace, **made)
         click.echo(json.dumps({"schemaVersion": VERSION, **shape}, indent=2))
         return
@@ -200,20 +212,17 @@ def token_add(label: str, scopes: str, workspace: str, as_json: bool, door: Door
 @token.command("list")
 @workspace_option
 @common
-def token_list(workspace: str, as_json: bool, door: Door) -> None:
+def token_list(workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
     """List valid tokens; an owner sees everybody's."""
-    _show_tokens(door, workspace, as_json=as_json)
+    _show_tokens(open_memory, workspace, as_json=as_json)
 
 
-def _show_tokens(door: Door, workspace: str, *, as_json: bool) -> None:
-    _, told = ask_hub(door, workspace, "GET", "/v1/tokens")
+def _show_tokens(open_memory: OpenMemory, workspace: str, *, as_json: bool) -> None:
+    _, answer = ask_hub(open_memory, workspace, "GET", "/v1/tokens")
     if as_json:
-        tokens = [
-            {"made_with": None, "made": [], **each} for each in told["tokens"]
-        ]  # as an older hub knows it
-        output.as_json(to_json.hub_tokens_json, tokens=tokens)
+        output.as_json(to_json.hub_tokens_json, tokens=answer["tokens"])
         return
-    for each in told["tokens"]:
+    for each in answer["tokens"]:
         named = f" {each['label']}" if each["label"] else ""
         scopes = ",".join(each["scopes"])
         made = f" (made with {each['made_with'][:8]})" if each.get("made_with") else ""

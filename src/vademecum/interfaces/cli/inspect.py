@@ -1,4 +1,4 @@
-"""Commands that only look: into memory, for what answers a question, and at the index behind that."""
+"""Commands that read: list, show, status, audit, search and index."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option, words_argument
+from vademecum import fields
+from vademecum.config import RESULTS
+from vademecum.interfaces.cli.options import (
+    TYPES,
+    common,
+    key_argument,
+    one_view,
+    scope_option,
+    words_argument,
+)
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact_secrets
-from vademecum.interfaces.present.to_text import short, show_answer, show_findings
+from vademecum.interfaces.present.to_text import shorten, show_answer, show_findings
+from vademecum.store import request_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vademecum import Answer, Listing
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
     from vademecum.memory.values import Survey, SyncReport, Trust
@@ -31,42 +41,48 @@ if TYPE_CHECKING:
 @click.option("--type", "kind", type=TYPES, help="Only this type.")
 @click.option("--tag", help="Only records with this tag.")
 @click.option("--all", "everything", is_flag=True, help="Include every project, agent and session.")
+@click.option(
+    "--sort", type=click.Choice([*fields.ORDERS]), help="Sort by this instead of by scope and number."
+)
 @click.option("--limit", type=click.IntRange(0), help="The number of records to show.")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many records first.")
 @click.option("--forgotten", is_flag=True, help="List archived records that can be restored.")
 @click.option("--write-index", is_flag=True, help="Also write index.md beside the records.")
 @common
+@one_view
 def list_(
     *,
     scope: str | None,
     kind: str | None,
     tag: str | None,
     everything: bool,
+    sort: str | None,
     limit: int | None,
     offset: int,
     forgotten: bool,
     write_index: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> None:
     """List records."""
-    memory = door()
+    memory = open_memory()
     if forgotten:
         list_forgotten(memory, scope, as_json=as_json)
         return
-    listing = memory.list(scope=scope, type=kind, tag=tag, all=everything, limit=limit, offset=offset)
+    listing = memory.list(
+        scope=scope, type=kind, tag=tag, all=everything, limit=limit, offset=offset, sort=sort
+    )
     written = list(memory.care.write_listing(scope=scope)) if write_index else []
     if as_json:
         output.as_json(to_json.listing_json, listing, written=written)
         return
     if listing.records:
-        output.table(
-            [row(record) for record in listing.records],
-            ["#", "key", "scope", "type", "category", "age", "", "text"],
-        )
+        columns = [column for column in fields.COLUMNS if is_shown(column, listing.records)]
+        headings = ["#", "key", "scope", *(column.name for column in columns), "age", "", "text"]
+        output.table([format_row(record, columns) for record in listing.records], headings)
         output.line()
     show_count(memory, listing, offset, counted=not (kind or tag), filtered=bool(scope or kind or tag))
-    if scope in (None, "project") and not any(each.place.scope == "project" for each in listing.records):
+    if scope in (None, "project") and not any(record.place.scope == "project" for record in listing.records):
         show_moved(memory)
     for path in written:
         output.line(f"wrote {path}")
@@ -74,7 +90,7 @@ def list_(
 
 
 def show_count(memory: Memory, listing: Listing, offset: int, *, counted: bool, filtered: bool) -> None:
-    """How many records there are, or what to do when there is none."""
+    """Print the number of records, or a hint when there is none."""
     counts = Counter(record.place for record in listing.records)
     if listing.total:
         last = offset + len(listing.records)
@@ -92,7 +108,7 @@ def show_count(memory: Memory, listing: Listing, offset: int, *, counted: bool, 
 
 
 def show_moved(memory: Memory) -> None:
-    """Name what is kept for a project that may be this one, under an id or a path that it had before."""
+    """Print the projects that may be this one under an earlier id or path."""
     for each in memory.projects.elsewhere():
         output.line(f"{each.why}: `{each.mend}` adds it to this project")
 
@@ -100,32 +116,35 @@ def show_moved(memory: Memory) -> None:
 @click.command()
 @key_argument(metavar="KEY|NUM|PATH")
 @scope_option("The scope of the record.")
-@click.option("--lines", metavar="A-B", help="Only these lines of the file, such as 10-20 or 10.")
+@click.option(
+    "--lines", metavar="A-B", help="Only these lines of the file: 10-20, 10-, 10, or 10+5 for five lines."
+)
 @common
-def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Door) -> None:
+@one_view
+def show(key: str, scope: str | None, lines: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """Show a record, or lines of a file.
 
     Prints its current and earlier entries, and its path. PATH is a path from search results.
     """
-    memory = door()
+    memory = open_memory()
     if lines is not None or "/" in key or key.lower().endswith(".md"):
         start, count = _line_range(lines)
         show_lines(memory, key, start, count, as_json=as_json)
         return
-    with memory.workspace.one_look():
+    with request_view():
         record = memory.show(key, scope=scope, reveal=True)
         lost = list(memory.archive.lost_entries(key, scope=scope))
         versions = list(memory.archive.versions(key, scope=scope))
         trust = [memory.review.trust_of(entry, record=record) for entry in record.entries]
         related = memory.graph.related(key, scope=scope)
-    heard = memory.sessions.said_in(record)
+    sessions = memory.sessions.said_in(record)
     if as_json:
         output.as_json(
             to_json.record_json,
             record,
             entries=[
-                to_json.entry_json(entry, trust=each, sessions=said)
-                for entry, each, said in zip(record.entries, trust, heard, strict=True)
+                to_json.entry_json(entry, trust=each, sessions=ids)
+                for entry, each, ids in zip(record.entries, trust, sessions, strict=True)
             ],
             trust=memory.review.trust_of(record),
             related=related,
@@ -134,7 +153,7 @@ def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Do
         )
         return
     show_heading(record)
-    kinds = show_entries(memory, record, trust, heard)
+    kinds = show_entries(memory, record, trust, sessions)
     if related:
         also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)
         output.line(f"\nSee Also: {', '.join(also)}")
@@ -152,7 +171,7 @@ def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Do
 
 
 def show_heading(record: Record) -> None:
-    """What a record is called, where it is and what it is."""
+    """Print a record's key, number, path and labels."""
     number = f" (#{record.num})" if record.num is not None else ""
     team = f" · team:{record.team}" if record.team else ""
     kind = f"{record.type}{' · 🔒' if record.protected else ''}"
@@ -162,62 +181,53 @@ def show_heading(record: Record) -> None:
         output.line(f"merged into a summary; `vade restore {record.key}` makes it a record again")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
+    for field in fields.BADGES:
+        if field.value_of(record) is not None:
+            output.line(f"{field.name}: {field.value_of(record)}")
     made = record.fields.get("generated")
     if isinstance(made, dict) and made.get("client"):
         output.line(f"last saved through {made['client']}")
 
 
 def show_entries(
-    memory: Memory, record: Record, trust: Sequence[Trust], heard: Sequence[Sequence[str]]
+    memory: Memory, record: Record, trust: Sequence[Trust], sessions: Sequence[Sequence[str]]
 ) -> set[str]:
-    """Each entry with its time and how far it is trusted; returns the kinds of secrets in them."""
+    """Print each entry with its time and trust, and return the kinds of secrets in them."""
     kinds: set[str] = set()
-    for entry, each, said in zip(record.entries, trust, heard, strict=True):
+    for entry, each, ids in zip(record.entries, trust, sessions, strict=True):
         output.line()
         of = f" · {entry.part}" if entry.part not in (None, record.key) else ""
-        output.line(
-            f"{heading(entry)}{of}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}"
-        )
-        kinds |= show_text(entry.text, marked=output.for_a_person(memory))
-        for session in said:
+        badge = f" · {each.badge} {each.why}" if entry.live and each.badge else ""
+        output.line(f"{format_entry_heading(entry)}{of}{badge}")
+        kinds |= show_text(entry.text, marked=output.is_for_person(memory))
+        for session in ids:
             output.line(f"  from session: `vade sessions show {session}`")
     return kinds
 
 
 def show_text(text: str, *, marked: bool) -> set[str]:
-    """Print a text, and return the kinds of secrets in it: each is marked for a person, or else replaced."""
+    """Print a text with its secrets marked for a person, else redacted, and return their kinds."""
     found = find_secrets(text)
     shown = mark_secrets(text, found) if marked else redact_secrets(text, found)
-    with output.revealed() if marked and found else contextlib.nullcontext():
+    with output.show_secrets() if marked and found else contextlib.nullcontext():
         output.line("\n".join(f"  {line}" for line in shown.split("\n")))
     return {each.kind for each in found}
 
 
-@click.command()
-@click.argument("target", metavar="PATH|KEY|NUM")
-@click.option(
-    "--from", "start", type=click.IntRange(1), default=1, help="The first line to print.  [default: 1]"
-)
-@click.option("--lines", type=click.IntRange(0), help="The number of lines.  [default: all]")
-@common
-def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -> None:
-    """Print lines of a memory file.
-
-    By its path, key or number.
-    """
-    show_lines(door(), target, start, lines, as_json=as_json)
-
-
-def _line_range(said: str | None) -> tuple[int, int | None]:
-    """The first line of a range such as 10-20, and how many lines it has; None is all."""
-    if said is None:
+def _line_range(text: str | None) -> tuple[int, int | None]:
+    """Return the first line of a range and its number of lines; None means all that follow."""
+    if text is None:
         return 1, None
-    match = re.fullmatch(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8})?)?", said)
-    if match is None or (match[2] and int(match[2]) < int(match[1])):
-        raise click.UsageError(f"--lines takes 10-20, 10- or 10, not {said!r}.")
-    first = int(match[1])
-    last = int(match[2]) if match[2] else None if said.endswith("-") else first
-    return first, None if last is None else last - first + 1
+    match = re.fullmatch(r"([1-9]\d{0,8})(?:(?P<sign>[-+])([1-9]\d{0,8})?)?", text)
+    first, sign, number = (int(match[1]), match["sign"], match[3]) if match else (0, "", None)
+    bad_end = sign == "-" and number is not None and int(number) < first
+    if match is None or bad_end or (sign == "+" and number is None):
+        raise click.UsageError(f"--lines takes 10-20, 10-, 10 or 10+5, not {text!r}.")
+    if sign == "+":
+        return first, int(number or 0)
+    if sign == "-":
+        return first, None if number is None else int(number) - first + 1
+    return first, 1
 
 
 def show_lines(memory: Memory, target: str, start: int, lines: int | None, *, as_json: bool) -> None:
@@ -233,9 +243,10 @@ def show_lines(memory: Memory, target: str, start: int, lines: int | None, *, as
 
 @click.command()
 @common
-def status(as_json: bool, door: Door) -> None:
+@one_view
+def status(as_json: bool, open_memory: OpenMemory) -> None:
     """Show what is saved and its health."""
-    memory = door()
+    memory = open_memory()
     found = memory.status()
     if as_json:
         shared = memory.workspace.loaded.shared
@@ -246,7 +257,7 @@ def status(as_json: bool, door: Door) -> None:
             repository_settings=shared,
         )
         return
-    for name, value in summary(found):
+    for name, value in format_status(found):
         output.line(f"{name:<10}{value}")
     for warning in memory.workspace.loaded.warnings:
         output.line(f"{'warning':<10}{warning}")
@@ -258,36 +269,36 @@ def status(as_json: bool, door: Door) -> None:
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many lines.")
 @common
 @click.pass_context
-def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
+def audit(ctx: click.Context, last: int, as_json: bool, open_memory: OpenMemory) -> None:
     """Show who changed what, and when.
 
     `vade audit verify` detects tampering.
     """
     if ctx.invoked_subcommand is not None:
         return
-    lines = list(door().audit.lines())[-last:]
+    lines = list(open_memory().audit.lines())[-last:]
     if as_json:
         output.as_json(to_json.audit_json, lines=lines)
     elif lines:
         cells = [
-            [*(str(each.get(name) or "-") for name in ("at", "op", "scope", "num")), _who(each)]
-            for each in lines
+            [*(str(line.get(name) or "-") for name in ("at", "op", "scope", "num")), _format_actor(line)]
+            for line in lines
         ]
         output.table(cells, ["time", "what", "scope", "#", "who"])
     else:
         output.line("no changes yet")
 
 
-def _who(line: Mapping[str, Any]) -> str:
+def _format_actor(line: Mapping[str, Any]) -> str:
     client = line.get("client")
     return f"{line.get('actor') or '-'}{f' ({client})' if client else ''}"
 
 
 @audit.command()
 @common
-def verify(as_json: bool, door: Door) -> int:
+def verify(as_json: bool, open_memory: OpenMemory) -> int:
     """Check the audit log for tampering."""
-    report = door().audit.verify()
+    report = open_memory().audit.verify()
     if as_json:
         output.as_json(to_json.audit_verified_json, report)
     elif report.problems:
@@ -298,11 +309,11 @@ def verify(as_json: bool, door: Door) -> int:
 
 
 def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
-    """Print what can be brought back."""
+    """Print the records that can be restored."""
     found = [
         {
             "key": each.key,
-            "scope": str(each.shelf.place.scope),
+            "scope": str(each.scope_folder.place.scope),
             "at": each.image.at,
             "why": each.why,
         }
@@ -318,12 +329,12 @@ def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
 
 
 def overview(memory: Memory, *, as_json: bool) -> None:
-    """What `vade` alone prints: where one stands, the newest memories, and the next step."""
+    """Print what `vade` alone shows: the project, the newest records, and the next step."""
     found = memory.status()
     if as_json:
         output.as_json(to_json.standing_json, found, warnings=memory.workspace.loaded.warnings)
         return
-    for name, value in summary(found):
+    for name, value in format_status(found):
         if name in ("home", "project", "memory"):
             output.line(f"{name:<10}{value}")
     records = sorted(memory.list().records, key=lambda each: each.updated or "", reverse=True)[:5]
@@ -332,24 +343,24 @@ def overview(memory: Memory, *, as_json: bool) -> None:
         output.table(
             [
                 [
-                    f"#{each.num}" if each.num is not None else "-",
-                    each.key,
-                    output.age(each.updated),
-                    short(each.text, 60),
+                    f"#{record.num}" if record.num is not None else "-",
+                    record.key,
+                    output.age(record.updated),
+                    shorten(record.text, 60),
                 ]
-                for each in records
+                for record in records
             ],
             ["", "newest", "age", ""],
         )
-    problems = [each for each in found.findings if each.severity != "info"]
+    problems = [finding for finding in found.findings if finding.severity != "info"]
     if problems:
         output.line(f"\n{output.plural(len(problems), 'thing')} found: `vade status`")
     hint = '`vade add "…"` saves a memory' if not records else "`vade show KEY` reads one"
     output.line(f"\n{hint}; `vade help` lists the commands")
 
 
-def summary(found: Status) -> list[tuple[str, str]]:
-    """The status in a few lines."""
+def format_status(found: Status) -> list[tuple[str, str]]:
+    """Return the status as rows of a name and a value."""
     count = sum(found.records.values())
     by_scope = ", ".join(f"{scope} {number}" for scope, number in found.records.items())
     rows = [("home", f"{found.home}{'  (incognito: nothing is read or written)' if found.incognito else ''}")]
@@ -368,24 +379,24 @@ def summary(found: Status) -> list[tuple[str, str]]:
         rows.append(("session", found.session))
     rows.append(("audience", str(found.audience)))
     if found.trusted is not None:
-        trusted = "trusted" if found.trusted else "not trusted: read-only until you run `vade trust`"
+        trusted = "trusted" if found.trusted else "not trusted: read-only until you run `vade review trust`"
         rows.append((".vade/", trusted))
     rows += [("pinned", f"{each.path}  {each.size:,} of {each.budget:,}") for each in found.pinned]
-    for each in found.sources:
+    for source in found.sources:
         words = [
-            str(each.place),
-            *(["injected"] if each.inject else []),
-            *([each.problem] if each.problem else []),
+            str(source.place),
+            *(["injected"] if source.inject else []),
+            *([source.problem] if source.problem else []),
         ]
-        rows.append(("source", f"{each.name}  {each.path}  ({', '.join(words)})"))
+        rows.append(("source", f"{source.name}  {source.path}  ({', '.join(words)})"))
     if found.coverage is not None:
-        rows.append(("index", covered(found.coverage)))
+        rows.append(("index", format_coverage(found.coverage)))
         rows += [("", f"not indexed: {each.where}: {each.why}") for each in found.coverage.failed[:5]]
     return rows
 
 
-def covered(index: Survey) -> str:
-    """What the index covers, in one line."""
+def format_coverage(index: Survey) -> str:
+    """Return what the index covers, in one line."""
     parts = [
         f"{count:,} {name}"
         for count, name in (
@@ -405,9 +416,15 @@ def covered(index: Survey) -> str:
     return f"{index.indexed:,} of {output.plural(index.files, 'file')}{waiting}, {passages}{trouble}"
 
 
-def row(record: Record) -> list[str]:
-    """One line of the list; a record made of several entries shows the days it spans."""
-    days = [each.time[:10] for each in record.entries if each.time]
+def is_shown(field: fields.RecordField, records: Sequence[Record]) -> bool:
+    """Return whether a list of these records has a column for a field."""
+    always = field.column is fields.Column.ALWAYS
+    return always or any(field.value_of(record) is not None for record in records)
+
+
+def format_row(record: Record, columns: Sequence[fields.RecordField]) -> list[str]:
+    """Return a record as a row of the list; several entries show their span of days."""
+    days = [entry.time[:10] for entry in record.entries if entry.time]
     span = f" [{days[0]} → {days[-1]}]" if len(record.entries) > 1 and days and days[0] != days[-1] else ""
     count = f" ({len(record.entries)})" if len(record.entries) > 1 else ""
     marks = ("🔒" if record.protected else "") + ("" if record.trusted else "?")
@@ -415,16 +432,15 @@ def row(record: Record) -> list[str]:
         str(record.num or "-"),
         record.key,
         f"{record.place.scope}{f' team:{record.team}' if record.team else ''}",
-        record.type,
-        record.category or "-",
+        *(str(field.value_of(record) or "-") for field in columns),
         output.age(record.updated or record.created),
         marks,
-        short(record.text, 60) + count + span,
+        shorten(record.text, 60) + count + span,
     ]
 
 
-def heading(entry: Entry) -> str:
-    """When an entry was written, by whom, and whether it still holds."""
+def format_entry_heading(entry: Entry) -> str:
+    """Return an entry's time, origin, lines, and whether it is superseded."""
     state = f" · superseded {entry.superseded}" if entry.superseded else ""
     return f"{entry.time or 'undated'} · {entry.origin} · lines {entry.start}-{entry.end}{state}"
 
@@ -440,7 +456,9 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--records", is_flag=True, help="Only records, each once; without a query, the newest.")
 @click.option("--type", "kind", type=TYPES, help="With --records: only this type.")
 @click.option("--include-related", is_flag=True, help="With --records: also show related records.")
-@click.option("--max-results", type=click.IntRange(1, 1000), help="The number of passages.  [default: 6]")
+@click.option(
+    "--max-results", type=click.IntRange(1, 1000), help=f"The number of passages.  [default: {RESULTS}]"
+)
 @click.option(
     "--min-score",
     type=click.FloatRange(0, 1),
@@ -459,6 +477,7 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--hub", is_flag=True, help="Search a workspace of a hub instead; no copy is needed.")
 @click.option("--workspace", metavar="NAME", help="With --hub: which one, where there are several.")
 @common
+@one_view
 def search(
     query: str,
     *,
@@ -470,7 +489,7 @@ def search(
     explain: bool,
     full: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
     **given: Any,
 ) -> None:
     """Search memory by words and meaning.
@@ -490,7 +509,7 @@ def search(
         )
     if hub or workspace:
         answer = _search_hub(
-            door(), query, workspace, kind, hub=hub, explain=explain, records=records, **given
+            open_memory(), query, workspace, kind, hub=hub, explain=explain, records=records, **given
         )
     elif records or not query:
         unfit = [name for name in ("min_score", "sources") if given.pop(name)]
@@ -498,9 +517,9 @@ def search(
             option = "explain" if explain else unfit[0].rstrip("s").replace("_", "-")
             raise click.UsageError(f"--{option} requires a QUERY and no --records.")
         limit = min(given.pop("max_results") or 10, 100)
-        answer = door().recall(query, type=kind, limit=limit, include_related=include_related, **given)
+        answer = open_memory().recall(query, type=kind, limit=limit, include_related=include_related, **given)
     else:
-        answer = door().search(query, explain=explain, **given)
+        answer = open_memory().search(query, explain=explain, **given)
     show_answer(answer, query, explain=explain, full=full, as_json=as_json)
 
 
@@ -514,32 +533,12 @@ def _search_hub(
     records: bool,
     **given: Any,
 ) -> Answer:
-    """What a hub answers."""
+    """Return the hub's answer to a question."""
     if not hub:
         raise click.UsageError("--workspace requires --hub.")
     if not query or records or given.pop("sources"):
         raise click.UsageError("--hub requires a QUERY, and no --records or --source.")
     return memory.search(query, hub=workspace or "", type=kind, **given)
-
-
-@click.command()
-@words_argument(required=False)
-@scope_option("Only this scope.")
-@click.option("--type", type=TYPES, help="Only this type.")
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many.")
-@click.option("--mode", type=MODES, help="The search mode.  [default: hybrid]")
-@click.option("--sort-by", type=ORDERS, help="Sort by newest, combined score or most used.")
-@click.option("--include-related", is_flag=True, help="Also show related records.")
-@click.option("--as-of", metavar="DATE", help="Search memory as of this time.")
-@click.option("--now", metavar="TIME", help="The time relative dates refer to.  [default: now]")
-@common
-def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
-    """Find records, or show the newest.
-
-    Without QUERY, the newest.
-    """
-    answer = door().recall(query, **given)
-    show_answer(answer, query, explain=False, full=True, as_json=as_json)
 
 
 @click.command()
@@ -554,7 +553,7 @@ def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
 @click.option("--read-all", is_flag=True, help="Also compute reader vectors for sources and sessions.")
 @click.option("--watch", is_flag=True, help="Keep running, and update it when files change.")
 @common
-def index(watch: bool, as_json: bool, door: Door, **given: Any) -> None:
+def index(watch: bool, as_json: bool, open_memory: OpenMemory, **given: Any) -> None:
     """Update the search index.
 
     It is built from the files and safe to delete.
@@ -562,15 +561,15 @@ def index(watch: bool, as_json: bool, door: Door, **given: Any) -> None:
     if watch and any(given.values()):
         raise click.UsageError("--watch cannot be combined with --rebuild, --check, --read or --read-all")
     if watch:
-        keep_watch(door(), as_json=as_json)
+        keep_watch(open_memory(), as_json=as_json)
         return
     with output.progress("what was indexed stays; the next search does the rest") as step:
-        report = door().care.index(**given, progress=step)
-    show_report(report, as_json=as_json)
+        report = open_memory().care.index(**given, progress=step)
+    show_index_report(report, as_json=as_json)
 
 
 def keep_watch(memory: Memory, *, as_json: bool) -> None:
-    """Print a line for each time the index was brought up to date, until interrupted."""
+    """Print a line after each update of the index, until interrupted."""
     import signal
     import threading
 
@@ -580,12 +579,12 @@ def keep_watch(memory: Memory, *, as_json: bool) -> None:
     for why, report in memory.care.watch(stop):
         if why not in ("opened", "changed", "due"):
             output.error(why)
-        show_report(report, as_json=as_json)
+        show_index_report(report, as_json=as_json)
         sys.stdout.flush()
 
 
-def show_report(report: SyncReport, *, as_json: bool) -> None:
-    """Print what a sync did; files that are in no index are not said to be."""
+def show_index_report(report: SyncReport, *, as_json: bool) -> None:
+    """Print the result of an index update."""
     if report.unwritten and not as_json:
         output.error(f"nothing was indexed: {report.unwritten}")
         return
@@ -601,7 +600,7 @@ def show_report(report: SyncReport, *, as_json: bool) -> None:
         output.line(
             f"{unread} of sessions without reader vectors: `vade index --read sessions` computes them"
         )
-    for each in report.findings:
-        output.line(f"not indexed: {each.where}: {each.why}")
-    for said in report.degraded:
-        output.error(said)
+    for finding in report.findings:
+        output.line(f"not indexed: {finding.where}: {finding.why}")
+    for message in report.degraded:
+        output.error(message)

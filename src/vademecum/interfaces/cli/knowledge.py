@@ -1,4 +1,4 @@
-"""Commands about what was learned, the profile, and how records hang together."""
+"""Commands for lessons, the profile, suggestions and the graph of links."""
 
 from __future__ import annotations
 
@@ -8,76 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.interfaces.cli.add import TextCommand, print_swept, read_text, warn_of_secrets
 from vademecum.interfaces.cli.options import (
-    CONFIDENCE,
     SCOPES,
-    TAGS,
     common,
-    confirmed,
+    confirm,
     key_argument,
+    run_confirmed,
     scope_option,
-    settle,
 )
-from vademecum.interfaces.cli.write import TextCommand, read_text, tell_swept, warn_of_secrets
 from vademecum.interfaces.present import output, to_json
-from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
+from vademecum.interfaces.present.to_text import format_figures, show_lessons, show_merged, show_outcome
 from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
-    from vademecum.interfaces.cli.options import Door
+    from collections.abc import Mapping
+
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.values import Graph, ProfileDraft, Signal, Told
+    from vademecum.memory.values import EditResult, Graph, ProfileDraft, Signal
 
 LESSON = click.Choice([*map(str, LEARNED)])
-# The field that TEXT is, when it is given; the steps of a workflow are each given on their own.
+# The field of a lesson that TEXT fills; a workflow takes --step instead.
 _MAIN = {"discovery": "fact", "solution": "error", "pattern": "pattern", "failure": "what", "rule": "rule"}
-
-
-@click.command(cls=TextCommand)
-@click.argument("kind", metavar="TYPE", type=LESSON)
-@click.argument("text", metavar="[TEXT|-]", required=False)
-@click.option("--error", help="solution: what goes wrong; TEXT, unless given here.")
-@click.option("--solution", help="solution: what fixes it.")
-@click.option("--step", "sequence", multiple=True, help="workflow: a step; repeatable, in order.")
-@click.option("--success-rate", type=click.FloatRange(0, 1), help="workflow: the success rate, 0 to 1.")
-@click.option("--impact", help="failure: its impact.")
-@click.option("--prevention", help="failure: how to prevent it.")
-@click.option("--path", help="rule: the path prefix it applies to; without it, everywhere.")
-@click.option("--example", "examples", multiple=True, help="The path of an example; repeatable.")
-@CONFIDENCE
-@TAGS
-@click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
-@common
-def learn(
-    *,
-    kind: str,
-    text: str | None,
-    examples: tuple[str, ...],
-    confidence: float | None,
-    tags: tuple[str, ...],
-    scope: str,
-    as_json: bool,
-    door: Door,
-    **given: Any,
-) -> None:
-    """Save a lesson: a solution, discovery, pattern, failure…
-
-    TYPE is discovery, solution, pattern, workflow, failure or rule.
-
-    TEXT is the fact, the error, the pattern, what failed, or the rule; `-` reads it from standard input. What
-    is already known is confirmed: its count and confidence go up, and the newer wording replaces the old.
-    """
-    save_lesson(
-        door(),
-        kind,
-        text,
-        examples=examples,
-        confidence=confidence,
-        tags=tags,
-        scope=scope,
-        as_json=as_json,
-        **given,
-    )
 
 
 def save_lesson(
@@ -86,22 +39,24 @@ def save_lesson(
     text: str | None,
     *,
     examples: tuple[str, ...],
-    confidence: float | None,
+    fields: Mapping[str, Any],
     tags: tuple[str, ...],
     scope: str,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Save a lesson, and say what became of it."""
-    fields = {name: list(value) if name == "sequence" else value for name, value in given.items() if value}
+    """Save a lesson, and print the result."""
+    parts: dict[str, Any] = {
+        name: list(value) if name == "sequence" else value for name, value in given.items() if value
+    }
     if given.get("success_rate") is not None:
-        fields["success_rate"] = given["success_rate"]
+        parts["success_rate"] = given["success_rate"]
     if text is not None:
-        if kind not in _MAIN or _MAIN[kind] in fields:
+        if kind not in _MAIN or _MAIN[kind] in parts:
             raise click.UsageError(f"a {kind} takes no TEXT here: {text!r}")
-        fields[_MAIN[kind]] = read_text(text)
+        parts[_MAIN[kind]] = read_text(text)
     stored = memory.knowledge.learn(
-        kind, scope=scope, confidence=confidence, examples=examples, tags=tags, **fields
+        kind, scope=scope, examples=examples, tags=tags, record_fields=fields, **parts
     )
     record = memory.show(stored.id or stored.key)
     if as_json:
@@ -113,64 +68,64 @@ def save_lesson(
         "confirmed": "confirmed",
         "consolidated": "confirmed, with new wording,",
     }
-    said = words.get(str(stored.outcome), "added to")
+    verb = words.get(str(stored.outcome), "added to")
     sure = "" if record.confidence is None else f", confidence {record.confidence:.2f}"
-    output.line(f"{said} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
+    output.line(f"{verb} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
     show_merged(stored.merged)
-    tell_swept(stored.swept, memory)
+    print_swept(stored.swept, memory)
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
 
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
-def knowledge(ctx: click.Context, as_json: bool, door: Door) -> None:
+def knowledge(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """List lessons learned."""
     if ctx.invoked_subcommand is None:
-        show_lessons(door(), None, None, as_json=as_json)
+        show_lessons(open_memory(), None, None, as_json=as_json)
 
 
 @knowledge.command("list")
 @click.option("--type", "kind", type=LESSON, help="Only this type.")
 @scope_option("Only this scope.")
 @common
-def list_(kind: str | None, scope: str | None, as_json: bool, door: Door) -> None:
+def list_(kind: str | None, scope: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """List lessons, in the order agents see them.
 
     The score is confidence × age × type × use, lower for unconfirmed lessons. [unverified] comes from one
-    agent; [waiting] is hidden from agents until you run `vade verify`.
+    agent; [waiting] is hidden from agents until you run `vade review verify`.
     """
-    show_lessons(door(), kind, scope, as_json=as_json)
+    show_lessons(open_memory(), kind, scope, as_json=as_json)
 
 
 @knowledge.command()
 @key_argument()
 @scope_option("The scope.")
 @common
-def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
+def applied(key: str, scope: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """Record that a lesson helped; it ranks higher then."""
-    record = door().knowledge.applied(key, scope=scope)
+    record = open_memory().knowledge.applied(key, scope=scope)
     count = record.fields.get("applied", 0)
     text = f"{record.key} applied {output.plural(count, 'time')}"
-    output.tell(as_json, text, to_json.applied_json, record, applied=count)
+    output.show(as_json, text, to_json.applied_json, record, applied=count)
 
 
 @knowledge.command()
 @scope_option("Only this scope.")
 @common
-def stats(scope: str | None, as_json: bool, door: Door) -> None:
+def stats(scope: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """Show the number, age, size and confidence of lessons."""
-    found = door().knowledge.stats(scope=scope)
+    found = open_memory().knowledge.stats(scope=scope)
     if as_json:
         output.as_json(to_json.stats_json, found)
         return
     rows = [
-        figures_row(scope_name, kind, each)
+        format_figures(scope_name, kind, each)
         for scope_name, some in found.by_scope_and_type.items()
         for kind, each in some.items()
     ]
-    rows += [figures_row(name, "all", each) for name, each in found.by_scope.items()]
-    rows.append(figures_row("all", "all", found.total))
+    rows += [format_figures(name, "all", each) for name, each in found.by_scope.items()]
+    rows.append(format_figures("all", "all", found.total))
     output.table(
         rows,
         ["scope", "type", "count", "confidence", "newest", "oldest", "average", "bytes", "used", "trust"],
@@ -188,36 +143,36 @@ def stats(scope: str | None, as_json: bool, door: Door) -> None:
 @click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
 @click.option("--yes", is_flag=True, help="Do not ask, even for large changes.")
 @common
-def prune(apply: bool, yes: bool, as_json: bool, door: Door, **given: Any) -> int:
+def prune(apply: bool, yes: bool, as_json: bool, open_memory: OpenMemory, **given: Any) -> int:
     """Archive lessons that are old or have low confidence.
 
     Verified and protected lessons stay. `vade undo` restores the others.
     """
-    outcome = settle(partial(door().knowledge.prune, **given), apply=apply, yes=yes)
+    outcome = run_confirmed(partial(open_memory().knowledge.prune, **given), apply=apply, yes=yes)
     show = partial(show_outcome, outcome, applied=apply, command="vade knowledge prune")
-    output.tell(as_json, show, to_json.outcome_json, outcome)
-    return int(any(not each.done for each in outcome.told))
+    output.show(as_json, show, to_json.outcome_json, outcome)
+    return int(any(not result.done for result in outcome.results))
 
 
 @knowledge.command("import")
 @click.argument("path", metavar="FILE", type=click.Path())
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
 @common
-def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
+def import_(path: str, scope: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Import lessons from CLIO's ltm.json.
 
     Importing a file again adds no duplicates. Imported lessons can be searched; agents see
-    them after you run `vade verify`.
+    them after you run `vade review verify`.
     """
-    memory = door()
+    memory = open_memory()
     done = memory.transfer.import_ltm(path, scope=scope)
     if as_json:
         output.as_json(to_json.lessons_imported_json, done)
         return
     added, updated = len(done.added), len(done.updated)
     output.line(f"{output.plural(added, 'lesson')} added, {updated:,} updated, {done.known:,} known already")
-    for each in done.findings:
-        output.line(f"{each.what}: {each.where}: {each.why}")
+    for finding in done.findings:
+        output.line(f"{finding.what}: {finding.where}: {finding.why}")
     warn_of_secrets(done.secrets, memory, scope)
 
 
@@ -226,13 +181,13 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @common
-def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> None:
+def export(path: str, scope: str, force: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Export lessons as an ltm.json for CLIO."""
-    written = door().transfer.export_ltm(path, scope=scope, force=force)
-    output.tell(as_json, f"wrote {written}", to_json.path_json, path=written)
+    written = open_memory().transfer.export_ltm(path, scope=scope, force=force)
+    output.show(as_json, f"wrote {written}", to_json.path_json, path=written)
 
 
-# Where each kind belongs: what a person prefers holds everywhere, the rest in the project it was said of.
+# The type and scope of each kind of suggestion: a preference holds everywhere, the others in the project.
 _PLACES = {
     "preference": "--type user --scope global",
     "correction": "--type feedback",
@@ -245,78 +200,75 @@ _PLACES = {
 @click.command(cls=TextCommand)
 @click.argument("text", metavar="TEXT|-")
 @common
-def suggest(text: str, as_json: bool, door: Door) -> None:
+def suggest(text: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Suggest memories from a message.
 
     `-` reads the message from standard input. Nothing is written.
     """
-    reading = door().knowledge.suggest(read_text(text))
+    reading = open_memory().knowledge.suggest(read_text(text))
     if as_json:
-        signals = [to_json.signal_json(each, command=command(each)) for each in reading.signals]
+        signals = [to_json.signal_json(signal, command=format_command(signal)) for signal in reading.signals]
         output.as_json(to_json.suggested_json, reading, signals=signals)
         return
     for each in reading.signals:
-        output.line(f"{each.kind} ({each.confidence:.2f}): {each.text}\n  {each.why}\n  {command(each)}")
+        output.line(
+            f"{each.kind} ({each.confidence:.2f}): {each.text}\n  {each.why}\n  {format_command(each)}"
+        )
     if reading.declined is not None:
         output.line(f"nothing to save: {reading.declined}, it {reading.why}")
 
 
-def command(signal: Signal) -> str:
-    """The command that keeps a proposal, as a shell takes it."""
-    return f"vade store {shlex.quote(signal.text)} {_PLACES[signal.kind]} --tag {signal.kind}"
+def format_command(signal: Signal) -> str:
+    """Return the shell command that saves a suggestion."""
+    return f"vade add {shlex.quote(signal.text)} {_PLACES[signal.kind]} --tag {signal.kind}"
 
 
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
-def profile(ctx: click.Context, as_json: bool, door: Door) -> None:
+def profile(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Show or draft your profile.
 
     Without a subcommand, it shows profile.md.
     """
     if ctx.invoked_subcommand is None:
-        show_profile(door(), as_json=as_json)
+        show_profile(open_memory(), as_json=as_json)
 
 
 @profile.command("show")
 @common
-def show(as_json: bool, door: Door) -> None:
+def show(as_json: bool, open_memory: OpenMemory) -> None:
     """Show profile.md, its size, and what agents see of it."""
-    show_profile(door(), as_json=as_json)
+    show_profile(open_memory(), as_json=as_json)
 
 
 @profile.command("build")
-@click.option("--imported", is_flag=True, help="Include sessions of other agents.")
-@click.option("--llm", is_flag=True, help="Ask the configured model to add observations.")
-@click.option("--model", metavar="NAME", help="Ask this model (provider:name) to add observations.")
 @click.option("--apply", is_flag=True, help="Save it after you confirm; without it, it is only shown.")
 @click.option("--yes", is_flag=True, help="Save it without asking.")
 @common
-def build(
-    *, imported: bool, llm: bool, model: str | None, apply: bool, yes: bool, as_json: bool, door: Door
-) -> int:
-    """Draft your observed style from this project's sessions."""
+def build(*, apply: bool, yes: bool, as_json: bool, open_memory: OpenMemory) -> int:
+    """Draft your preferences from saved records."""
     if as_json and apply and not yes:
         raise click.UsageError("--json with --apply also requires --yes.")
-    memory = door()
-    draft = memory.knowledge.draft_profile(model=model or llm, imported=imported)
+    memory = open_memory()
+    draft = memory.knowledge.draft_profile()
     if not as_json:
         show_draft(draft)
-    run, told = "", None
+    run, result = "", None
     if apply and draft.new:
         if not as_json:
-            confirmed("Save this to profile.md?", yes=yes)
-        run, told = memory.knowledge.keep_profile(draft)
+            confirm("Save this to profile.md?", yes=yes)
+        run, result = memory.knowledge.keep_profile(draft)
     if as_json:
-        why = told.why if told and not told.done else ""
-        output.as_json(to_json.draft_json, draft, applied=bool(told and told.done), run=run, why=why)
+        why = result.why if result and not result.done else ""
+        output.as_json(to_json.draft_json, draft, applied=bool(result and result.done), run=run, why=why)
     else:
-        show_kept(draft, run, told)
-    return int(told is not None and not told.done)
+        show_saved_draft(draft, run, result)
+    return int(result is not None and not result.done)
 
 
 def show_profile(memory: Memory, *, as_json: bool) -> None:
-    """The profile as it stands, and what of it waits."""
+    """Print the profile, and how much of it is hidden from agents."""
     found = memory.knowledge.profile()
     if as_json and found is None:
         output.as_json(to_json.no_profile_json, path=None, text="", sections=[])
@@ -329,18 +281,18 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
         output.line()
         over = "; the rest is cut" if found.over else ""
         output.line(f"{found.path} · {found.size} of {found.budget} characters{over}")
-        waiting = sum(not memory.review.trust_of(each, document=found).injectable for each in found.sections)
+        waiting = sum(
+            not memory.review.trust_of(section, document=found).injectable for section in found.sections
+        )
         if waiting:
-            told = output.plural(waiting, "section")
-            output.line(f"{told} hidden from agents until verified: `vade verify profile.md`")
+            count = output.plural(waiting, "section")
+            output.line(f"{count} hidden from agents until verified: `vade review verify profile.md`")
 
 
 def show_draft(draft: ProfileDraft) -> None:
-    """A draft, and what it comes from, for a person."""
+    """Print a draft of the profile and its sources."""
     if draft.lines:
-        said = output.plural(draft.messages, "message")
-        by = f" and {draft.model}" if draft.model else ""
-        output.line(f"from {said} in {output.plural(draft.sessions, 'session')}{by}:")
+        output.line(f"from {output.plural(draft.records, 'record')}:")
         output.line()
         output.line(draft.text)
         output.line()
@@ -348,18 +300,18 @@ def show_draft(draft: ProfileDraft) -> None:
         output.line(note)
 
 
-def show_kept(draft: ProfileDraft, run: str, told: Told | None) -> None:
-    """What became of a draft."""
+def show_saved_draft(draft: ProfileDraft, run: str, result: EditResult | None) -> None:
+    """Print whether a draft was saved."""
     if not draft.lines:
         output.line("nothing to save")
     elif not draft.new:
         output.line("profile.md already says this")
-    elif told is None:
+    elif result is None:
         output.line("nothing was changed; `vade profile build --apply` saves it")
-    elif told.done:
-        output.line(f"saved to {told.path}; `vade undo {run}` reverts it")
+    elif result.done:
+        output.line(f"saved to {result.path}; `vade undo {run}` reverts it")
     else:
-        output.line(f"left alone: {told.path}: {told.why}")
+        output.line(f"left alone: {result.path}: {result.why}")
 
 
 FORMATS = click.Choice(["text", "mermaid", "graphml", "json"])
@@ -393,7 +345,7 @@ def graph(
     model: str | None,
     apply: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> int:
     """Show links between records.
 
@@ -404,13 +356,15 @@ def graph(
     if (model or apply) and not propose:
         raise click.UsageError("--model and --apply require --propose.")
     if propose:
-        return show_proposed(door(), scope, model, apply=apply, as_json=as_json)
+        return show_proposed(open_memory(), scope, model, apply=apply, as_json=as_json)
     if reject is not None or accept is not None:
-        decide(door(), reject or accept or ("", ""), scope, on=reject is not None, as_json=as_json)
+        mark_edge(open_memory(), reject or accept or ("", ""), scope, on=reject is not None, as_json=as_json)
     elif out is not None:
-        write(door(), out, form, scope, everything=everything, force=force, as_json=as_json)
+        write_graph(open_memory(), out, form, scope, everything=everything, force=force, as_json=as_json)
     else:
-        show_graph(door().graph.read(scope=scope, rejected=everything), "json" if as_json else form or "text")
+        show_graph(
+            open_memory().graph.read(scope=scope, rejected=everything), "json" if as_json else form or "text"
+        )
     return 0
 
 
@@ -434,7 +388,7 @@ def show_graph(found: Graph, form: str) -> None:
     output.line(f"{count} between {output.plural(len(found.records), 'record')}")
 
 
-def write(
+def write_graph(
     memory: Memory,
     out: str,
     form: str | None,
@@ -450,21 +404,21 @@ def write(
     if wanted is None or wanted == "text":
         raise click.UsageError("Name the file .graphml, .json or .mmd, or give its --format.")
     path = memory.graph.export(out, format=wanted, scope=scope, rejected=everything, force=force)
-    output.tell(as_json, f"wrote {path}", to_json.graph_written_json, path=path, format=wanted)
+    output.show(as_json, f"wrote {path}", to_json.graph_written_json, path=path, format=wanted)
 
 
-def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
-    """Keep a person's word about two records."""
+def mark_edge(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
+    """Save a person's decision about an edge between two records."""
     one, other = memory.graph.reject(*pair, scope=scope, on=on)
-    said = "rejected: no edge between" if on else "accepted again: edges between"
+    outcome = "rejected: no edge between" if on else "accepted again: edges between"
     paths = [one.path, other.path]
-    output.tell(
-        as_json, f"{said} {one.key} and {other.key}", to_json.edge_decided_json, records=paths, rejected=on
+    output.show(
+        as_json, f"{outcome} {one.key} and {other.key}", to_json.edge_decided_json, records=paths, rejected=on
     )
 
 
 def show_proposed(memory: Memory, scope: str | None, model: str | None, *, apply: bool, as_json: bool) -> int:
-    """Print the edges that a model proposes, and what was not taken from it."""
+    """Print the edges that a model proposes, and those that were refused."""
     found = memory.graph.propose(scope=scope, model=model, apply=apply)
     if as_json:
         output.as_json(to_json.edges_proposed_json, found)

@@ -1,10 +1,8 @@
-"""Options that every command takes, and how a command reaches memory through them."""
+"""The options that every command takes, and how they open memory."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,25 +10,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.present import output
+from vademecum.lazy import LazyModule
 from vademecum.types import Audience, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from vademecum import fields
     from vademecum.memory import Memory
     from vademecum.memory.values import RunOutcome
 
-    Door = Callable[[], Memory]
+    OpenMemory = Callable[[], Memory]
+else:
+    fields = LazyModule("vademecum.fields")  # only commands that save need it
 
 SCOPES = click.Choice([str(scope) for scope in Scope])
 JOURNALS = click.Choice([str(scope) for scope in Scope if scope.rule.journal])
 TYPES = click.Choice([str(kind) for kind in RecordType])
-NOTHING = "nothing was changed"  # by work that a person stopped
+NOTHING = "nothing was changed"  # by work that a person stop_message
 
-# Of commands that save something.
+# Options of commands that save a record.
 SLUG = click.option("--slug", is_flag=True, help="Convert --key to a valid key.")
 TAGS = click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
-CONFIDENCE = click.option("--confidence", type=click.FloatRange(0, 1), help="The confidence, from 0 to 1.")
 MODE = click.option(
     "--mode",
     type=click.Choice(["append", "replace"]),
@@ -40,38 +41,67 @@ MODE = click.option(
 )
 
 
+def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add an option for each number of a record that can be set; the command gets all as `fields`."""
+
+    @functools.wraps(command)
+    def with_fields(*args: Any, **given: Any) -> Any:
+        values = {row.name: given.pop(row.name) for row in fields.OPTIONS}
+        given["fields"] = {name: value for name, value in values.items() if value is not None}
+        return command(*args, **given)
+
+    made: Callable[..., Any] = with_fields
+    for row in reversed(fields.OPTIONS):
+        kind = (click.IntRange if row.kind.whole else click.FloatRange)(row.kind.least, row.kind.most)
+        made = click.option(f"--{row.name.replace('_', '-')}", row.name, type=kind, help=row.option)(made)
+    return made
+
+
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options every command takes; the command gets them as one `door` and an `as_json` flag."""
+    """Add the options that every command takes; the command gets `open_for_caller` and `as_json`."""
     return common_but()(command)
 
 
 def common_but(*own: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same without some options that mean something else to this command."""
+    """Add the same options without some that mean something else to the command."""
 
     def wrap(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def with_door(*args: Any, as_json: bool, **given: Any) -> Any:
-            options = {name: _inherited(name, given.pop(name)) for name in _OPTIONS if name not in own}
-            output.choose_shape(lambda: _wants_old_shape(options["home"]))
-
+        def with_memory(*args: Any, as_json: bool, **given: Any) -> Any:
+            options = {name: _inherit(name, given.pop(name)) for name in _OPTIONS if name not in own}
             opened: list[Memory] = []
 
-            def door() -> Memory:
-                opened.append(open_memory(**options))
-                tell_notices(opened[-1])
+            def open_memory() -> Memory:
+                opened.append(open_for_caller(**options))
+                print_notices(opened[-1])
                 return opened[-1]
 
-            done = command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
-            for said in (said for memory in opened for said in memory.workspace.untold()):
-                click.echo(f"vade: {said}", err=True)
+            done = command(
+                *args, open_memory=open_memory, as_json=bool(_inherit("as_json", as_json or None)), **given
+            )
+            for message in (message for memory in opened for message in memory.workspace.untold()):
+                click.echo(f"vade: {message}", err=True)
             return done
 
-        made: Callable[..., Any] = with_door
+        made: Callable[..., Any] = with_memory
         for name, option in reversed(_OPTIONS.items()):
             made = made if name in own else option(made)
         return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(made)
 
     return wrap
+
+
+def one_view(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command open each folder of memory once; not for commands that wait for a person."""
+
+    @functools.wraps(command)
+    def with_view(*args: Any, **given: Any) -> Any:
+        from vademecum.store import request_view
+
+        with request_view():
+            return command(*args, **given)
+
+    return with_view
 
 
 _OPTIONS = {
@@ -89,18 +119,8 @@ _OPTIONS = {
 }
 
 
-def _wants_old_shape(home: str | None) -> bool:
-    """Whether the settings ask for the JSON of the version before; a file that cannot be read does not."""
-    from vademecum import config
-    from vademecum.errors import ConfigError
-
-    with contextlib.suppress(ConfigError):
-        return config.load(home=config.home_from(os.environ, home)).settings.output.json_shape == "old"
-    return False
-
-
-def _inherited(name: str, value: Any) -> Any:
-    """An option given to a group holds for its commands too: `vade --home DIR audit verify`."""
+def _inherit(name: str, value: Any) -> Any:
+    """Return an option's value, else its value at a group above, as in `vade --home DIR audit verify`."""
     context = click.get_current_context(silent=True)
     while value is None and context is not None:
         value = context.params.get(name) or None
@@ -108,28 +128,27 @@ def _inherited(name: str, value: Any) -> Any:
     return value
 
 
-def open_memory(**options: Any) -> Memory:
+def open_for_caller(**options: Any) -> Memory:
     """Open memory for whoever is at the keyboard: a person, unless an agent runs this command."""
     from vademecum.memory.opening import actor, connect, has_terminal
 
     memory = connect(**options, origin=Origin.USER, actor=actor(), terminal=has_terminal())
     context = click.get_current_context(silent=True)
-    if context is not None:  # an index that is left open leaves its log beside it
+    if context is not None:  # an index that is not closed leaves its log file on disk
         context.call_on_close(memory.close)
-    output.choose_shape(lambda: memory.settings.output.json_shape == "old")
     for problem in memory.workspace.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
     return memory
 
 
-def tell_notices(memory: Memory) -> None:
-    """Say what memory moved by itself; once a person's terminal has shown it, it is not said again."""
+def print_notices(memory: Memory) -> None:
+    """Print what memory archived by itself; a notice is shown once at a terminal."""
     from vademecum.errors import VadeError
 
     try:
         found = memory.care.notices()
     except (VadeError, OSError):
-        return  # what is wrong with the home is told by the command itself
+        return  # the command itself reports an unreadable home
     for each in found:
         here = memory.caller.project.root if memory.caller.project else ""
         where = f" in {each.where}" if each.where and each.where != str(here) else ""
@@ -139,29 +158,29 @@ def tell_notices(memory: Memory) -> None:
 
 
 def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--scope`, with its own sentence."""
+    """Return the option `--scope` with its own help text."""
     return click.option("--scope", type=SCOPES, help=help_text)
 
 
 class AgentName(click.Choice[str]):
-    """The name of an agent that has a part; the agents are loaded when somebody asks for one, or for help."""
+    """An agent's name; the agents are imported when a name is checked or help is shown."""
 
     def __init__(self, part: str) -> None:
         self.part, self.case_sensitive = part, True
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click keeps them as an attribute
-        """Their names."""
+        """Return the names of the agents."""
         from vademecum.agents.registry import having
 
         return tuple(having(self.part))
 
 
-class NamesAgents(click.Command):
-    """A command in whose help `{part}` stands for the names of all agents that have that part."""
+class AgentHelpCommand(click.Command):
+    """A command whose help replaces `{part}` by the names of all agents that have that part."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The text, with the names in it."""
+        """Write the help with the names of the agents."""
         self.help = re.sub(r"\{(\w+)\}", self._names, self.help or "")
         super().format_help_text(ctx, formatter)
 
@@ -171,7 +190,7 @@ class NamesAgents(click.Command):
 
 
 def words_argument(name: str = "query", *, required: bool) -> Callable[..., Any]:
-    """Words that need no quotes around them: all that are given, as one text."""
+    """Return an argument of several words, without quotes, that are joined into one text."""
     return click.argument(
         name,
         nargs=-1,
@@ -182,23 +201,23 @@ def words_argument(name: str = "query", *, required: bool) -> Callable[..., Any]
 
 
 def key_argument(name: str = "key", *, metavar: str = "KEY|NUM") -> Callable[..., Any]:
-    """A record by key or number, completed from what is stored."""
+    """Return an argument for a record's key or number, with completion."""
     return click.argument(name, metavar=metavar, shell_complete=complete_keys)
 
 
 def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Keys that begin with what was typed; nothing when memory cannot be read."""
+    """Return the keys that begin with the typed text; empty when memory cannot be read."""
     from vademecum.errors import VadeError
 
     try:
-        records = open_memory(home=ctx.params.get("home")).list(scope=ctx.params.get("scope")).records
+        records = open_for_caller(home=ctx.params.get("home")).list(scope=ctx.params.get("scope")).records
     except VadeError:
         return []
     return sorted({record.key for record in records if record.key.startswith(incomplete)})
 
 
-def confirmed(question: str, *, yes: bool) -> None:
-    """Ask before something is taken away; without a terminal, `--yes` must be given."""
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is removed; without a terminal, `--yes` is required."""
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
@@ -208,7 +227,7 @@ def confirmed(question: str, *, yes: bool) -> None:
 
 
 def read_key(offered: Collection[str]) -> str:
-    """The key that a person presses, of those that are offered; who leaves has pressed q."""
+    """Return the pressed key among those offered; leaving counts as q."""
     while True:
         try:
             key = click.getchar().lower()
@@ -219,22 +238,22 @@ def read_key(offered: Collection[str]) -> str:
             return key
 
 
-def stopped(apply: bool) -> str:
-    """What became of a run that a person stopped."""
-    kept = "what was changed stays, and `vade undo` reverts it; run it again for the rest"
-    return kept if apply else NOTHING
+def stop_message(apply: bool) -> str:
+    """Return what became of a run that a person stopped."""
+    message = "what was changed stays, and `vade undo` reverts it; run it again for the rest"
+    return message if apply else NOTHING
 
 
-def settle(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutcome:
-    """What a run would do, or, once a person agrees to what is large or final, what it did."""
+def run_confirmed(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutcome:
+    """Return what a run would change; with `apply`, ask about large or final changes and make them."""
     with output.progress(NOTHING):
         outcome = run()
     if not apply or not (outcome.proposals or outcome.deleted):
         return outcome
     if outcome.large:
-        confirmed(f"{outcome.large}. Go on?", yes=yes)
+        confirm(f"{outcome.large}. Go on?", yes=yes)
     if outcome.deleted:
         files = output.plural(len(outcome.deleted), "old file")
-        confirmed(f"Permanently delete {files} of the archive and audit?", yes=yes)
-    with output.progress(stopped(True)):
+        confirm(f"Permanently delete {files} of the archive and audit?", yes=yes)
+    with output.progress(stop_message(True)):
         return run(apply=True, large=True)

@@ -1,4 +1,4 @@
-"""Commands by which a person decides about pending changes."""
+"""Commands for deciding about pending changes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli.options import common, complete_keys, confirmed, read_key, scope_option
-from vademecum.interfaces.cli.setup import trust
+from vademecum.interfaces.cli.options import common, complete_keys, confirm, read_key, scope_option
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
-from vademecum.interfaces.present.to_text import show_waiting
+from vademecum.interfaces.present.to_text import show_pending
 from vademecum.text import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.review import Inbox, Item
+    from vademecum.memory.review import Inbox, PendingItem
     from vademecum.memory.values import Unverified
 
-_SHOWN = 24  # lines of a text before the pager has the rest
+_SHOWN = 24  # lines of a text that are shown; the pager shows the rest
 _KEYS = {
     "y": "yes",
     "n": "no",
@@ -53,7 +52,7 @@ def review(
     *,
     declined: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> None:
     """Decide about pending changes.
 
@@ -67,7 +66,7 @@ def review(
 
     if ctx.invoked_subcommand is not None:
         return
-    memory = door()
+    memory = open_memory()
     inbox = memory.review.inbox(kinds, scope=scope, declined=declined)
     if as_json:
         output.as_json(to_json.inbox_json, inbox)
@@ -76,8 +75,8 @@ def review(
     if not inbox.items:
         return
     if not has_terminal():
-        for each in inbox.items:
-            output.line(f"{each.kind}: {each.name}: {first_line(each.text)}")
+        for item in inbox.items:
+            output.line(f"{item.kind}: {item.name}: {first_line(item.text)}")
         output.line("\nrun `vade review` in a terminal to decide")
         return
     memory.workspace.may_decide("decide about pending changes", "vade review")
@@ -85,13 +84,13 @@ def review(
 
 
 def show_counts(inbox: Inbox) -> None:
-    """How much waits, by kind."""
+    """Print the number of pending items by kind."""
     from vademecum.memory.review import KINDS
 
     for kind, count in inbox.counts.items():
         output.line(f"{count:>6,}  {KINDS[kind]}")
-    for said in inbox.refused:
-        output.line(f"not sent: {said}")
+    for message in inbox.refused:
+        output.line(f"not sent: {message}")
     if not inbox.items:
         output.line("nothing is pending")
     for note in inbox.notes:
@@ -99,17 +98,17 @@ def show_counts(inbox: Inbox) -> None:
 
 
 def first_line(text: str) -> str:
-    """The beginning of a text, for a list."""
-    from vademecum.interfaces.present.to_text import short
+    """Return the beginning of a text, for a list."""
+    from vademecum.interfaces.present.to_text import shorten
 
-    return short(text, 100)
+    return shorten(text, 100)
 
 
 class ReviewScreen:
-    """One person going through the inbox; what they decide is done at once."""
+    """The review of one person at a terminal; each decision takes effect at once."""
 
     def __init__(
-        self, memory: Memory, items: Sequence[Item], kinds: Sequence[str], scope: str | None
+        self, memory: Memory, items: Sequence[PendingItem], kinds: Sequence[str], scope: str | None
     ) -> None:
         self.memory, self.kinds, self.scope = memory, kinds, scope
         self.items = list(items)
@@ -117,16 +116,16 @@ class ReviewScreen:
         self.counts = {"yes": 0, "no": 0, "skipped": 0, "left": 0}
 
     def run(self) -> None:
-        """Ask about one after the other, until all are decided about or the person has had enough."""
+        """Ask about each item, until all are decided or the person quits."""
         at = 0
         kind = ""
         while at < len(self.items):
             item = self.items[at]
             if item.kind != kind:
                 kind = item.kind
-                self._heading(kind)
+                self._show_kind(kind)
             self._show(item, at)
-            key = self._key(item)
+            key = self._read_key(item)
             if key == "q":
                 break
             if key == "m":
@@ -137,30 +136,30 @@ class ReviewScreen:
             elif key == "e":
                 self._edit(item, at)
             elif key == "a":
-                at += self._all(item, at)
+                at += self._approve_rest(item, at)
             else:
                 at += self._decide([item], at, yes=key != "n", keep="both" if key == "b" else None)
-        self._ending()
+        self._show_summary()
 
-    def _heading(self, kind: str) -> None:
+    def _show_kind(self, kind: str) -> None:
         from vademecum.memory.review import KINDS
 
-        count = sum(each.kind == kind for each in self.items)
+        count = sum(item.kind == kind for item in self.items)
         output.line(f"\n── {KINDS[kind]} ({count:,})")
 
-    def _show(self, item: Item, at: int) -> None:
+    def _show(self, item: PendingItem, at: int) -> None:
         place = " · ".join(each for each in (item.scope, item.path if item.path != item.name else "") if each)
         output.line(f"\n[{at + 1:,}/{len(self.items):,}] {item.name}{f' · {place}' if place else ''}")
         output.line(f"  {item.why}")
         lines = spelled(mark_secrets(item.text, find_secrets(item.text))).split("\n")
-        with output.revealed():
+        with output.show_secrets():
             for line in lines[:_SHOWN]:
                 output.line(f"  │ {line}")
         if len(lines) > _SHOWN:
             output.line(f"  … {len(lines) - _SHOWN:,} more lines; m shows all")
 
-    def _key(self, item: Item) -> str:
-        left_out = {"" if _editable(item) else "e", "" if item.text.count("\n") >= _SHOWN else "m"}
+    def _read_key(self, item: PendingItem) -> str:
+        left_out = {"" if _is_editable(item) else "e", "" if item.text.count("\n") >= _SHOWN else "m"}
         left_out |= {"" if item.kind == "version" else "b"}
         names = _VERSION_KEYS if item.kind == "version" else _KEYS
         offered = [key for key in names if key not in left_out]
@@ -169,8 +168,8 @@ class ReviewScreen:
         click.echo(names[key])
         return key
 
-    def _all(self, item: Item, at: int) -> int:
-        """Say yes to all that is left of a kind, as they were read when the review began."""
+    def _approve_rest(self, item: PendingItem, at: int) -> int:
+        """Approve all remaining items of a kind, as they were when the review began."""
         rest = [each for each in self.items[at:] if each.kind == item.kind]
         what = output.plural(len(rest), item.kind)
         click.echo(f"Approve the remaining {what}? y/n ", nl=False)
@@ -180,8 +179,8 @@ class ReviewScreen:
         click.echo("yes")
         return self._decide(rest, at, yes=True)
 
-    def _decide(self, items: Sequence[Item], at: int, *, yes: bool, keep: str | None = None) -> int:
-        """Decide, say what became of it, and return how many are done; what changed is shown again."""
+    def _decide(self, items: Sequence[PendingItem], at: int, *, yes: bool, keep: str | None = None) -> int:
+        """Decide about items, print the result, and return how many are done; changed items come back."""
         with output.progress() as step:
             self.id, decided = self.memory.review.decide(
                 items, yes=yes, keep=keep, sitting=self.id, progress=step
@@ -196,30 +195,30 @@ class ReviewScreen:
                 output.line(f"done; `{each.back}` reverts it")
         for each in left:
             output.line(f"not done: {each.item.name} {each.why}")
-        fresh = self._fresh(left) if left else []
+        fresh = self._find_changed(left) if left else []
         self.counts["left"] += len(left) - len(fresh)
         self.items[at : at + len(items)] = [*(each.item for each in done), *fresh]
         return len(done)
 
-    def _fresh(self, left: Sequence[Any]) -> list[Item]:
-        """What stands now in the place of what changed while it was looked at."""
+    def _find_changed(self, left: Sequence[Any]) -> list[PendingItem]:
+        """Return the items that replaced those which changed during the review."""
         paths = {each.item.path for each in left if each.item.path}
-        known = {each.id for each in self.items}
+        known = {item.id for item in self.items}
         kinds = sorted({each.item.kind for each in left})
         found = self.memory.review.inbox(kinds, scope=self.scope).items
         return [each for each in found if each.path in paths and each.id not in known]
 
-    def _edit(self, item: Item, at: int) -> None:
-        """Open what an item is about in the person's editor, and show it again as it is then."""
-        from vademecum.interfaces.present.output import discard, from_editor
+    def _edit(self, item: PendingItem, at: int) -> None:
+        """Open an item in the person's editor, and show it again."""
+        from vademecum.interfaces.present.output import discard_draft, edit_text
 
-        name, scope = _target(item), item.scope or None
+        name, scope = _editor_name(item), item.scope or None
         try:
             path, before = self.memory.care.editable(name, scope=scope)
-            after, draft = from_editor(before, os.path.basename(path), quiet=False)
+            after, draft = edit_text(before, os.path.basename(path), quiet=False)
             if after is not None and after != before:
                 self.memory.care.edited(name, before, after, scope=scope)
-            discard(draft)
+            discard_draft(draft)
         except VadeError as error:
             output.error(f"{error}: {error.hint}")
             return
@@ -230,17 +229,17 @@ class ReviewScreen:
         if not again:
             output.line("none of them is pending any more")
 
-    def _ending(self) -> None:
-        said = [f"{count:,} {name}" for name, count in self.counts.items() if count]
+    def _show_summary(self) -> None:
+        counts = [f"{count:,} {name}" for name, count in self.counts.items() if count]
         back = (
             f"; `vade undo {self.id}` reverts your decisions"
             if self.id and (self.counts["yes"] or self.counts["no"])
             else ""
         )
-        output.line(f"\n{', '.join(said) or 'nothing decided'}{back}")
+        output.line(f"\n{', '.join(counts) or 'nothing decided'}{back}")
 
 
-def _editable(item: Item) -> bool:
+def _is_editable(item: PendingItem) -> bool:
     return item.kind in ("contradiction", "conflict", "version") or (
         item.kind == "text" and (item.about is not None or not _is_journal(item.path))
     )
@@ -250,25 +249,25 @@ def _is_journal(path: str) -> bool:
     return "/journal/" in path
 
 
-def _target(item: Item) -> str:
-    """What an editor is opened for: the record, or the pinned document by its name."""
+def _editor_name(item: PendingItem) -> str:
+    """Return the name that `vade edit` takes: of the record, or of the pinned document."""
     return item.name if "/" not in item.name else item.name.rpartition("/")[2]
 
 
-@click.group(invoke_without_command=True)
+@review.group(invoke_without_command=True)
 @common
 @click.pass_context
-def approve(ctx: click.Context, as_json: bool, door: Door) -> None:
+def approve(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Approve or reject writes that agents asked for."""
     if ctx.invoked_subcommand is None:
-        show_waiting(door().review.approvals(), as_json=as_json)
+        show_pending(open_memory().review.approvals(), as_json=as_json)
 
 
 @approve.command("list")
 @common
-def list_(as_json: bool, door: Door) -> None:
+def list_(as_json: bool, open_memory: OpenMemory) -> None:
     """List pending writes in full."""
-    show_waiting(door().review.approvals(), as_json=as_json)
+    show_pending(open_memory().review.approvals(), as_json=as_json)
 
 
 @approve.command("yes")
@@ -276,10 +275,10 @@ def list_(as_json: bool, door: Door) -> None:
 @click.option("--all", "everything", is_flag=True, help="All pending items.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @common
-def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: Door) -> None:
+def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Approve writes, exactly as shown."""
-    memory = door()
-    chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Write all of them?")
+    memory = open_memory()
+    chosen = _choose_ids(memory, ids, everything=everything, yes=yes, question="Write all of them?")
     done = []
     for id in chosen:
         request, _ = memory.review.approve(id)
@@ -295,10 +294,10 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
 @click.option("--all", "everything", is_flag=True, help="All pending items.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @common
-def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: Door) -> None:
+def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Reject writes; they are never made."""
-    memory = door()
-    chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Reject all of them?")
+    memory = open_memory()
+    chosen = _choose_ids(memory, ids, everything=everything, yes=yes, question="Reject all of them?")
     for id in chosen:
         refused = memory.review.reject(id)
         if not as_json:
@@ -307,22 +306,22 @@ def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: 
         output.as_json(to_json.decided_json, decided=[{"id": id, "decided": "no"} for id in chosen])
 
 
-def _chosen(
+def _choose_ids(
     memory: Memory, ids: tuple[str, ...], *, everything: bool, yes: bool, question: str
 ) -> Sequence[str]:
-    """The ids meant; all of them only of those that were there when the question was asked."""
+    """Return the given ids, or with `everything` all ids that were pending when the question was asked."""
     if bool(ids) is everything:
         raise click.UsageError("give the ids, or --all")
     if not everything:
         return ids
     waiting = memory.review.approvals()
     if waiting:
-        show_waiting(waiting, as_json=False) if not yes else None
-        confirmed(question, yes=yes)
+        show_pending(waiting, as_json=False) if not yes else None
+        confirm(question, yes=yes)
     return [each.id for each in waiting]
 
 
-@click.command()
+@review.command()
 @click.argument("names", metavar="[KEY|NUM|DOCUMENT|JOURNAL|GLOB]...", nargs=-1, shell_complete=complete_keys)
 @scope_option("The scope.")
 @click.option("--run", metavar="RUN", help="Everything from this run, such as an import.")
@@ -343,7 +342,7 @@ def verify(
     listed: bool,
     yes: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> None:
     """Verify records, documents or journals.
 
@@ -359,7 +358,7 @@ def verify(
         )
     if off and many:
         raise click.UsageError("--off requires names; `vade undo` reverts a verification of several texts.")
-    memory = door()
+    memory = open_memory()
     if listed:
         _show_unverified(list(memory.review.waiting(scope=scope)), as_json=as_json)
         return
@@ -370,10 +369,10 @@ def verify(
         return
     done = []
     for name in names:
-        memory.review.verifiable(name, scope=scope)  # all of them, before the first is decided about
+        memory.review.verifiable(name, scope=scope)  # check every name before the first decision
     for name in names:
         entries = memory.review.verify(name, scope=scope, on=not off)
-        done.append({"key": name, "verified": not off, "texts": [each.text for each in entries]})
+        done.append({"key": name, "verified": not off, "texts": [entry.text for entry in entries]})
         if not as_json:
             output.line(
                 f"{name}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified"
@@ -391,12 +390,12 @@ def _is_glob(name: str) -> bool:
 def _verify_many(
     memory: Memory, names: tuple[str, ...], scope: str | None, *, yes: bool, as_json: bool, **given: Any
 ) -> None:
-    """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
+    """Verify all pending texts that match, after a question with their number."""
     items = memory.review.selected(names, scope=scope, **given)
     if not items:
-        output.tell(as_json, "nothing is pending", to_json.verified_many_json, verified=[], left=[], run=None)
+        output.show(as_json, "nothing is pending", to_json.verified_many_json, verified=[], left=[], run=None)
         return
-    confirmed(f"Verify {output.plural(len(items), 'text')} without reviewing each one?", yes=yes)
+    confirm(f"Verify {output.plural(len(items), 'text')} without reviewing each one?", yes=yes)
     with output.progress() as step:
         sitting, decided = memory.review.decide(items, yes=True, progress=step)
     done = [each for each in decided if each.done]
@@ -418,9 +417,26 @@ def _show_unverified(waiting: list[Unverified], *, as_json: bool) -> None:
         output.line(f"{each.name}: {first[:120]}")
         output.line(f"  {each.why}; {each.path}")
     count = output.plural(len(waiting), "text")
-    output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing is pending")
+    output.line(f"{count} for `vade review` or `vade review verify`" if waiting else "nothing is pending")
 
 
-review.add_command(approve)
-review.add_command(verify)
-review.add_command(trust)
+@review.command()
+@click.option("--off", is_flag=True, help="Remove the trust.")
+@common
+def trust(off: bool, as_json: bool, open_memory: OpenMemory) -> None:
+    """Trust this project's .vade/ folder.
+
+    It came with the repository, so read it first.
+    """
+    memory = open_memory()
+    root, shared = memory.projects.trust(on=not off), memory.workspace.loaded.shared
+    if as_json:
+        settings = None if shared is None else {each.name: each.value for each in shared.wanted}
+        output.as_json(to_json.trusted_json, root=root, trusted=not off, settings=settings)
+        return
+    output.line(f"{root / '.vade'} is {'no longer ' if off else ''}trusted")
+    if shared is not None and not off:
+        for each in shared.wanted:
+            output.line(f"  its config.toml sets {each.name} = {each.value}")
+        for problem in shared.problems:
+            output.line(f"  ignored: {problem}")

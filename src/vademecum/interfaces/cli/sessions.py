@@ -1,4 +1,4 @@
-"""Commands for what was said: sessions, and what a context window makes of one."""
+"""Commands for sessions, and for trying out a context window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vademecum.interfaces.present.to_text import list_sessions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory.values import DryRun, ImportedSession, Line
 
 _everything = click.option(
@@ -28,21 +28,21 @@ _everything = click.option(
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
-def sessions(ctx: click.Context, as_json: bool, door: Door) -> None:
+def sessions(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Search and read past sessions.
 
     Sessions of other agents can be imported.
     """
     if ctx.invoked_subcommand is None:
-        list_sessions(door().sessions.list(), as_json=as_json)
+        list_sessions(open_memory().sessions.list(), as_json=as_json)
 
 
 @sessions.command("list")
 @_everything
 @common
-def list_(everything: bool, as_json: bool, door: Door) -> None:
+def list_(everything: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """List sessions, the newest first."""
-    list_sessions(door().sessions.list(all=everything), as_json=as_json)
+    list_sessions(open_memory().sessions.list(all=everything), as_json=as_json)
 
 
 @sessions.command()
@@ -50,9 +50,9 @@ def list_(everything: bool, as_json: bool, door: Door) -> None:
 @click.option("--last", type=click.IntRange(1), help="Show only this many of the last lines.")
 @_everything
 @common
-def show(which: str, last: int | None, everything: bool, as_json: bool, door: Door) -> None:
+def show(which: str, last: int | None, everything: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Show a session's messages and tool calls."""
-    log = door().sessions.open(which, all=everything)
+    log = open_memory().sessions.open(which, all=everything)
     lines = log.lines() if last is None else iter(log.tail(last))
     if as_json:
         output.as_json(to_json.session_shown_json, log, lines=lines)
@@ -61,8 +61,8 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
     used = log.usage()
     if used.calls:
         output.line(used.tell())
-    for each in lines:
-        _tell(each, whole=False)
+    for line in lines:
+        _show_hits(line, whole=False)
 
 
 @sessions.command()
@@ -96,10 +96,10 @@ def search(
     own: bool,
     everything: bool,
     as_json: bool,
-    door: Door,
+    open_memory: OpenMemory,
 ) -> None:
     """Search messages of earlier sessions."""
-    answer = door().sessions.search(
+    answer = open_memory().sessions.search(
         query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, own=own, all=everything
     )
     found = answer.hits
@@ -115,8 +115,8 @@ def search(
         output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
     if not found:
         output.line("nothing found")
-    for said in (*answer.notes, *answer.degraded):
-        output.error(said)
+    for note in (*answer.notes, *answer.degraded):
+        output.error(note)
 
 
 @sessions.command()
@@ -125,35 +125,37 @@ def search(
 @click.option("--lines", type=click.IntRange(1), default=1, show_default=True, help="How many lines.")
 @_everything
 @common
-def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, door: Door) -> None:
+def get(
+    *, which: str, place: str, lines: int, everything: bool, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Print messages of a session in full."""
-    found = door().sessions.get(which, place, lines=lines, all=everything)
+    found = open_memory().sessions.get(which, place, lines=lines, all=everything)
     if as_json:
         output.as_json(to_json.session_lines_json, lines=found)
     elif not found:
         output.error("the session ends before that line")
     for each in found if not as_json else ():
-        _tell(each, whole=True)
+        _show_hits(each, whole=True)
 
 
-def _tell(line: Line, *, whole: bool) -> None:
-    from vademecum.transcripts.export import tell_line
+def _show_hits(line: Line, *, whole: bool) -> None:
+    from vademecum.transcripts.export import format_line
 
-    for said in tell_line(line, whole=whole):
-        output.line(said)
+    for note in format_line(line, whole=whole):
+        output.line(note)
 
 
 @sessions.command("import")
 @click.argument("path", required=False, type=click.Path())
 @click.option("--all", "everything", is_flag=True, help="All sessions in the agents' own folders.")
 @common
-def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> int:
+def import_(path: str | None, everything: bool, as_json: bool, open_memory: OpenMemory) -> int:
     """Import transcripts of other agents; originals stay."""
     if (path is None) is not everything:
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
     with output.progress("sessions that are in stay; run it again for the rest") as step:
-        found = list(door().sessions.import_all(path, progress=step))
-    output.tell(as_json, partial(show_imported, found), to_json.sessions_imported_json, imported=found)
+        found = list(open_memory().sessions.import_all(path, progress=step))
+    output.show(as_json, partial(show_imported, found), to_json.sessions_imported_json, imported=found)
     return 1 if any(each.outcome == "failed" for each in found) else 0
 
 
@@ -163,10 +165,12 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @_everything
 @common
-def export(*, which: str, path: str, force: bool, everything: bool, as_json: bool, door: Door) -> None:
+def export(
+    *, which: str, path: str, force: bool, everything: bool, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Export a session as .html, .md or .jsonl."""
-    made = door().sessions.export(which, path, all=everything, force=force)
-    output.tell(as_json, f"wrote {made}", to_json.path_json, path=made)
+    made = open_memory().sessions.export(which, path, all=everything, force=force)
+    output.show(as_json, f"wrote {made}", to_json.path_json, path=made)
 
 
 @sessions.command()
@@ -174,11 +178,11 @@ def export(*, which: str, path: str, force: bool, everything: bool, as_json: boo
 @click.argument("name", metavar="NEW-NAME")
 @_everything
 @common
-def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -> None:
+def rename(which: str, name: str, everything: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Rename a session."""
-    log = door().sessions.rename(which, name, all=everything)
+    log = open_memory().sessions.rename(which, name, all=everything)
     text = f"{log.session} is now called {name}"
-    output.tell(as_json, text, to_json.session_renamed_json, session=log.session, name=name)
+    output.show(as_json, text, to_json.session_renamed_json, session=log.session, name=name)
 
 
 @sessions.command()
@@ -191,12 +195,14 @@ def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would be removed; change nothing.")
 @_everything
 @common
-def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json: bool, door: Door) -> None:
+def trim(
+    *, which: str, window: int | None, dry: bool, everything: bool, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Summarize all but the newest messages of a session.
 
     The session then resumes with a smaller context window. Nothing is removed from its log.
     """
-    before, made = door().sessions.trim(which, window=window, all=everything, dry=dry)
+    before, made = open_memory().sessions.trim(which, window=window, all=everything, dry=dry)
     gone, after = len(made.trimmed), made.tokens.total
     if as_json:
         applied = not dry and bool(made.trimmed or made.cut)
@@ -206,15 +212,15 @@ def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json
         enough = f"few enough for a window of {window:,}" if window else "all new"
         output.line(f"nothing to trim: its {before:,} tokens are {enough}")
     else:
-        said = "would leave" if dry else "left"
+        verb = "would leave" if dry else "left"
         output.line(
-            f"{output.plural(gone, 'message')} {said} the window: {before:,} → {after:,} tokens;"
+            f"{output.plural(gone, 'message')} {verb} the window: {before:,} → {after:,} tokens;"
             " the log has all of them"
         )
 
 
 def show_imported(found: Sequence[ImportedSession]) -> None:
-    """Print what an import did: new and grown sessions, and what failed."""
+    """Print the result of an import: new and updated sessions, and failures."""
     for each in found:
         if each.outcome in ("new", "grown"):
             missing = f", {output.plural(each.unread, 'line')} not understood" if each.unread else ""
@@ -237,7 +243,7 @@ _STEPS = 12  # of a long session, the last ones
 
 @click.group()
 @common
-def context(as_json: bool, door: Door) -> None:
+def context(as_json: bool, open_memory: OpenMemory) -> None:
     """Inspect a context window."""
 
 
@@ -252,26 +258,26 @@ def context(as_json: bool, door: Door) -> None:
 )
 @click.option("--model", default="", metavar="NAME", help="The model whose token ratio to use.")
 @common
-def inspect(source: str, window: int, model: str, as_json: bool, door: Door) -> None:
+def inspect(source: str, window: int, model: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Show how a transcript fits a context window.
 
     FILE is a transcript of any format that `vade sessions import` reads, or a session of your own by its
     id or name. It is replayed answer by answer, at its original times. Nothing is written.
     """
     with output.progress() as step:
-        found = door().sessions.trial(source, window=window, model=model, progress=step)
-    output.tell(as_json, partial(show_trial, found), to_json.trial_json, found)
+        found = open_memory().sessions.trial(source, window=window, model=model, progress=step)
+    output.show(as_json, partial(show_trial, found), to_json.trial_json, found)
 
 
 def show_trial(found: DryRun) -> None:
-    """Print a trial for people: the bar, the sections, what happened, and the summary."""
+    """Print a trial for people: the bar, the sections, the steps and the summary."""
     source, tokens = found.source, found.window.tokens
     model = f" · {source.model}" if source.model else ""
     output.line(f"{source.name} · {source.format}{model}")
-    said = output.plural(len(source.messages), "message")
-    output.line(f"{said}, {found.tokens:,} tokens in all; a window of {tokens.context:,}\n")
+    count = output.plural(len(source.messages), "message")
+    output.line(f"{count}, {found.tokens:,} tokens in all; a window of {tokens.context:,}\n")
     shares = to_json.shares_of(found)
-    draw(shares)
+    draw_bar(shares)
     output.line()
     output.table(
         [
@@ -314,10 +320,10 @@ def show_trial(found: DryRun) -> None:
         output.line("\n".join(f"  {line}" for line in found.window.summary.split("\n")))
 
 
-def draw(shares: Sequence[to_json.Share]) -> None:
-    """Print the sections as one bar: coloured on a terminal, letters in a pipe."""
+def draw_bar(shares: Sequence[to_json.Share]) -> None:
+    """Print the sections as one bar, coloured on a terminal, in letters elsewhere."""
     width = min(shutil.get_terminal_size().columns - 2, _WIDEST)
-    cells = spread([share.tokens for share in shares], width)
+    cells = share_cells([share.tokens for share in shares], width)
     if not (sys.stdout.isatty() and "NO_COLOR" not in os.environ):
         bar = "".join(share.sign * count for share, count in zip(shares, cells, strict=True))
         output.line(f"[{bar}]")
@@ -331,8 +337,8 @@ def draw(shares: Sequence[to_json.Share]) -> None:
     Console().print(text)
 
 
-def spread(amounts: Sequence[int], width: int) -> list[int]:
-    """How many of `width` cells each amount gets: by its share, and what is there at all gets one."""
+def share_cells(amounts: Sequence[int], width: int) -> list[int]:
+    """Return how many of `width` cells each amount gets: its share, and at least one if it is not zero."""
     total = sum(amounts)
     if total <= 0 or width <= 0:
         return [0] * len(amounts)

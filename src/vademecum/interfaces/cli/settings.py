@@ -1,4 +1,4 @@
-"""Settings at the command line: shown with where they come from, read one by one, and changed safely."""
+"""Commands that show settings and their sources, and change them."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from vademecum import config as settings
 from vademecum.errors import ConfigError, VadeError
 from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output, to_json
-from vademecum.interfaces.present.output import discard, from_editor
+from vademecum.interfaces.present.output import discard_draft, edit_text
 
 if TYPE_CHECKING:
     from vademecum.config import Setting, Shared
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
 
 
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
-def config(ctx: click.Context, as_json: bool, door: Door) -> None:
+def config(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Show or change settings.
 
     Without a subcommand, it shows every setting, its value and where the value comes from.
     """
     if ctx.invoked_subcommand is not None:
         return
-    loaded = door().workspace.loaded
+    loaded = open_memory().workspace.loaded
     values = settings.flatten(loaded.settings)
     if as_json:
-        told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
-        output.as_json(to_json.settings_json, settings=told)
+        shown = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
+        output.as_json(to_json.settings_json, settings=shown)
         return
     rows = [
         [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
     ]
     output.table(rows, ["setting", "value", "from"])
     for warning in loaded.warnings[: len(loaded.warnings) - len(loaded.problems)]:
-        output.error(warning)  # the others were told when memory was opened
+        output.error(warning)  # opening memory printed the others
     if loaded.shared is not None:
         show_shared(loaded.shared)
 
 
 def show_shared(shared: Shared) -> None:
-    """Say what a repository's settings file sets, or would set, and which of its lines cannot count."""
+    """Print what a repository's settings file sets, or would set, and which lines are ignored."""
     effect = "sets" if shared.trusted else "is not trusted and has no effect; it would set"
     output.line(f"\n{shared.path} {effect}:")
     for each in shared.wanted:
@@ -60,13 +60,13 @@ def show_shared(shared: Shared) -> None:
 @config.command("get")
 @click.argument("name", metavar="SETTING")
 @common
-def config_get(name: str, as_json: bool, door: Door) -> None:
+def config_get(name: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Print the value of one setting."""
-    loaded = door().workspace.loaded
+    loaded = open_memory().workspace.loaded
     each = _setting(name)
     value = settings.flatten(loaded.settings)[each.name]
     told = {each.name: {"value": value, "from": loaded.origins[each.name]}}
-    output.tell(as_json, each.render(value), to_json.settings_json, settings=told)
+    output.show(as_json, each.render(value), to_json.settings_json, settings=told)
 
 
 @config.command("set")
@@ -74,55 +74,55 @@ def config_get(name: str, as_json: bool, door: Door) -> None:
 @click.argument("value", metavar="[VALUE]", required=False)
 @click.option("--unset", is_flag=True, help="Remove it, which restores the default.")
 @common
-def config_set(name: str, value: str | None, unset: bool, as_json: bool, door: Door) -> None:
+def config_set(name: str, value: str | None, unset: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Change a setting in your config.toml.
 
     Validates the value first. Comments and order of the file stay.
     """
     if (value is None) is not unset:
         raise click.UsageError("Give a VALUE, or --unset.")
-    memory = door()
+    memory = open_memory()
     each = _setting(name)
     memory.workspace.may_decide("change a setting", "vade config set")
     write_setting(memory, each, value)
     loaded = settings.load(home=memory.home.path)
     now = settings.flatten(loaded.settings)[each.name]
     told = {each.name: {"value": now, "from": loaded.origins[each.name]}}
-    output.tell(as_json, f"{each.name} = {each.render(now)}", to_json.settings_json, settings=told)
+    output.show(as_json, f"{each.name} = {each.render(now)}", to_json.settings_json, settings=told)
     if os.environ.get(each.environment):
         output.error(f"{each.environment} is set and overrides the file")
 
 
 @config.command("path")
 @common
-def config_path(as_json: bool, door: Door) -> None:
+def config_path(as_json: bool, open_memory: OpenMemory) -> None:
     """Print the path of your config.toml."""
-    path = door().home.path / settings.FILE_NAME
-    output.tell(as_json, str(path), to_json.path_json, path=path)
+    path = open_memory().home.path / settings.FILE_NAME
+    output.show(as_json, str(path), to_json.path_json, path=path)
 
 
 @config.command("edit")
 @common
-def config_edit(as_json: bool, door: Door) -> None:
+def config_edit(as_json: bool, open_memory: OpenMemory) -> None:
     """Open your config.toml in your editor.
 
     Validates what you save. An invalid file is not applied, and your text is kept.
     """
-    memory = door()
+    memory = open_memory()
     memory.workspace.may_decide("change settings", "vade config edit")
     path = memory.home.path / settings.FILE_NAME
     before = path.read_text("utf-8") if path.exists() else ""
-    after, draft = from_editor(before, settings.FILE_NAME, quiet=as_json)
+    after, draft = edit_text(before, settings.FILE_NAME, quiet=as_json)
     if after is None or after == before:
-        discard(draft)
-        output.tell(as_json, "nothing changed", to_json.unchanged_json, path=str(path), changed=False)
+        discard_draft(draft)
+        output.show(as_json, "nothing changed", to_json.unchanged_json, path=str(path), changed=False)
         return
     problems = settings.check_text(path, after)
     if problems:
         raise ConfigError(f"{problems[0]}; your text is kept in {draft}", hint="fix it, and try again")
     _write(memory, lambda now: _unchanged(now, before, after, str(draft)))
-    discard(draft)
-    output.tell(as_json, f"saved {path}", to_json.edited_json, path=str(path), changed=True, secrets=[])
+    discard_draft(draft)
+    output.show(as_json, f"saved {path}", to_json.edited_json, path=str(path), changed=True, secrets=[])
 
 
 def _unchanged(now: bytes | None, before: str, after: str, draft: str) -> bytes:
@@ -139,7 +139,7 @@ def _setting(name: str) -> Setting:
 
 
 def write_setting(memory: Memory, each: Setting, value: str | None) -> None:
-    """Put one setting into the user's own file, or take it out, and leave all else in it as it is."""
+    """Set or remove one setting in the user's own file, and keep the rest of the file."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

@@ -1,4 +1,4 @@
-"""Commands that set things up and check them: projects, trust, sources, shell completion, the doctor."""
+"""Commands for projects, sources, shell completion and `vade doctor`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from vademecum.interfaces.present import output, to_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
     from vademecum.memory.values import KnownProject, Source
 
 
 @click.command()
 @common
-def init(as_json: bool, door: Door) -> None:
+def init(as_json: bool, open_memory: OpenMemory) -> None:
     """Create .vade/ in this project, shared through git.
 
     Records are then versioned with the code.
@@ -37,40 +37,18 @@ def init(as_json: bool, door: Door) -> None:
     The folder is trusted at once. Records already saved for this project stay in your home and stay visible;
     new ones go to .vade/.
     """
-    folder = door().projects.init()
-    output.tell(as_json, f"created {folder}; commit it with your code", to_json.path_json, path=folder)
-
-
-@click.command()
-@click.option("--off", is_flag=True, help="Remove the trust.")
-@common
-def trust(off: bool, as_json: bool, door: Door) -> None:
-    """Trust this project's .vade/ folder.
-
-    It came with the repository, so read it first.
-    """
-    memory = door()
-    root, shared = memory.projects.trust(on=not off), memory.workspace.loaded.shared
-    if as_json:
-        settings = None if shared is None else {each.name: each.value for each in shared.wanted}
-        output.as_json(to_json.trusted_json, root=root, trusted=not off, settings=settings)
-        return
-    output.line(f"{root / '.vade'} is {'no longer ' if off else ''}trusted")
-    if shared is not None and not off:
-        for each in shared.wanted:
-            output.line(f"  its config.toml sets {each.name} = {each.value}")
-        for problem in shared.problems:
-            output.line(f"  ignored: {problem}")
+    folder = open_memory().projects.init()
+    output.show(as_json, f"created {folder}; commit it with your code", to_json.path_json, path=folder)
 
 
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
-def project(ctx: click.Context, as_json: bool, door: Door) -> None:
+def project(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Show which project this folder belongs to."""
     if ctx.invoked_subcommand is not None:
         return
-    found = door().status()
+    found = open_memory().status()
     if found.project is None:
         raise ScopeUnresolved("this folder is not in a project")
     if as_json:
@@ -84,20 +62,20 @@ def project(ctx: click.Context, as_json: bool, door: Door) -> None:
 @project.command("alias")
 @click.argument("old", metavar="ID")
 @common
-def project_alias(old: str, as_json: bool, door: Door) -> None:
+def project_alias(old: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Add another project id's memory to this project.
 
     Use it after a folder moved: an empty `vade list` names the old id.
     """
-    now = door().projects.alias(old)
-    output.tell(as_json, f"{old} now belongs to {now}", to_json.alias_json, alias=old, project=now)
+    now = open_memory().projects.alias(old)
+    output.show(as_json, f"{old} now belongs to {now}", to_json.alias_json, alias=old, project=now)
 
 
 @project.command("list")
 @common
-def project_list(as_json: bool, door: Door) -> None:
+def project_list(as_json: bool, open_memory: OpenMemory) -> None:
     """List all projects with memory on this machine."""
-    found = list(door().projects.list())
+    found = list(open_memory().projects.list())
     if as_json:
         output.as_json(to_json.projects_json, projects=found)
         return
@@ -105,14 +83,21 @@ def project_list(as_json: bool, door: Door) -> None:
         output.line("no projects yet")
         return
     rows = [
-        [each.name, each.id, str(each.records), str(each.days), (each.updated or "-")[:10], _where(each)]
+        [
+            each.name,
+            each.id,
+            str(each.records),
+            str(each.days),
+            (each.updated or "-")[:10],
+            _format_path(each),
+        ]
         for each in found
     ]
     output.table(rows, ["name", "id", "records", "days", "changed", "path"])
 
 
-def _where(project: KnownProject) -> str:
-    """Where a project is, and what became of it."""
+def _format_path(project: KnownProject) -> str:
+    """Return a project's path, and whether it is gone or joined to another."""
     path = "-" if project.root is None else str(project.root)
     if project.joined_to:
         return f"{path} (joined to {project.joined_to})"
@@ -122,13 +107,13 @@ def _where(project: KnownProject) -> str:
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
-def sources(ctx: click.Context, as_json: bool, door: Door) -> None:
+def sources(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None:
     """Attach folders of Markdown, read in place.
 
     A vault, a workspace, a CLAUDE.md.
     """
     if ctx.invoked_subcommand is None:
-        list_sources(door(), as_json=as_json)
+        list_sources(open_memory(), as_json=as_json)
 
 
 @sources.command("add")
@@ -137,34 +122,36 @@ def sources(ctx: click.Context, as_json: bool, door: Door) -> None:
 @click.option("--inject", is_flag=True, help="Allow its text in agents' context.")
 @click.option("--scope", type=SCOPES, default="global", show_default=True, help="Who can see it.")
 @common
-def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_json: bool, door: Door) -> None:
+def sources_add(
+    *, path: str, name: str | None, inject: bool, scope: str, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Attach a folder or file of Markdown, read in place."""
-    source = door().sources.add(path, name=name, inject=inject, scope=scope)
+    source = open_memory().sources.add(path, name=name, inject=inject, scope=scope)
     files, left_out = (0, 0) if source.problem else source.count()
-    text = f"attached {source.path} as {source.name} ({_counted(source, 'Markdown file')})"
-    output.tell(as_json, text, to_json.source_shape, source, files=files, folders_left_out=left_out)
+    text = f"attached {source.path} as {source.name} ({_count_files(source, 'Markdown file')})"
+    output.show(as_json, text, to_json.source_shape, source, files=files, folders_left_out=left_out)
 
 
 @sources.command("list")
 @common
-def sources_list(as_json: bool, door: Door) -> None:
+def sources_list(as_json: bool, open_memory: OpenMemory) -> None:
     """List the attached folders."""
-    list_sources(door(), as_json=as_json)
+    list_sources(open_memory(), as_json=as_json)
 
 
 @sources.command("remove")
 @click.argument("name")
 @common
-def sources_remove(name: str, as_json: bool, door: Door) -> None:
+def sources_remove(name: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Detach a folder; its files stay as they are."""
-    door().sources.remove(name)
-    output.tell(as_json, f"detached {name}", to_json.source_removed_json, removed=name)
+    open_memory().sources.remove(name)
+    output.show(as_json, f"detached {name}", to_json.source_removed_json, removed=name)
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @common
-def completion(shell: str, as_json: bool, door: Door) -> None:
+def completion(shell: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Print shell completion for bash, zsh or fish.
 
     Load it with `eval "$(vade completion bash)"`.
@@ -175,7 +162,7 @@ def completion(shell: str, as_json: bool, door: Door) -> None:
 
     made = get_completion_class(shell)
     script = made(cli, {}, "vade", "_VADE_COMPLETE").source() if made else ""
-    output.tell(as_json, partial(click.echo, script), to_json.completion_json, shell=shell, script=script)
+    output.show(as_json, partial(click.echo, script), to_json.completion_json, shell=shell, script=script)
 
 
 def list_sources(memory: Memory, *, as_json: bool) -> None:
@@ -189,7 +176,7 @@ def list_sources(memory: Memory, *, as_json: bool) -> None:
                 each.name,
                 str(each.place),
                 "yes" if each.inject else "no",
-                each.problem or _counted(each, "file"),
+                each.problem or _count_files(each, "file"),
                 str(each.path),
             ]
             for each in found
@@ -199,11 +186,11 @@ def list_sources(memory: Memory, *, as_json: bool) -> None:
         output.line("no sources: `vade sources add PATH` attaches a folder")
 
 
-def _counted(source: Source, what: str) -> str:
-    """How many files a source has, and how many folders are left out if any."""
+def _count_files(source: Source, what: str) -> str:
+    """Return the number of a source's files, and of folders that are left out."""
     files, left_out = source.count()
-    beside = f", {output.plural(left_out, 'folder')} left out" if left_out else ""
-    return output.plural(files, what) + beside
+    more = f", {output.plural(left_out, 'folder')} left out" if left_out else ""
+    return output.plural(files, what) + more
 
 
 _LITTLE_SPACE = 100 * 1024 * 1024
@@ -211,7 +198,7 @@ _LITTLE_SPACE = 100 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at: how it is, and what to do when it is not well."""
+    """One check of `vade doctor`: its state, its text, and a hint when it fails."""
 
     name: str
     state: str
@@ -221,12 +208,12 @@ class Check:
 
 @click.command()
 @common
-def doctor(as_json: bool, door: Door) -> int:
+def doctor(as_json: bool, open_memory: OpenMemory) -> int:
     """Check the installation, settings and files.
 
     Exits with 1 on errors.
     """
-    checks = list(examine(door))
+    checks = list(run_checks(open_memory))
     if as_json:
         output.as_json(to_json.checks_json, checks=checks)
     else:
@@ -236,12 +223,12 @@ def doctor(as_json: bool, door: Door) -> int:
     return 1 if any(each.state == "error" for each in checks) else 0
 
 
-def examine(door: Door) -> Iterator[Check]:
-    """Look at one thing after the other; one that fails does not keep the next from being looked at."""
+def run_checks(open_memory: OpenMemory) -> Iterator[Check]:
+    """Yield each check; a failed check does not stop the next."""
     version = f"vademecum {__version__}, Python {platform.python_version()}, {platform.system()}"
     yield Check("version", "ok", version)
     try:
-        memory = door()
+        memory = open_memory()
     except VadeError as error:
         yield Check("settings", "error", str(error), error.hint)
         return
@@ -279,7 +266,7 @@ def _folder(memory: Memory) -> Iterator[Check]:
 
 
 def _file_system(memory: Memory) -> Iterator[Check]:
-    """Try what safe writing rests upon, on the file system that holds the home."""
+    """Try the operations that safe writing needs on the home's file system."""
     writable = memory.home.path.exists() and os.access(memory.home.path, os.W_OK)
     if memory.settings.incognito or not writable:
         return
@@ -319,18 +306,18 @@ def _audit(memory: Memory) -> Iterator[Check]:
 def _decisions(memory: Memory) -> Iterator[Check]:
     if not memory.settings.incognito:
         for path in memory.review.damaged():
-            said = f"{path} cannot be read and is ignored"
-            yield Check("decisions", "error", said, "fix it, or delete it and decide again")
+            message = f"{path} cannot be read and is ignored"
+            yield Check("decisions", "error", message, "fix it, or delete it and decide again")
 
 
 def _agents(memory: Memory) -> Iterator[Check]:
-    """Start what was installed into agents as they start it."""
+    """Start each installed integration as its agent starts it."""
     from vademecum.interfaces.install import check, runner
 
     for scope in ("user", "project"):
         place = runner.place_of(memory, scope)
         for name in runner.names():
-            for each in check.examine(runner.Installation.of(name, *place), memory.home):
+            for each in check.check_agent(runner.Installation.of(name, *place), memory.home):
                 yield Check(each.agent, each.state, f"{each.what}: {each.said}", each.hint)
 
 
@@ -349,6 +336,6 @@ def _memory(memory: Memory) -> Iterator[Check]:
                 f"{source.name} at {source.path} {source.problem}",
                 f"vade sources remove {source.name}",
             )
-    for each in found.findings:
-        state = {"error": "error", "warning": "warning"}.get(each.severity, "ok")
-        yield Check(each.what, state, f"{each.where}: {each.why}", each.mend)
+    for finding in found.findings:
+        state = {"error": "error", "warning": "warning"}.get(finding.severity, "ok")
+        yield Check(finding.what, state, f"{finding.where}: {finding.why}", finding.mend)

@@ -1,4 +1,4 @@
-"""Commands that bring several machines together."""
+"""Commands that sync memory with other machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
     from vademecum.memory.sync import FolderSync, FolderSynced, HubSynced, Membership, PlaceSynced
 
@@ -43,7 +43,9 @@ _KEY = "VADE_SYNC_KEY"
 )
 @common
 @click.pass_context
-def sync(ctx: click.Context, /, *, folder: Path | None, as_json: bool, door: Door, **given: Any) -> None:
+def sync(
+    ctx: click.Context, /, *, folder: Path | None, as_json: bool, open_memory: OpenMemory, **given: Any
+) -> None:
     """Sync memory with your other machines.
 
     They meet at a hub (`vade hub join`), or with --folder in a folder that something else carries: Syncthing,
@@ -58,21 +60,21 @@ def sync(ctx: click.Context, /, *, folder: Path | None, as_json: bool, door: Doo
         raise UsageError("--watch prints what it does line by line", hint="leave out `--json`")
     from vademecum.memory import sync as syncing
 
-    memory = door()
+    memory = open_memory()
     deletions = True if given["accept"] else False if given["restore"] else None
     hub = folder is None and (given["workspace"] or syncing.has_hub(memory))
     if hub and given["watch"]:
         _watch_hubs(memory, given["workspace"], deletions, given["every"])
     elif hub:
-        _sync_hub(memory, given["workspace"], deletions, as_json=as_json)
+        _sync_hubs(memory, given["workspace"], deletions, as_json=as_json)
     elif given["watch"]:
         _watch_folder(memory, folder, deletions, given["every"])
     else:
         _sync_folder(memory, folder, deletions, as_json=as_json)
 
 
-def _sync_hub(memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool) -> None:
-    """Sync with hubs and, unless one workspace was named, through the folder that is used beside them."""
+def _sync_hubs(memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool) -> None:
+    """Sync with hubs and, unless one workspace was named, through the folder."""
     from vademecum.memory import sync as syncing
 
     done = syncing.run_hubs(memory, workspace, deletions)
@@ -89,23 +91,23 @@ def _sync_hub(memory: Memory, workspace: str, deletions: bool | None, *, as_json
             key=None,
             ignored=shared.ignored if shared else [],
             places=[
-                *(_told(each, _team(one)) for one in done for each in one.places),
-                *(_told(each) for each in (shared.places if shared else ())),
+                *(_count_changes(place, _format_team(one)) for one in done for place in one.places),
+                *(_count_changes(each) for each in (shared.places if shared else ())),
             ],
-            findings=[each for one in ended for place in one.places for each in place.findings],
+            findings=[finding for one in ended for place in one.places for finding in place.findings],
         )
     elif not as_json:
         for one in done:
-            _tell_hub(one, quiet=False, several=len(ended) > 1)
+            _show_hub_sync(one, quiet=False, several=len(ended) > 1)
         if shared:
-            _tell_folder(shared, quiet=False)
+            _show_folder_sync(shared, quiet=False)
     if failed is not None and (as_json or len(ended) == 1):
         raise failed
-    _tell_failed(ended)
+    _fail_with(ended)
 
 
-def _tell_failed(ended: Sequence[HubSynced | FolderSynced]) -> None:
-    """Say of each of several that could not be synced why, and what to do; the command has failed then."""
+def _fail_with(ended: Sequence[HubSynced | FolderSynced]) -> None:
+    """Print why each of several syncs failed and what to do, and return the exit code."""
     failed = [(_name(each), each.error) for each in ended if each.error is not None]
     for name, error in failed:
         output.error(f"{name}: {error}: {error.hint}")
@@ -117,41 +119,41 @@ def _name(one: HubSynced | FolderSynced) -> str:
     return getattr(one.joined, "name", "folder")
 
 
-def _tell_hub(one: HubSynced, *, quiet: bool, several: bool) -> None:
-    """What a sync with one workspace did."""
-    team = _team(one)
-    _tell_places(one.places, f"team:{team}" if team else one.joined.name if several else "", quiet=quiet)
-    if not quiet and one.error is None and not _worth_telling(one.places, quiet=False):
+def _show_hub_sync(one: HubSynced, *, quiet: bool, several: bool) -> None:
+    """Print the result of a sync with one workspace."""
+    team = _format_team(one)
+    _show_places(one.places, f"team:{team}" if team else one.joined.name if several else "", quiet=quiet)
+    if not quiet and one.error is None and not _is_notable(one.places, quiet=False):
         output.line(f"{one.joined.name}: nothing new{'' if one.places else '; there is nothing to sync yet'}")
 
 
-def _tell_folder(one: FolderSynced, *, quiet: bool) -> None:
-    """What a sync through the folder did, beside those with hubs."""
-    _tell_places(one.places, "folder", quiet=quiet)
-    if not quiet and one.error is None and not _worth_telling(one.places, quiet=False):
+def _show_folder_sync(one: FolderSynced, *, quiet: bool) -> None:
+    """Print the result of a sync through the folder, after those with hubs."""
+    _show_places(one.places, "folder", quiet=quiet)
+    if not quiet and one.error is None and not _is_notable(one.places, quiet=False):
         output.line("folder: nothing new")
-    _tell_ignored(() if quiet else one.ignored)
+    _show_ignored(() if quiet else one.ignored)
 
 
-def _worth_telling(places: Sequence[PlaceSynced], *, quiet: bool) -> list[PlaceSynced]:
-    return [each for each in places if _did_something(each) or (each.findings and not quiet)]
+def _is_notable(places: Sequence[PlaceSynced], *, quiet: bool) -> list[PlaceSynced]:
+    return [place for place in places if _has_changes(place) or (place.findings and not quiet)]
 
 
-def _tell_places(places: Sequence[PlaceSynced], whose: str, *, quiet: bool) -> None:
-    for each in _worth_telling(places, quiet=quiet):
-        _tell(each, whose)
+def _show_places(places: Sequence[PlaceSynced], whose: str, *, quiet: bool) -> None:
+    for each in _is_notable(places, quiet=quiet):
+        _show_result(each, whose)
 
 
-def _tell_ignored(names: Sequence[str]) -> None:
+def _show_ignored(names: Sequence[str]) -> None:
     for name in names:
         output.line(f"ignored in the folder: {name} (a conflict copy)")
 
 
-def _team(one: HubSynced) -> str:
+def _format_team(one: HubSynced) -> str:
     return one.joined.name if one.joined.kind == "team" else ""
 
 
-def _did_something(each: PlaceSynced) -> bool:
+def _has_changes(each: PlaceSynced) -> bool:
     done = each.done
     changed = done.sent or done.received or done.written or done.removed
     return bool(changed or done.archived or done.purged or done.held or each.news)
@@ -161,15 +163,15 @@ def _watch_hubs(memory: Memory, workspace: str, deletions: bool | None, every: i
     """Sync with hubs until interrupted; what fails is printed once and tried again."""
     from vademecum.memory import sync as syncing
 
-    said: dict[str, str] = {}
-    stop = _until_interrupted("syncing when a file or the hub changes; stop with Ctrl-C")
+    problems: dict[str, str] = {}
+    stop = _stop_on_interrupt("syncing when a file or the hub changes; stop with Ctrl-C")
     for done in syncing.watch_hubs(memory, workspace, deletions, every=every, stop=stop):
         for one in done:
-            _tell_hub(one, quiet=True, several=len(done) > 1)
-            _tell_problem(said, one.joined.name, one.error)
+            _show_hub_sync(one, quiet=True, several=len(done) > 1)
+            _show_problem(problems, one.joined.name, one.error)
         if shared := None if workspace else syncing.run_shared(memory, deletions):
-            _tell_folder(shared, quiet=True)
-            _tell_problem(said, "folder", shared.error)
+            _show_folder_sync(shared, quiet=True)
+            _show_problem(problems, "folder", shared.error)
         sys.stdout.flush()
 
 
@@ -177,22 +179,22 @@ def _watch_folder(memory: Memory, folder: Path | None, deletions: bool | None, e
     """Sync through the folder until interrupted; what fails is printed once and tried again."""
     from vademecum.memory import sync as syncing
 
-    said: dict[str, str] = {}
-    joined, key = syncing.join(memory, folder, _typed_key(memory, folder))
-    _tell_key(key)
-    stop = _until_interrupted(f"syncing when a file changes, and every {every} s; stop with Ctrl-C")
+    problems: dict[str, str] = {}
+    joined, key = syncing.join(memory, folder, _read_typed_key(memory, folder))
+    _show_key(key)
+    stop = _stop_on_interrupt(f"syncing when a file changes, and every {every} s; stop with Ctrl-C")
     for _ in syncing.watch_folder(memory, joined, every, stop):
         problem = None
         try:
             _run_folder(memory, joined, deletions, quiet=True)
         except VadeError as error:
             problem = error
-        _tell_problem(said, str(joined.path), problem)
+        _show_problem(problems, str(joined.path), problem)
         sys.stdout.flush()
 
 
-def _until_interrupted(told: str) -> threading.Event:
-    """What is set by the first Ctrl-C; a second one does not wait for a sync to end."""
+def _stop_on_interrupt(message: str) -> threading.Event:
+    """Return an event that the first Ctrl-C sets; a second Ctrl-C does not wait for a sync to end."""
     import signal
     import threading
 
@@ -205,19 +207,19 @@ def _until_interrupted(told: str) -> threading.Event:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
-    output.error(told)
+    output.error(message)
     return stop
 
 
-def _tell_problem(said: dict[str, str], where: str, error: VadeError | None) -> None:
-    """Say what is wrong with a workspace or folder when that begins, and once when it is over."""
+def _show_problem(known: dict[str, str], where: str, error: VadeError | None) -> None:
+    """Print a problem of a workspace or folder when it begins, and once when it is over."""
     problem = str(error or "")
-    if problem != said.get(where, ""):
+    if problem != known.get(where, ""):
         output.error(f"{where}: {problem or 'syncing again'}")
-    said[where] = problem
+    known[where] = problem
 
 
-def _typed_key(memory: Memory, folder: Path | None) -> str | None:
+def _read_typed_key(memory: Memory, folder: Path | None) -> str | None:
     from vademecum.memory import sync as syncing
 
     typed = os.environ.get(_KEY)
@@ -226,7 +228,7 @@ def _typed_key(memory: Memory, folder: Path | None) -> str | None:
     return typed
 
 
-def _tell_key(key: str) -> None:
+def _show_key(key: str) -> None:
     if key:
         output.line(f"key: {key}")
         output.line("Type it on your other machines: vade sync --folder PATH")
@@ -236,19 +238,19 @@ def _run_folder(memory: Memory, joined: FolderSync, deletions: bool | None, *, q
     from vademecum.memory import sync as syncing
 
     found, ignored = syncing.run(memory, joined, deletions)
-    _tell_places(found, "", quiet=quiet)
-    if not quiet and not _worth_telling(found, quiet=False):
+    _show_places(found, "", quiet=quiet)
+    if not quiet and not _is_notable(found, quiet=False):
         output.line("nothing new")
-    _tell_ignored([] if quiet else ignored)
+    _show_ignored([] if quiet else ignored)
 
 
 def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *, as_json: bool) -> None:
     from vademecum.memory import sync as syncing
 
-    joined, key = syncing.join(memory, folder, _typed_key(memory, folder))
+    joined, key = syncing.join(memory, folder, _read_typed_key(memory, folder))
     if not as_json:
         _run_folder(memory, joined, deletions, quiet=False)
-        _tell_key(key)
+        _show_key(key)
         return
     found, ignored = syncing.run(memory, joined, deletions)
     output.as_json(
@@ -258,38 +260,41 @@ def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *,
         workspace=joined.workspace,
         key=key or None,
         ignored=ignored,
-        places=[_told(each) for each in found],
-        findings=[each for one in found for each in one.findings],
+        places=[_count_changes(each) for each in found],
+        findings=[finding for one in found for finding in one.findings],
     )
 
 
 @sync.command()
 @common
-def status(as_json: bool, door: Door) -> None:
+def status(as_json: bool, open_memory: OpenMemory) -> None:
     """Show what is not sent yet, and what a hub refused."""
     from vademecum.memory import sync as syncing
 
-    memory = door()
-    hubs = [_hub_standing(memory, each) for each in syncing.membership.list_memberships(memory.home)]
-    told = _folder_standing(memory, optional=bool(hubs))
+    memory = open_memory()
+    hubs = [
+        _read_hub_status(memory, membership)
+        for membership in syncing.membership.list_memberships(memory.home)
+    ]
+    state = _read_folder_status(memory, optional=bool(hubs))
     if as_json:
-        output.as_json(to_json.sync_status_json, hubs=hubs, **told)
+        output.as_json(to_json.sync_status_json, hubs=hubs, **state)
         return
-    if told["folder"]:
-        output.line(f"{told['folder']}{'' if told['reachable'] else ' (missing now)'}")
-        waits = f"{output.plural(told['unsent'], 'change')} to send"
-        output.line(waits if told["unsent"] else "everything was sent at the last sync")
-        for said in told["purges"]:
-            output.line(said)
-        if told["background"]:
-            output.line(tell_background(told["background"], told["background_problem"]))
-    for each in hubs:
-        output.line(f"{each['name']} ({each['kind']})")
-        tell_standing(each)
+    if state["folder"]:
+        output.line(f"{state['folder']}{'' if state['reachable'] else ' (missing now)'}")
+        waits = f"{output.plural(state['unsent'], 'change')} to send"
+        output.line(waits if state["unsent"] else "everything was sent at the last sync")
+        for line in state["purges"]:
+            output.line(line)
+        if state["background"]:
+            output.line(format_background(state["background"], state["background_problem"]))
+    for hub in hubs:
+        output.line(f"{hub['name']} ({hub['kind']})")
+        format_sync_status(hub)
 
 
-def _folder_standing(memory: Memory, *, optional: bool) -> dict[str, Any]:
-    """How it stands with the folder; without one, and where that is no failure, nothing."""
+def _read_folder_status(memory: Memory, *, optional: bool) -> dict[str, Any]:
+    """Return the sync state of the folder; None without a folder, if that is no failure."""
     from vademecum.memory import sync as syncing
 
     try:
@@ -297,8 +302,8 @@ def _folder_standing(memory: Memory, *, optional: bool) -> dict[str, Any]:
     except NotFound:
         if not optional:
             raise
-        told = dict.fromkeys(("folder", "workspace", "reachable", "background", "background_problem"))
-        return {**told, "unsent": 0, "purges": []}
+        empty = dict.fromkeys(("folder", "workspace", "reachable", "background", "background_problem"))
+        return {**empty, "unsent": 0, "purges": []}
     return {
         "folder": str(joined.path),
         "workspace": joined.workspace,
@@ -309,29 +314,29 @@ def _folder_standing(memory: Memory, *, optional: bool) -> dict[str, Any]:
     }
 
 
-def _hub_standing(memory: Memory, joined: Membership) -> dict[str, Any]:
-    """How it stands with a workspace of a hub, which is not asked."""
+def _read_hub_status(memory: Memory, joined: Membership) -> dict[str, Any]:
+    """Return the local sync state of a workspace, without asking the hub."""
     from vademecum.memory import sync as syncing
 
     standing = syncing.read_standing(memory.home, joined)
-    told = {each: getattr(joined, each) for each in ("name", "workspace", "kind")}
-    told |= {"unsent": standing.unsent, "synced": standing.synced, "refused": list(standing.refused)}
-    return told | read_background(memory.home, joined.workspace)
+    status = {each: getattr(joined, each) for each in ("name", "workspace", "kind")}
+    status |= {"unsent": standing.unsent, "synced": standing.synced, "refused": list(standing.refused)}
+    return status | read_background(memory.home, joined.workspace)
 
 
-def tell_standing(each: dict[str, Any]) -> None:
-    """Lines about a workspace of a hub: what was sent, what is not and why, and the last sync by itself."""
+def format_sync_status(each: dict[str, Any]) -> None:
+    """Return lines about a workspace: what was sent, what was not and why, and the last background sync."""
     waits = f"{output.plural(each['unsent'], 'change')} to send" if each["unsent"] else "everything was sent"
     never = "never synced; `vade sync` syncs"
     output.line(f"  last sync {each['synced'][:16]}, {waits}" if each["synced"] else f"  {never}")
-    for said in (*each.get("purges", ()), *(f"not sent: {why}" for why in each["refused"])):
-        output.line(f"  {said}")
+    for line in (*each.get("purges", ()), *(f"not sent: {why}" for why in each["refused"])):
+        output.line(f"  {line}")
     if each["background"]:
-        output.line(f"  {tell_background(each['background'], each['background_problem'])}")
+        output.line(f"  {format_background(each['background'], each['background_problem'])}")
 
 
 def read_background(home: Any, *where: str) -> dict[str, Any]:
-    """When the last sync that ran by itself was, and what was wrong then."""
+    """Return the time of the last background sync, and its problem."""
     from vademecum.memory import sync as syncing
 
     last = syncing.last_background(home, *where)
@@ -341,21 +346,21 @@ def read_background(home: Any, *where: str) -> dict[str, Any]:
     }
 
 
-def tell_background(time: str, problem: str | None) -> str:
-    """What came of the last sync that ran by itself, in a line."""
+def format_background(time: str, problem: str | None) -> str:
+    """Return the result of the last background sync, in a line."""
     return f"last sync after a session: {time[:16]}, {problem or 'done'}"
 
 
 @sync.command()
 @click.option("--drop", metavar="ID", help="Delete one of them.")
 @common
-def held(drop: str | None, as_json: bool, door: Door) -> None:
+def held(drop: str | None, as_json: bool, open_memory: OpenMemory) -> None:
     """List texts that a purge on another machine has left open.
 
     They were edited here while another machine purged what they were made from: they are in no file and are
     not synced. Save or discard each with `vade review`; --drop deletes one permanently.
     """
-    memory = door()
+    memory = open_memory()
     if drop is not None:
         memory.archive.drop_held(drop)
     found = memory.archive.held_texts()
@@ -371,18 +376,18 @@ def held(drop: str | None, as_json: bool, door: Door) -> None:
 
 @sync.command()
 @common
-def off(as_json: bool, door: Door) -> None:
+def off(as_json: bool, open_memory: OpenMemory) -> None:
     """Stop syncing; all files stay."""
     from vademecum.memory import sync as syncing
 
-    left = syncing.leave(door())
+    left = syncing.leave(open_memory())
     if as_json:
         output.as_json(to_json.sync_off_json, folder=str(left.path))
     else:
         output.line(f"{left.path} is no longer used; nothing was deleted here or there")
 
 
-def _told(each: PlaceSynced, team: str = "") -> dict[str, Any]:
+def _count_changes(each: PlaceSynced, team: str = "") -> dict[str, Any]:
     done = each.done
     return {
         "team": team,
@@ -399,7 +404,7 @@ def _told(each: PlaceSynced, team: str = "") -> dict[str, Any]:
     }
 
 
-def _tell(each: PlaceSynced, whose: str = "") -> None:
+def _show_result(each: PlaceSynced, whose: str = "") -> None:
     done = each.done
     place = f"{whose} {each.stream}" if whose else each.stream
     output.line(f"{place}: {output.plural(done.sent, 'change')} sent, {done.received} received")
@@ -413,9 +418,9 @@ def _tell(each: PlaceSynced, whose: str = "") -> None:
         output.line(
             f"  edited there and removed here, or the other way round: {path}; the text is in the archive"
         )
-    for said in done.refused:
-        output.line(f"  not taken: {said}")
-    for said in each.news:
-        output.line(f"  {said}")
+    for line in done.refused:
+        output.line(f"  not taken: {line}")
+    for line in each.news:
+        output.line(f"  {line}")
     for finding in each.findings:
         output.line(f"  not synced: {finding.where}: {finding.why}")

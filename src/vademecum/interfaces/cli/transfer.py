@@ -1,4 +1,4 @@
-"""The commands that bring in what other systems kept, and write out what is here."""
+"""The commands `import` and `export`."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import NOTHING, AgentName, NamesAgents, common, scope_option
+from vademecum.interfaces.cli.options import NOTHING, AgentHelpCommand, AgentName, common, scope_option
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory.values import ExportedBundle, ImportReport
 
 FORMATS = ("okf", "ltm", "html")
-_SHOWN = 20  # lines of each kind, without --json
+_SHOWN = 20  # printed lines of each kind
 
 
-@click.command("import", cls=NamesAgents)
+@click.command("import", cls=AgentHelpCommand)
 @click.argument("system", metavar="SYSTEM", type=AgentName("memories"))
 @click.argument("path", metavar="PATH", type=click.Path())
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would be imported; write nothing.")
 @scope_option("Import everything into this scope.")
 @common
-def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bool, door: Door) -> None:
+def import_(
+    *, system: str, path: str, dry: bool, scope: str | None, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Import memory from another tool.
 
     The other tool's files are only read.
 
     SYSTEM is {memories}; PATH is its folder, one file, or an archive.
     """
-    memory = door()
-    kept = "what was imported stays, and `vade undo` reverts it; run it again for the rest"
-    with output.progress(NOTHING if dry else kept) as step:
+    memory = open_memory()
+    message = "what was imported stays, and `vade undo` reverts it; run it again for the rest"
+    with output.progress(NOTHING if dry else message) as step:
         report = memory.transfer.import_from(system, path, scope=scope, apply=not dry, progress=step)
     if as_json:
         output.as_json(to_json.memory_imported_json, report)
         return
-    show_report(report)
+    show_import(report)
     for each in report.over:
         verb = "holds" if report.applied else "would hold"
         output.line(
@@ -56,7 +58,14 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @common
 def export(
-    *, form: str, path: str, scope: str | None, redact: bool, force: bool, as_json: bool, door: Door
+    *,
+    form: str,
+    path: str,
+    scope: str | None,
+    redact: bool,
+    force: bool,
+    as_json: bool,
+    open_memory: OpenMemory,
 ) -> None:
     """Export memory as Markdown, JSON or one page.
 
@@ -65,12 +74,12 @@ def export(
     An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
     """
     with output.progress("nothing was written"):
-        made = door().transfer.export(path, format=form, scope=scope, redact=redact, force=force)
-    output.tell(as_json, partial(show_exported, made), to_json.exported_json, made)
+        made = open_memory().transfer.export(path, format=form, scope=scope, redact=redact, force=force)
+    output.show(as_json, partial(show_exported, made), to_json.exported_json, made)
 
 
-def show_report(report: ImportReport) -> None:
-    """What came, what was here and what was left, for a person."""
+def show_import(report: ImportReport) -> None:
+    """Print the result of an import: new, known and skipped items."""
     come = [each for each in report.mapped if each.outcome != "same"]
     for each in come[:_SHOWN]:
         count = f" +{each.added}" if each.added > 1 else ""
@@ -84,18 +93,18 @@ def show_report(report: ImportReport) -> None:
     _more(len(report.skipped))
     counts = report.counts
     known, skipped = counts.pop("same"), counts.pop("skipped")
-    said = [output.plural(count, _WORDS[kind]) for kind, count in counts.items()] or ["nothing new"]
-    said += [f"{known:,} here already"] if known else []
-    said += [f"{skipped:,} left"] if skipped else []
+    counts_text = [output.plural(count, _WORDS[kind]) for kind, count in counts.items()] or ["nothing new"]
+    counts_text += [f"{known:,} here already"] if known else []
+    counts_text += [f"{skipped:,} left"] if skipped else []
     ending = "; nothing was written" if not report.applied else ""
     back = f"; `vade undo {report.run}` reverts it" if report.run else ""
-    output.line(f"{', '.join(said)}{ending}{back}")
+    output.line(f"{', '.join(counts_text)}{ending}{back}")
     if report.applied and any(each.kind in ("record", "pinned", "journal") for each in come):
         output.line("search finds it now; agents see it once you verify it: `vade review`")
 
 
 def show_exported(made: ExportedBundle) -> None:
-    """What was written, for a person."""
+    """Print the result of an export."""
     cut = f", without {', '.join(made.secrets)}" if made.secrets else ""
     output.line(f"wrote {made.path} ({output.plural(made.files, 'file')}{cut})")
     for where, why in made.skipped:

@@ -1,1 +1,1 @@
-"""What agents run at moments of their own: a session begins, a prompt is sent, a window is compacted."""
+"""Commands that agents run as hooks: at a session's start and end, before a prompt, and at a compaction."""

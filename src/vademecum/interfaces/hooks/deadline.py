@@ -1,7 +1,7 @@
-"""Where agents call a hook: it answers in time, with what is ready or with nothing, and never fails.
+"""Time limit for hooks: the agent gets an answer in time or an empty one, and never an error.
 
-The work is done by a child of its own, which may hang, crash or take long without the agent noticing. The one
-who answers only waits: it reads no settings, opens no file and takes no lock.
+A child process does the work. It may hang, crash or take long without the agent noticing, because the
+answering process only waits: it reads no settings, opens no file and takes no lock.
 """
 
 from __future__ import annotations
@@ -17,55 +17,58 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMIT = 0.6  # seconds, until the settings say otherwise
-MOST = 60.0  # seconds that they may say
-LONGEST = 60.0  # seconds for work that goes on after the agent has its answer
+LIMIT = 0.6  # seconds, until the settings are read
+MOST = 60.0  # the largest limit in seconds that the settings may set
+LONGEST = 60.0  # seconds for work that continues after the agent has its answer
 LARGEST = 16 * 1024 * 1024  # bytes of standard input
-_STARTING = 0.3  # seconds that starting up may take; what a busy machine takes more comes off the limit
-_MARGIN = 0.05  # seconds kept back for leaving
-_UNHEARD = 2.0  # seconds in which an agent takes a long answer; a short one fits into the pipe
-_WAITED_FOR = ("session-start", "user-prompt", "pre-compact")
-_OURS_TO_END = ("session-start", "user-prompt")  # of no use to anybody once the answer is out
+_START_SECONDS = 0.3  # seconds that starting may take; a longer start on a busy machine reduces the limit
+_MARGIN = 0.05  # seconds reserved for leaving
+_READ_SECONDS = 2.0  # seconds in which an agent must read a long answer; a short one fits into the pipe
+_ANSWERED_EVENTS = ("session-start", "user-prompt", "pre-compact")
+_KILLED_WHEN_LATE = ("session-start", "user-prompt")  # events whose work is useless once the answer is out
 
 
 class Job(NamedTuple):
-    """What a hook was called for."""
+    """The call of a hook: agent, event, input and time."""
 
     agent: str
     event: str
-    given: bytes
+    input: bytes
     home: str | None = None
-    begun: float | None = None  # of the monotonic clock, from which the agent waits
+    started: float | None = None  # the time on the monotonic clock since which the agent waits
 
 
 def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
-    """Answer one hook and leave."""
-    begun = _begun()
+    """Answer a hook's call and exit the process."""
+    started = _wait_start()
     output = b""
     try:
         limit = _limit(os.environ.get("VADE_LIMITS_HOOK", ""))
-        given = _read(sys.stdin, until=begun + limit - min(_MARGIN, limit / 10))
-        output = _answered(Job(agent, event, given, home, begun), begun, limit)
-    except BaseException:  # whatever it is, the agent goes on
+        input = _read(sys.stdin, until=started + limit - min(_MARGIN, limit / 10))
+        output = _get_answer(Job(agent, event, input, home, started), started, limit)
+    except BaseException:  # the agent continues, whatever the error is
         output = b""
     finally:
         _leave(output)
 
 
-def _begun() -> float:
-    """From when the time is counted: starting up, and waiting for a core, is the agent's time too."""
-    begun = time.monotonic() - time.process_time()
+def _wait_start() -> float:
+    """Return the time (monotonic) since which the agent has waited, from the start of this process.
+
+    Waiting for a free core is included.
+    """
+    started = time.monotonic() - time.process_time()
     with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-        begun = min(begun, time.monotonic() - max(0.0, age) + _STARTING)
-    return begun
+        started = min(started, time.monotonic() - max(0.0, age) + _START_SECONDS)
+    return started
 
 
-def _limit(said: str) -> float:
-    """The limit as far as it is known before the settings are read, which judge what is no such number."""
-    number, scale = (said[:-2], 1000.0) if said.endswith("ms") else (said.removesuffix("s"), 1.0)
+def _limit(text: str) -> float:
+    """Return a time limit in seconds from its text; for invalid text, the default."""
+    number, scale = (text[:-2], 1000.0) if text.endswith("ms") else (text.removesuffix("s"), 1.0)
     try:
         seconds = float(number) / scale
     except ValueError:
@@ -74,18 +77,18 @@ def _limit(said: str) -> float:
 
 
 def _leave(output: bytes) -> NoReturn:
-    """Say it and go; an agent that does not listen is not waited for either."""
+    """Write the answer and exit, without waiting for an agent that does not read."""
     with contextlib.suppress(OSError, ValueError):
         if hasattr(signal, "setitimer"):
             signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-            signal.setitimer(signal.ITIMER_REAL, _UNHEARD)
+            signal.setitimer(signal.ITIMER_REAL, _READ_SECONDS)
         while output:
             output = output[os.write(1, output) :]
     os._exit(0)
 
 
 def _read(stream: object, *, until: float) -> bytes:
-    """What the agent says, until it has said it all or there is no time left."""
+    """Return the agent's input, read until it ends or time is up."""
     if stream is None:
         return b""
     chunks, size = [], 0
@@ -101,32 +104,32 @@ def _read(stream: object, *, until: float) -> bytes:
     return b"".join(chunks)
 
 
-def _answered(job: Job, begun: float, limit: float) -> bytes:
+def _get_answer(job: Job, started: float, limit: float) -> bytes:
     if not hasattr(os, "fork"):
-        return _by_a_thread(job, begun + limit - _MARGIN)
+        return _answer_in_thread(job, started + limit - _MARGIN)
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        _apart(lambda: _work(job, lambda told: _send(write, told)))
+        _run_detached(lambda: _work(job, lambda answer: _send(write, answer)))
     os.close(write)
-    if job.event not in _WAITED_FOR:
+    if job.event not in _ANSWERED_EVENTS:
         return b""
-    told, done = _wait(read, begun, limit)
+    answer, done = _wait(read, started, limit)
     if not done:
-        _late(job, pid, answered=bool(told))
-    return told
+        _handle_late(job, pid, answered=bool(answer))
+    return answer
 
 
-def _wait(pipe: int, begun: float, limit: float) -> tuple[bytes, bool]:
-    """What the child has to say, and whether it came to its end in time."""
-    kept, answer = b"", b""
+def _wait(pipe: int, started: float, limit: float) -> tuple[bytes, bool]:
+    """Return the child's answer, and whether the child finished in time."""
+    rest, answer = b"", b""
     while True:
-        left = begun + limit - min(_MARGIN, limit / 10) - time.monotonic()
+        left = started + limit - min(_MARGIN, limit / 10) - time.monotonic()
         if left <= 0 or not select.select([pipe], [], [], left)[0]:
             return answer, False
         chunk = os.read(pipe, 1 << 16)
-        *lines, kept = (kept + chunk).split(b"\n")
+        *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             kind, _, value = line.partition(b" ")
             if kind == b"limit":
@@ -139,37 +142,41 @@ def _wait(pipe: int, begun: float, limit: float) -> tuple[bytes, bool]:
             return b"", False
 
 
-def _late(job: Job, pid: int, *, answered: bool) -> None:
-    """Write down that there was no answer, in a process of its own: the disk may be what is slow.
+def _handle_late(job: Job, pid: int, *, answered: bool) -> None:
+    """Stop a late child if its event allows, and log in a new process that there was no answer.
 
-    When words have answered, and reading only took too long, there is nothing to write down.
+    A new process logs, because the disk may be slow. Nothing is logged if the search by words has answered
+    and only the reading model was too slow.
     """
     crashed = False
     with contextlib.suppress(OSError):
         crashed = os.waitpid(pid, os.WNOHANG)[0] == pid
-    if job.event in _OURS_TO_END and not crashed:
+    if job.event in _KILLED_WHEN_LATE and not crashed:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     why = "it ended without an answer" if crashed else "no answer within the time limit"
-    if crashed or (job.event in _OURS_TO_END and not answered):
+    if crashed or (job.event in _KILLED_WHEN_LATE and not answered):
         with contextlib.suppress(OSError):
             if os.fork() == 0:
-                _apart(lambda: _after(job, why, crashed=crashed))
+                _run_detached(lambda: _report_late(job, why, crashed=crashed))
 
 
-def _after(job: Job, why: str, *, crashed: bool) -> None:
-    """Note that there was no answer, and have the next one ready: a large memory is read once."""
+def _report_late(job: Job, why: str, *, crashed: bool) -> None:
+    """Log that there was no answer, and prepare the next session's block.
+
+    So a large memory is read only once.
+    """
     _note(job, why)
     if not crashed and job.event == "session-start":
         from vademecum.interfaces.hooks.work import prepare
 
         with contextlib.suppress(OSError):
-            os.nice(19)  # whoever is waited for comes first: this may be needed because much is going on
+            os.nice(19)  # other processes come first, because the machine may be busy
         prepare(job)
 
 
-def _apart(work: Callable[[], object]) -> NoReturn:
-    """Do something in this child, away from the agent's terminal and pipes, for a bounded time."""
+def _run_detached(work: Callable[[], object]) -> NoReturn:
+    """Run a function in this child process, without the agent's terminal and pipes, for a limited time."""
     try:
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -188,7 +195,8 @@ def _work(job: Job, tell: Callable[[bytes], None]) -> None:
 
         run(job, tell)
     except BaseException as error:
-        _note(job, getattr(error, "why", type(error).__name__))  # never its words: they may be anybody's
+        # the error's text is not logged, because it may quote anybody's text
+        _note(job, getattr(error, "why", type(error).__name__))
     tell(b"done")
 
 
@@ -199,29 +207,29 @@ def _note(job: Job, why: str) -> None:
     hook_log.write(home_from(os.environ, job.home), agent=job.agent, event=job.event, why=why)
 
 
-def _send(pipe: int, told: bytes) -> None:
-    """One line to who waits; nobody may be there any more."""
+def _send(pipe: int, answer: bytes) -> None:
+    """Write a line to the waiting process; ignore that the process may be gone."""
     with contextlib.suppress(OSError):
-        line = told + b"\n"
+        line = answer + b"\n"
         while line:
             line = line[os.write(pipe, line) :]
 
 
-def _by_a_thread(job: Job, until: float) -> bytes:
-    """The same where processes cannot be split: a thread that is left behind, or another process."""
+def _answer_in_thread(job: Job, until: float) -> bytes:
+    """Answer a hook on systems without `fork`: in a thread, or in another process."""
     import threading
 
-    if job.event not in _OURS_TO_END:
-        return _by_another(job)
-    said: list[bytes] = []
-    worker = threading.Thread(target=_work, args=(job, said.append), daemon=True)
+    if job.event not in _KILLED_WHEN_LATE:
+        return _start_process(job)
+    lines: list[bytes] = []
+    worker = threading.Thread(target=_work, args=(job, lines.append), daemon=True)
     worker.start()
     worker.join(max(0.0, until - time.monotonic()))
-    answers = [each for each in said if each.startswith(b"answer ")]
+    answers = [each for each in lines if each.startswith(b"answer ")]
     return bytes.fromhex(answers[-1].partition(b" ")[2].decode()) if answers else b""
 
 
-def _by_another(job: Job) -> bytes:
+def _start_process(job: Job) -> bytes:
     import subprocess
 
     child = subprocess.Popen(
@@ -232,10 +240,10 @@ def _by_another(job: Job) -> bytes:
         creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
     )
     assert child.stdin is not None
-    child.stdin.write(job.given)
+    child.stdin.write(job.input)
     child.stdin.close()
     return b""
 
 
 if __name__ == "__main__":
-    _work(Job(sys.argv[1], sys.argv[2], sys.stdin.buffer.read(), sys.argv[3] or None), lambda told: None)
+    _work(Job(sys.argv[1], sys.argv[2], sys.stdin.buffer.read(), sys.argv[3] or None), lambda line: None)

@@ -1,7 +1,7 @@
-"""What is done for a hook, by the child that may take its time.
+"""Work for a hook, done in a child process that may take its time.
 
-Everything that comes in here is of origin `tool`: it may be read and kept as a transcript, and nothing of it
-is ever put before an agent until a person has verified it.
+Every text from a hook has the origin `tool`: it may be read and stored as a transcript, but no agent sees it
+until a person has verified it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from vademecum.agents.base import ANSWERED, HookEvent, HookInput, Hooks
+from vademecum.agents.base import ANSWERED_EVENTS, HookEvent, HookInput, Hooks
 from vademecum.agents.registry import find as find_agent
 from vademecum.errors import InvalidKey
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.memory import Memory, connect
-from vademecum.store import hook_log
+from vademecum.store import hook_log, request_view
 from vademecum.text.names import check_id
 from vademecum.types import Origin
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 FOLDER = "hooks"
 RESUMED = "resume"
-_DAYS = 30  # after which a session is not resumed any more
+_DAYS = 30  # days after which a session is no longer resumed
 _MOST = 2_000  # marks
-REMINDER = 600  # tokens for what one prompt brings back
+REMINDER = 600  # tokens of the block for one prompt
 MISTAKEN = "answered, but config.toml has an error; see vade status"
 
 
 class HookFailed(Exception):
-    """A hook that cannot be answered; `why` has no word of anybody's text in it."""
+    """An error: a hook cannot be answered; `why` quotes no user's text."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -46,27 +46,27 @@ class HookFailed(Exception):
 
 
 def run(job: Job, tell: Callable[[bytes], None]) -> None:
-    """Do what a hook asks for, and tell the answer as soon as it is there."""
+    """Run a hook, and send the answer as soon as it is ready."""
     agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
         raise HookFailed("unknown agent")
     if job.event not in tuple(agent.hooks.moments):
         raise HookFailed("unknown event for this agent")
-    event, told = HookEvent(job.event), agent.hooks.read(_parsed(job.given), os.environ)
-    memory = _opened(agent.name, told, job.home)
+    event, hook_input = HookEvent(job.event), agent.hooks.read(_parse_input(job.input), os.environ)
+    memory = _open_memory(agent.name, hook_input, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)
-    if memory.workspace.loaded.problems and event is HookEvent.SESSION_START:  # once a session is enough
+    if memory.workspace.loaded.problems and event is HookEvent.SESSION_START:  # logged once per session
         hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
         return
-    if event in ANSWERED:
+    if event in ANSWERED_EVENTS:
         if not os.path.isdir(memory.home.path):
-            return  # nothing to tell, and no reason to make a memory
-        memory = _hurried(memory)
+            return  # there is nothing to inject, and a hook does not create a home
+        memory = _with_short_waits(memory)
         hooks = agent.hooks
         if memory.caller.session:
             hook_log.open_session(
-                memory.home.path, agent=agent.name, session=memory.caller.session, folder=told.cwd
+                memory.home.path, agent=agent.name, session=memory.caller.session, folder=hook_input.cwd
             )
 
         def say(text: str) -> None:
@@ -74,48 +74,49 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
                 answer = hooks.render(hooks.moments[event], clean_text(text))
                 tell(b"answer " + _encoded(answer).hex().encode())
 
-        if event is HookEvent.SESSION_START:
-            say(_start(memory, told))
-        else:
-            until = None if job.begun is None else job.begun + memory.settings.limits.hook
-            say(_prompt(memory, hooks, told, until, say))
+        with request_view():
+            if event is HookEvent.SESSION_START:
+                say(_start(memory, hook_input))
+            else:
+                until = None if job.started is None else job.started + memory.settings.limits.hook
+                say(_prompt(memory, hooks, hook_input, until, say))
         return
     try:
-        _keep_session(memory, agent, event, told)
+        _save_session(memory, agent, event, hook_input)
     finally:
         last = HookEvent.SESSION_END if HookEvent.SESSION_END in agent.hooks.moments else HookEvent.STOP
         if event is last:
-            from vademecum.interfaces.hooks import after
+            from vademecum.interfaces.hooks import session_sync
 
-            after.start(memory)
+            session_sync.start(memory)
 
 
-def _keep_session(memory: Memory, agent: Agent, event: HookEvent, told: HookInput) -> None:
-    """Keep the transcript, and have the next session find this one."""
-    if told.transcript and agent.transcripts is not None:
-        announced = event is HookEvent.PRE_COMPACT if agent.hooks and agent.hooks.announces else None
+def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: HookInput) -> None:
+    """Import the session's transcript, so that the next session finds it."""
+    if hook_input.transcript and agent.transcripts is not None:
+        is_compaction = event is HookEvent.PRE_COMPACT if agent.hooks and agent.hooks.announces else None
         done = memory.sessions.import_transcript(
-            told.transcript, agent=agent.transcripts.name, checkpoint=announced
+            hook_input.transcript, agent=agent.transcripts.name, checkpoint=is_compaction
         )
         if done.session:
             hook_log.record_session(memory.home.path, done.project, session=done.session, agent=agent.name)
-            memory.injection.recent()  # made now, so that the next session finds it made
+            memory.injection.recent()  # cached now for the next session
     if event is HookEvent.SESSION_END:
-        hook_log.close_session(memory.home.path, agent=agent.name, session=told.session)
+        hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
 
 
 def prepare(job: Job) -> None:
-    """Make what a session is told when it begins, and tell nobody: the next one finds it made."""
+    """Build and cache the block for a session's start, so that the next session gets it quickly."""
     agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
         return
-    memory = _opened(agent.name, agent.hooks.read(_parsed(job.given), os.environ), job.home)
+    memory = _open_memory(agent.name, agent.hooks.read(_parse_input(job.input), os.environ), job.home)
     if not memory.settings.incognito and os.path.isdir(memory.home.path):
         memory.injection.block(recent=True)
 
 
-def _parsed(given: bytes) -> dict[str, Any]:
-    """What is on standard input: an object, or nothing at all, as by hand."""
+def _parse_input(given: bytes) -> dict[str, Any]:
+    """Return the object in standard input; empty when a person calls the command without input."""
     if not given.strip():
         return {}
     try:
@@ -127,10 +128,10 @@ def _parsed(given: bytes) -> dict[str, Any]:
     return found
 
 
-def _opened(agent: str, told: HookInput, home: str | None) -> Memory:
-    cwd = told.cwd if told.cwd and os.path.isdir(told.cwd) else None
+def _open_memory(agent: str, hook_input: HookInput, home: str | None) -> Memory:
+    cwd = hook_input.cwd if hook_input.cwd and os.path.isdir(hook_input.cwd) else None
     try:
-        session = check_id(told.session, "a session") if told.session else None
+        session = check_id(hook_input.session, "a session") if hook_input.session else None
     except InvalidKey:
         session = None
     return connect(
@@ -138,8 +139,8 @@ def _opened(agent: str, told: HookInput, home: str | None) -> Memory:
     )
 
 
-def _hurried(memory: Memory) -> Memory:
-    """The same memory, with no more patience for locks and a lagging index than a hook has."""
+def _with_short_waits(memory: Memory) -> Memory:
+    """Return the memory with short waits for locks and the index, as a hook needs."""
     limits = memory.settings.limits
     soon = limits.replace(lock=min(limits.lock, limits.hook / 4), open=min(limits.open, limits.hook / 4))
     settings = memory.settings.replace(limits=soon)
@@ -147,64 +148,67 @@ def _hurried(memory: Memory) -> Memory:
     return Memory(home, memory.caller, memory.workspace.loaded._replace(settings=settings))
 
 
-def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
-    """The block for a session that begins."""
-    shown = Shown(memory.home.path, memory.caller.client, told.session)
-    # What a resumed session was told stands in its window still, but for what a compaction took out of it.
-    resumed = told.source == RESUMED and bool(told.session) and shown.begun
-    before = shown.marks if resumed else frozenset()
+def _start(memory: Memory, hook_input: HookInput, *, query: str = "") -> str:
+    """Return the block for a session that begins."""
+    injected = InjectedIds(memory.home.path, memory.caller.client, hook_input.session)
+    # The window of a resumed session still holds the injected items, except those that a compaction removed.
+    resumed = hook_input.source == RESUMED and bool(hook_input.session) and injected.started
+    before = injected.marks if resumed else frozenset()
     block = memory.injection.block(query=query, notices=True, recent=True, without=before)
-    (shown.add if resumed else shown.begin)(block.marks)
+    (injected.add if resumed else injected.begin)(block.marks)
     return block.text
 
 
 def _prompt(
-    memory: Memory, hooks: Hooks, told: HookInput, until: float | None, say: Callable[[str], None]
+    memory: Memory, hooks: Hooks, hook_input: HookInput, until: float | None, say: Callable[[str], None]
 ) -> str:
-    """What answers a prompt and is not in the window yet; what its words bring back is said at once."""
-    shown = Shown(memory.home.path, memory.caller.client, told.session)
-    if HookEvent.SESSION_START not in hooks.moments and not shown.begun:
-        return _start(memory, told, query=told.prompt)
+    """Return the block for a prompt, without items that the session has already got.
+
+    The items found by words are sent at once, through `say`.
+    """
+    injected = InjectedIds(memory.home.path, memory.caller.client, hook_input.session)
+    if HookEvent.SESSION_START not in hooks.moments and not injected.started:
+        return _start(memory, hook_input, query=hook_input.prompt)
     block = memory.injection.remind(
-        told.prompt,
+        hook_input.prompt,
         budget=REMINDER,
-        without=shown.marks,
+        without=injected.marks,
         until=until,
         meanwhile=lambda block: say(block.text),
     )
-    shown.add(block.marks)
+    injected.add(block.marks)
     return block.text
 
 
 def _encoded(text: str) -> bytes:
-    """As bytes that hold no escape, whatever an agent's name for it is."""
+    """Return the text as bytes, without escape characters, which file names in it may hold."""
     return text.replace("\x1b", "").encode(errors="replace")
 
 
-# -------------------------------------------------------------------- what was told already
+# -------------------------------------------------------------------- injected items
 
 
-class Shown:
-    """What a session of an agent has been told already, so that a prompt brings nothing twice.
+class InjectedIds:
+    """The ids of items that a session has been given, so that no prompt brings an item twice.
 
-    Marks alone, no text; a small file for each session below the home. It may be deleted at any time:
-    something is then told a second time.
+    The file holds hashes and no text, one small file for each session below the home. It may be deleted at
+    any time: then an item may be injected a second time.
     """
 
     def __init__(self, home: Path, agent: str, session: str) -> None:
         self._home = home
-        # Two agents may have a session of one id: each has a window of its own.
+        # Two agents may have sessions with the same id, and each has its own window.
         name = hashlib.sha256(f"{agent} {session}".encode(errors="replace")).hexdigest()[:24]
         self._path = os.path.join(home, FOLDER, name) if session else ""
 
     @property
-    def begun(self) -> bool:
-        """Whether the session got its block."""
+    def started(self) -> bool:
+        """Return whether the session got its first block."""
         return not self._path or os.path.isfile(self._path)
 
     @property
     def marks(self) -> frozenset[str]:
-        """What it has been told."""
+        """Return the ids of the items that the session has been given."""
         try:
             with open(self._path, encoding="ascii", errors="replace") as file:
                 return frozenset(file.read().split())
@@ -212,18 +216,18 @@ class Shown:
             return frozenset()
 
     def begin(self, marks: Iterable[str]) -> None:
-        """A session begins, or begins again with an empty window."""
+        """Save the items given to a session that begins, or begins again with an empty window."""
         self._write(sorted(set(marks)), os.O_TRUNC)
         self._clear()
 
     def add(self, marks: Iterable[str]) -> None:
-        """It has been told more."""
+        """Add more given items to the file."""
         new = sorted(set(marks))
         if new and len(self.marks) < _MOST:
             self._write(new, os.O_APPEND)
 
     def _write(self, marks: list[str], how: int) -> None:
-        """Nothing depends on it: no lock, no fsync, and no home is made for it."""
+        """Write ids to the file, in an existing home only, without lock or fsync: they may get lost."""
         if not self._path or not os.path.isdir(self._home):
             return
         with contextlib.suppress(OSError):

@@ -1,10 +1,9 @@
-"""Who asks: a person who came by a one-time link, or a program that shows a token.
+"""Authentication: a person with a one-time link, or a program with a token.
 
-Cookies do not know ports: what a browser keeps for 127.0.0.1 it also sends to every other server of this
-machine. So a session has a door, a random first part of the path (`/~…/`), to which its cookie is bound: a
-browser sends the cookie to nobody who does not know that path. Calls of the API need the page's secret as a
-header on top of that. Sessions live in this process alone: what another program could learn on this port
-after the server has ended opens nothing.
+Cookies ignore ports: a browser sends a cookie for 127.0.0.1 to every server of this machine. So each session
+has a random first path segment, its URL prefix (`/~…/`), to which its cookie is bound: a browser sends the
+cookie only to a path with that prefix. API calls of a page also need the page's secret in a header. Sessions
+live in this process only, so that nothing another program learns on this port later gives access.
 """
 
 from __future__ import annotations
@@ -25,41 +24,44 @@ if TYPE_CHECKING:
 SCOPES = ("read", "write", "review")
 COOKIE = "vade-session"
 HEADER = "Vade-Page"
-HOME = "Vade-Home"  # which memory a server has, as a hash: it opens nothing
-DOOR = "/~"
+HOME = "Vade-Home"  # the hash of a server's memory folder; it gives no access
+PREFIX_START = "/~"
 PROJECT = "/@"
-_LINK_LASTS = 600.0  # seconds that a one-time link waits to be used
-_MOST_SESSIONS = 64  # the oldest goes when there are more
+_LINK_LASTS = 600.0  # seconds for which a one-time link is valid
+_MOST_SESSIONS = 64  # with more sessions, the oldest ends
 
 _ALL = frozenset(SCOPES)
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks, and what they may: a person may everything, a token what its scopes say."""
+    """The sender of a request and its permissions.
+
+    A person may do everything, a token only what its scopes allow.
+    """
 
     kind: Literal["person", "token"]
     name: str = ""
     scopes: frozenset[str] = _ALL
     session: PageSession | None = None
-    shown: str = field(default="", repr=False)  # the token itself, to look it up again
+    token: str = field(default="", repr=False)  # the token itself, for looking it up again
 
     def may(self, scope: str) -> bool:
-        """Whether this is within their scopes; whoever may write or review may read as well."""
+        """Return whether the visitor has this permission; a token that may write or review may also read."""
         return scope in self.scopes or (scope == "read" and bool(self.scopes & {"write", "review"}))
 
 
 @dataclass(frozen=True, slots=True)
 class PageSession:
-    """One browser that was let in: its door, the cookie that goes with it, and the secret of its pages."""
+    """A browser's session: its URL prefix, the cookie bound to it, and the secret of its pages."""
 
-    door: str = field(default_factory=lambda: DOOR + secrets.token_urlsafe(16))
+    url_prefix: str = field(default_factory=lambda: PREFIX_START + secrets.token_urlsafe(16))
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
 
 class Gate:
-    """The links that were made and the browsers that were let in, for as long as this process lives."""
+    """The one-time links and the browser sessions, kept as long as this process lives."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,54 +69,55 @@ class Gate:
         self._sessions: dict[str, PageSession] = {}
 
     def make_link(self) -> str:
-        """A secret that lets one browser in, once."""
-        made = secrets.token_urlsafe(32)
+        """Return the secret of a one-time link, which lets a single browser in."""
+        link = secrets.token_urlsafe(32)
         with self._lock:
-            self._links[_digest(made)] = time.monotonic() + _LINK_LASTS
-        return made
+            self._links[_digest(link)] = time.monotonic() + _LINK_LASTS
+        return link
 
     def enter(self, link: str) -> PageSession | None:
-        """A new session for whoever brings a link that was not used yet."""
+        """Return a new session for an unused link; None for a used, expired or unknown one."""
         with self._lock:
             ends = self._links.pop(_digest(link), None)
             if ends is None or ends < time.monotonic():
                 return None
-            made = PageSession()
-            self._sessions[made.door] = made
-            for door in [*self._sessions][:-_MOST_SESSIONS]:
-                del self._sessions[door]
-            return made
+            session = PageSession()
+            self._sessions[session.url_prefix] = session
+            for url_prefix in [*self._sessions][:-_MOST_SESSIONS]:
+                del self._sessions[url_prefix]
+            return session
 
     def leave(self, session: PageSession) -> None:
         """End a session."""
         with self._lock:
-            self._sessions.pop(session.door, None)
+            self._sessions.pop(session.url_prefix, None)
 
     def holds(self, session: PageSession) -> bool:
-        """Whether a session goes on."""
-        return self._sessions.get(session.door) is session
+        """Return whether a session is still valid."""
+        return self._sessions.get(session.url_prefix) is session
 
-    def session_of(self, door: str, cookies: Iterable[str]) -> PageSession | None:
-        """The session of a door, for whoever brings its cookie."""
-        session = self._sessions.get(door)
-        held = [*read_cookies(cookies, COOKIE)]
-        if session is None or not any(hmac.compare_digest(each, session.cookie.encode()) for each in held):
+    def session_of(self, url_prefix: str, cookies: Iterable[str]) -> PageSession | None:
+        """Return the session with this URL prefix if the cookies hold its cookie; else None."""
+        session = self._sessions.get(url_prefix)
+        values = [*read_cookies(cookies, COOKIE)]
+        if session is None or not any(hmac.compare_digest(each, session.cookie.encode()) for each in values):
             return None
         return session
 
 
-def split_door(path: str) -> tuple[str, str]:
-    """The door that a path begins with, if any, and the rest."""
-    if not path.startswith(DOOR):
+def split_prefix(path: str) -> tuple[str, str]:
+    """Split a path into its session's URL prefix (empty if there is none) and the rest."""
+    if not path.startswith(PREFIX_START):
         return "", path
-    door, slash, rest = path[1:].partition("/")
-    return f"/{door}", slash + rest
+    url_prefix, slash, rest = path[1:].partition("/")
+    return f"/{url_prefix}", slash + rest
 
 
 def split_project(path: str) -> tuple[str | None, str]:
-    """The project that the path behind a door begins with (`/@ID/…`), if any, and the rest.
+    """Split a path without prefix into its project (`/@ID/…`; None if there is none) and the rest.
 
-    It is part of the path, and no word of the query: every link, form and script of a page stays in it.
+    The project is part of the path and not of the query, so that every link, form and script of a page stays
+    in the project.
     """
     if not path.startswith(PROJECT):
         return None, path
@@ -123,8 +126,8 @@ def split_project(path: str) -> tuple[str | None, str]:
 
 
 def cookie_line(session: PageSession) -> str:
-    """The header that gives a browser its cookie."""
-    return f"{COOKIE}={session.cookie}; Path={session.door}; HttpOnly; SameSite=Strict"
+    """Return the header that sets the session's cookie."""
+    return f"{COOKIE}={session.cookie}; Path={session.url_prefix}; HttpOnly; SameSite=Strict"
 
 
 def _digest(secret: str) -> bytes:

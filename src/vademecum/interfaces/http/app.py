@@ -1,4 +1,4 @@
-"""The application: the API, the pages and `/mcp` on one port, behind one guard."""
+"""The web application: the API, the pages and `/mcp` on one port, behind one guard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from vademecum import __version__
 from vademecum.errors import VadeError
-from vademecum.interfaces.http import events, pages
+from vademecum.interfaces.http import file_events, pages
 from vademecum.interfaces.http.api import schema
 from vademecum.interfaces.http.api.base import ROOT
 from vademecum.interfaces.http.guard import PageGuard
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
-    """The application without its guard; `mcp` is an application that answers at `/mcp`."""
+    """Return the application without its guard; `mcp` is an application that answers at `/mcp`."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +50,7 @@ def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
                 group.cancel_scope.cancel()
         site.pool.close()
 
-    made = FastAPI(
+    app = FastAPI(
         title="Vademecum",
         version=__version__,
         docs_url=None,
@@ -58,54 +58,56 @@ def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
         openapi_url=None,
         lifespan=lifespan,
     )
-    made.state.site = site
+    app.state.site = site
     for kind in (VadeError, HttpProblem, Exception):
-        made.add_exception_handler(kind, _failed)
-    made.add_exception_handler(HTTPException, _refused)
-    made.add_exception_handler(RequestValidationError, _invalid)
-    made.include_router(schema.make_router())
-    made.include_router(events.make_router())
-    made.add_api_route(f"{ROOT}/openapi.json", _described, methods=["GET"], include_in_schema=False)
-    made.include_router(pages.make_router(site.views))
-    return made
+        app.add_exception_handler(kind, _handle_error)
+    app.add_exception_handler(HTTPException, _handle_http_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.include_router(schema.make_router())
+    app.include_router(file_events.make_router())
+    app.add_api_route(f"{ROOT}/openapi.json", _api_description, methods=["GET"], include_in_schema=False)
+    app.include_router(pages.make_router(site.views))
+    return app
 
 
-def guarded(application: FastAPI, *, mcp: ASGIApp | None = None) -> ASGIApp:
-    """The same as it is served: nothing reaches it past the guard."""
+def with_guard(application: FastAPI, *, mcp: ASGIApp | None = None) -> ASGIApp:
+    """Return the application behind the guard, which checks every request."""
     return PageGuard(application, application.state.site, mcp=mcp)
 
 
-async def _described() -> Response:
-    """The description of the API, which holds nothing of anybody."""
+async def _api_description() -> Response:
+    """Return the response with the API's description, which holds nobody's data."""
     return JsonAnswer(schema.describe_api())
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    told = problem_of(error)
-    headers = HEADERS.get(told["status"]) if told["status"] == 401 else None
-    return _told(request, told, headers)
+async def _handle_error(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    headers = HEADERS.get(problem["status"]) if problem["status"] == 401 else None
+    return _answer_problem(request, problem, headers)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: an address that is not there, a method that is not done."""
+async def _handle_http_error(request: Request, error: Exception) -> Response:
+    """Return the response to an error of the framework: unknown address, or method not allowed."""
     assert isinstance(error, HTTPException)
-    told = render_problem(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}")
-    return _told(request, told, error.headers)
+    problem = render_problem(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}")
+    return _answer_problem(request, problem, error.headers)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    """A request whose parts are not what the API's description says."""
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
+    """Return the response to a request that does not fit the API's description."""
     assert isinstance(error, RequestValidationError)
     wrong = [
         {"where": ".".join(map(str, each["loc"])), "why": str(each["msg"])} for each in error.errors()[:20]
     ]
-    said = "; ".join(f"{each['where']}: {each['why']}" for each in wrong)
+    detail = "; ".join(f"{each['where']}: {each['why']}" for each in wrong)
     hint = "look at the API's description, /api/v1/openapi.json"
-    return _told(request, render_problem(422, said, hint=hint, kind="UsageError", errors=wrong))
+    return _answer_problem(request, render_problem(422, detail, hint=hint, kind="UsageError", errors=wrong))
 
 
-def _told(request: Request, told: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """A problem: as a page with the menu to whoever was let in, as one without to another, or as data."""
+def _answer_problem(
+    request: Request, problem: dict[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the response for an error: JSON, or a page, with the menu if a person is signed in."""
     visitor = request.scope.get("state", {}).get("visitor")
-    around = pages.page_parts(request) if visitor is not None and visitor.session is not None else None
-    return answer_problem(told, html=wants_html(request), headers=headers, around=around)
+    page_context = pages.page_parts(request) if visitor is not None and visitor.session is not None else None
+    return answer_problem(problem, html=wants_html(request), headers=headers, page_context=page_context)

@@ -1,4 +1,7 @@
-"""What stands before every route: the limits, Host and Origin of `mcp --http`, who asks, and safe headers."""
+"""Guard in front of every route: limits, checks of Host and Origin, sign-in, and safe headers.
+
+Limits and checks are those of `mcp --http`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from vademecum.interfaces.http import access
 from vademecum.interfaces.http.problems import answer_problem, render_problem
-from vademecum.interfaces.mcp.http import HEADERS, Guard
+from vademecum.interfaces.mcp.http import HEADERS, RequestGuard
 from vademecum.interfaces.mcp.http import PATH as MCP_PATH
 from vademecum.interfaces.web.headers import SAFE, is_from_here
 
@@ -22,15 +25,18 @@ if TYPE_CHECKING:
 HOW_IN = "open the link that `vade serve` shows in a terminal, or send a token of `vade token add`"
 
 
-class PageGuard(Guard):
-    """Lets in a person by cookie and door, a program by its token; everybody gets the same safe headers."""
+class PageGuard(RequestGuard):
+    """The ASGI application that lets in persons (by cookie and URL prefix) and programs (by token).
+
+    It adds safe headers to every response.
+    """
 
     def __init__(self, application: ASGIApp, site: Site, *, mcp: ASGIApp | None = None) -> None:
-        super().__init__(self._routed, port=site.port, token=None)
+        super().__init__(self._route, port=site.port, token=None)
         self._pages, self._site, self._mcp = application, site, mcp
 
-    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on: `/mcp` to who may write through it, everything else to the application."""
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to `/mcp` (for tokens that may write), else to the application of pages and API."""
         if self._mcp is None or scope["type"] != "http" or scope["path"] != MCP_PATH:
             await self._pages(scope, receive, send)
             return
@@ -54,28 +60,28 @@ class PageGuard(Guard):
             await send(message)
 
         if scope["type"] == "http":
-            scope = self._named(scope)
+            scope = self._with_visitor(scope)
             await super().__call__(scope, receive, safely)
         else:
             await super().__call__(scope, receive, send)
 
-    def _named(self, scope: Scope) -> Scope:
-        """The request with who asks and for which project in its state, and without both in its path."""
+    def _with_visitor(self, scope: Scope) -> Scope:
+        """Return the request with visitor and project moved from the path into its state."""
         headers = Headers(scope=scope)
-        door, path = access.split_door(scope["path"])
-        visitor = self._person(door, headers) if door else self._program(headers)
-        project, path = access.split_project(path) if door else (None, path)
-        state = {**scope.get("state", {}), "visitor": visitor, "door": door, "project": project}
-        if not door:
+        url_prefix, path = access.split_prefix(scope["path"])
+        visitor = self._person(url_prefix, headers) if url_prefix else self._program(headers)
+        project, path = access.split_project(path) if url_prefix else (None, path)
+        state = {**scope.get("state", {}), "visitor": visitor, "url_prefix": url_prefix, "project": project}
+        if not url_prefix:
             return {**scope, "state": state}
-        raw = access.split_project(scope.get("raw_path", b"")[len(door) :].decode("latin-1"))[1]
+        raw = access.split_project(scope.get("raw_path", b"")[len(url_prefix) :].decode("latin-1"))[1]
         return {**scope, "state": state, "path": path or "/", "raw_path": raw.encode("latin-1") or b"/"}
 
-    def _person(self, door: str, headers: Headers) -> Visitor | None:
-        """The person whose browser this is; another site's request is nobody's."""
+    def _person(self, url_prefix: str, headers: Headers) -> Visitor | None:
+        """Return the person whose browser sent the request; None if another site caused it."""
         if not is_from_here(headers):
             return None
-        session = self._site.gate.session_of(door, headers.getlist("cookie"))
+        session = self._site.gate.session_of(url_prefix, headers.getlist("cookie"))
         return None if session is None else access.Visitor("person", session=session)
 
     def _program(self, headers: Headers) -> Visitor | None:
@@ -84,12 +90,12 @@ class PageGuard(Guard):
         return self._site.find_token(token.strip()) if kind.lower() == "bearer" else None
 
     def refuse(self, status: int, why: str) -> ASGIApp:
-        """The answer to what is not served."""
+        """Return the response to a request that is refused, for this reason."""
         return answer_problem(render_problem(status, why), html=False, headers=HEADERS.get(status))
 
 
 def holds_secret(visitor: Visitor, headers: Headers) -> bool:
-    """Whether a call of the page brings the secret of its page; a token needs none."""
+    """Return whether an API call from a page has the page's secret; a token's call needs none."""
     if visitor.session is None:
         return True
     given = headers.getlist(access.HEADER)

@@ -1,6 +1,6 @@
-"""Memories that are open: each is used by one call at a time, and the one used last is used again first.
+"""Pool of open memories: each serves one call at a time, and the last used memory is reused first.
 
-A call that began is never abandoned: its thread ends what it does, whoever still waits for it.
+A call that has begun is never abandoned: its thread finishes, even if nobody waits for the result.
 """
 
 from __future__ import annotations
@@ -12,49 +12,51 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import anyio
 import anyio.to_thread
 
+from vademecum.store import request_view
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from vademecum.memory import Memory
 
-    Opener = Callable[["Whose"], Memory]
+    Opener = Callable[["MemoryOwner"], Memory]
 
-Made = TypeVar("Made")
-THREADS = 2  # calls at once: each has an index of its own in memory, and one interpreter runs them all
-_IDLE = 2  # memories that stay open while nobody uses them
+Result = TypeVar("Result")
+THREADS = 2  # simultaneous calls: each has its own index in memory, and one interpreter runs them all
+_IDLE = 2  # unused memories that stay open
 
 
-class Whose(NamedTuple):
-    """Whose memory: a person's or an agent's, for which project, and through which token."""
+class MemoryOwner(NamedTuple):
+    """The owner of an open memory: a person or a token's agent, and the project."""
 
     person: bool
-    project: str | None = None  # a known project's id; None is the one that was served
+    project: str | None = None  # a known project's id; None means the served project
     token: str = ""
 
 
 class MemoryPool:
-    """Open memories, by whose they are."""
+    """The open memories, by owner."""
 
     def __init__(self, opener: Opener, stamp: Callable[[], Hashable] = lambda: None) -> None:
-        self._open, self._stamp = opener, stamp  # the stamp changes when memory has to be opened anew
+        self._open, self._stamp = opener, stamp  # the stamp changes when memory must be opened again
         self._lock = threading.Lock()
-        self._idle: list[tuple[Whose, Hashable, Memory]] = []
+        self._idle: list[tuple[MemoryOwner, Hashable, Memory]] = []
         self._turn: anyio.CapacityLimiter | None = None
 
-    async def run(self, whose: Whose, do: Callable[[Memory], Made]) -> Made:
-        """Make a call in a thread, after those before it."""
+    async def run(self, whose: MemoryOwner, do: Callable[[Memory], Result]) -> Result:
+        """Run a function with the owner's memory in a thread, when a thread is free."""
         self._turn = self._turn or anyio.CapacityLimiter(THREADS)
         return await anyio.to_thread.run_sync(lambda: self.call(whose, do), limiter=self._turn)
 
-    def call(self, whose: Whose, do: Callable[[Memory], Made]) -> Made:
-        """Make a call now."""
-        with self._taken(whose) as memory:
+    def call(self, whose: MemoryOwner, do: Callable[[Memory], Result]) -> Result:
+        """Run a function with the owner's memory in this thread."""
+        with self._borrow(whose) as memory, request_view():
             return do(memory)
 
     @contextlib.contextmanager
-    def _taken(self, whose: Whose) -> Iterator[Memory]:
+    def _borrow(self, whose: MemoryOwner) -> Iterator[Memory]:
         stamp = self._stamp()
-        memory = self._take(whose, stamp) or self._open(whose)
+        memory = self._take_idle(whose, stamp) or self._open(whose)
         try:
             yield memory
         finally:
@@ -64,7 +66,7 @@ class MemoryPool:
             for *_, each in over:
                 each.close()
 
-    def _take(self, whose: Whose, stamp: Hashable) -> Memory | None:
+    def _take_idle(self, whose: MemoryOwner, stamp: Hashable) -> Memory | None:
         with self._lock:
             for at in reversed(range(len(self._idle))):
                 if self._idle[at][:2] == (whose, stamp):
@@ -72,7 +74,7 @@ class MemoryPool:
         return None
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all memories."""
         with self._lock:
             idle, self._idle = self._idle, []
         for *_, each in idle:

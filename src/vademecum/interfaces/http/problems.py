@@ -1,4 +1,4 @@
-"""What went wrong, as problem+json (RFC 9457) or as a page: the same words and hints as the command line."""
+"""Errors as problem+json (RFC 9457) or as a page, with the same words and hints as the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 TYPE = "application/problem+json"
 
-# The nearest class above an error decides.
+# The status of the nearest base class counts.
 _STATUS: Mapping[type[VadeError], int] = {
     errors.UsageError: 400,
     errors.ConfigError: 422,
@@ -61,7 +61,7 @@ _TITLES = {
 
 
 class HttpProblem(Exception):
-    """A refusal that only this door knows: a status, what happened, what to try, and more fields."""
+    """An error of the HTTP interface: a status, a message, a hint, and more fields."""
 
     def __init__(self, status: int, message: str, *, hint: str = "", **more: Any) -> None:
         super().__init__(message)
@@ -69,36 +69,36 @@ class HttpProblem(Exception):
 
 
 class JsonAnswer(JSONResponse):
-    """JSON of whatever text there is: half a character becomes a question mark, not a failure."""
+    """A JSON response for any text: half a surrogate pair becomes a question mark instead of an error."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes."""
+        """Return the content as bytes of JSON."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def status_of(error: VadeError) -> int:
-    """The status of an error."""
+    """Return the HTTP status of an error."""
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
 
 
 def problem_of(error: Exception) -> dict[str, Any]:
-    """An error as an object; what nobody foresaw tells no more than its kind."""
+    """Return an error as an object; an unexpected error reveals only its type."""
     if isinstance(error, HttpProblem):
         return render_problem(error.status, str(error), hint=error.hint, **error.more)
     if isinstance(error, PendingReview):
-        told = {"approval": error.approval, "outcome": "waiting"}
-        return render_problem(202, str(error), hint=error.hint, kind=type(error).__name__, **told)
+        fields = {"approval": error.approval, "outcome": "waiting"}
+        return render_problem(202, str(error), hint=error.hint, kind=type(error).__name__, **fields)
     if isinstance(error, VadeError):
         return render_problem(status_of(error), str(error), hint=error.hint, kind=type(error).__name__)
     logger.error("a request failed", exc_info=error)
-    said = f"something went wrong inside vade ({type(error).__name__})"
-    return render_problem(500, said, hint="run `vade doctor`, and report it if it stays")
+    message = f"something went wrong inside vade ({type(error).__name__})"
+    return render_problem(500, message, hint="run `vade doctor`, and report it if it stays")
 
 
 def render_problem(
     status: int, message: str, *, hint: str = "", kind: str = "", **more: Any
 ) -> dict[str, Any]:
-    """The object itself: `type`, `title`, `status`, `detail`, and our `hint` and `kind`."""
+    """Return the JSON object of an error: `type`, `title`, `status`, `detail`, and our `hint` and `kind`."""
     return {
         "type": "about:blank",
         "title": _TITLES.get(status, "Refused"),
@@ -111,27 +111,27 @@ def render_problem(
 
 
 def answer_problem(
-    told: dict[str, Any],
+    problem: dict[str, Any],
     *,
     html: bool,
     headers: Mapping[str, str] | None = None,
-    around: Mapping[str, Any] | None = None,
+    page_context: Mapping[str, Any] | None = None,
 ) -> Response:
-    """A problem as whoever asked can read it; `around` it is what every page of theirs has."""
-    status = int(told["status"])
+    """Return the response for an error as HTML or JSON; `page_context` has values for the visitor's pages."""
+    status = int(problem["status"])
     if html:
         from vademecum.interfaces.web.pages import render_template
 
         return HTMLResponse(
-            render_template("problem.html", title=told["title"], problem=told, **(around or {})),
+            render_template("problem.html", title=problem["title"], problem=problem, **(page_context or {})),
             status,
             headers,
         )
-    return JsonAnswer(told, status, headers, media_type=TYPE)
+    return JsonAnswer(problem, status, headers, media_type=TYPE)
 
 
 def wants_html(request: Request) -> bool:
-    """Whether a browser asks for a page, and not a program for data."""
+    """Return whether the request is a browser's for a page, rather than a program's for data."""
     path = request.scope.get("path", "")
     if path.startswith(("/api/", "/mcp")) or path.endswith(".json"):
         return False

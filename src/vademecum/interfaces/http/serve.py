@@ -1,4 +1,4 @@
-"""`vade serve`: one process with the page, the API and `/mcp`, and the link by which a person gets in."""
+"""Server for `vade serve`: one process with pages, API and `/mcp`, and a one-time link for a person."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.http.access import HOME, Gate, Visitor
-from vademecum.interfaces.http.app import create_app, guarded
-from vademecum.interfaces.http.events import FileChanges
+from vademecum.interfaces.http.app import create_app, with_guard
+from vademecum.interfaces.http.file_events import FileChanges
 from vademecum.interfaces.http.pool import MemoryPool
 from vademecum.interfaces.http.site import Site
 from vademecum.interfaces.mcp import http as over_http
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
     from pathlib import Path
 
-    from vademecum.interfaces.http.pool import Opener, Whose
+    from vademecum.interfaces.http.pool import MemoryOwner, Opener
     from vademecum.memory import Memory
     from vademecum.memory.values import Home
 
@@ -41,39 +41,39 @@ def run(
     port: int,
     ready: Callable[[str, Callable[[], str]], None],
 ) -> None:
-    """Serve memory until told to stop; `ready` gets the address, and what makes a one-time link."""
+    """Serve memory until stopped; call `ready` with the address and a function that makes one-time links."""
     from vademecum.interfaces.http.views import VIEWS
     from vademecum.interfaces.mcp import sdk
-    from vademecum.interfaces.mcp.server import tidy
+    from vademecum.interfaces.mcp.server import sweep_in_background
 
-    taken = over_http.listen(port)
+    listener = over_http.listen(port)
     known = partial(find_token, home, for_mcp=_mcp_token(home))
     pool = MemoryPool(opener(options), lambda: _stamp(home.path / "config.toml"))
     changes = FileChanges(home.path, project)
-    site = Site(pool, Gate(), known, VIEWS, taken.getsockname()[1], changes, mark_of(home))
+    site = Site(pool, Gate(), known, VIEWS, listener.getsockname()[1], changes, mark_of(home))
     server, connections = sdk.make(options, tools="core", own_session=False)
     mcp = over_http.application(server)
-    tidy(options)
+    sweep_in_background(options)
     address = f"http://{over_http.HOST}:{site.port}"
 
     def link() -> str:
         return f"{address}/enter?key={site.gate.make_link()}"
 
     try:
-        over_http.run_guarded(
-            guarded(create_app(site, mcp=mcp), mcp=mcp), taken, ready=lambda: ready(f"{address}/", link)
+        over_http.run_server(
+            with_guard(create_app(site, mcp=mcp), mcp=mcp), listener, ready=lambda: ready(f"{address}/", link)
         )
     finally:
         connections.close()
 
 
 def mark_of(home: Home) -> str:
-    """What a server says of its memory to whoever asks: nothing can be opened with it."""
+    """Return a hash that identifies a server's memory and gives no access to it."""
     return hashlib.sha256(os.path.realpath(home.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def find_server(port: int, home: Home) -> tuple[bool, str]:
-    """Whether somebody listens on a port of this machine, and the address if they serve this memory."""
+    """Return whether a port of this machine is in use, and the address if its server has the same memory."""
     import http.client
 
     connection = http.client.HTTPConnection(over_http.HOST, port, timeout=2)
@@ -91,36 +91,38 @@ def find_server(port: int, home: Home) -> tuple[bool, str]:
 
 
 def opener(options: Mapping[str, Any]) -> Opener:
-    """How memory is opened: for a person as their own word, for a token as an agent's."""
+    """Return a function that opens memory for an owner: as a person, or for a token as an agent."""
 
-    def opened(whose: Whose) -> Memory:
-        given = {**options, "client": CLIENT}
-        if whose.project is not None:
-            with connect(**given) as memory:
-                given["project"] = _root_of(memory, whose.project)
-        said_by = f"token:{whose.token}" if whose.token or not whose.person else actor()
-        made = connect(**given, origin=Origin.USER if whose.person else Origin.AGENT, actor=said_by)
-        found = made.caller.project
-        if whose.project is not None and (found is None or found.id != whose.project):
-            made.close()  # what is in the folder now is not what was asked for
+    def open_memory(owner: MemoryOwner) -> Memory:
+        own_options = {**options, "client": CLIENT}
+        if owner.project is not None:
+            with connect(**own_options) as memory:
+                own_options["project"] = _root_of(memory, owner.project)
+        actor_name = f"token:{owner.token}" if owner.token or not owner.person else actor()
+        opened_memory = connect(
+            **own_options, origin=Origin.USER if owner.person else Origin.AGENT, actor=actor_name
+        )
+        found = opened_memory.caller.project
+        if owner.project is not None and (found is None or found.id != owner.project):
+            opened_memory.close()  # the folder holds another project now
             raise NotFound(
-                f"the folder of project {whose.project} holds another one", hint="run `vade project list`"
+                f"the folder of project {owner.project} holds another one", hint="run `vade project list`"
             )
-        return made
+        return opened_memory
 
-    return opened
+    return open_memory
 
 
-def find_token(home: Home, shown: str, *, for_mcp: str = "") -> Visitor | None:
-    """Who shows a token, unless it was revoked or has ended; that of `mcp --http` opens `/mcp` alone."""
-    if for_mcp and hmac.compare_digest(shown.encode("utf-8", "replace"), for_mcp.encode()):
+def find_token(home: Home, token_text: str, *, for_mcp: str = "") -> Visitor | None:
+    """Return the visitor with a valid token; None for others. The MCP token opens only `/mcp`."""
+    if for_mcp and hmac.compare_digest(token_text.encode("utf-8", "replace"), for_mcp.encode()):
         return Visitor("token", "mcp", frozenset({"mcp"}))
-    token = tokens.find(home, shown)
-    return token and Visitor("token", token.name, frozenset(token.scopes), shown=shown)
+    token = tokens.find(home, token_text)
+    return token and Visitor("token", token.name, frozenset(token.scopes), token=token_text)
 
 
 def _mcp_token(home: Home) -> str:
-    """The token of `mcp --http`; none where it cannot be read or made, as in a home that is read-only."""
+    """Return the token of `mcp --http`; empty if its file cannot be read or created (read-only home)."""
     try:
         return over_http.token_of(home)
     except (VadeError, OSError) as error:
@@ -136,7 +138,7 @@ def _root_of(memory: Memory, project: str) -> Path:
 
 
 def _stamp(path: Path) -> Hashable:
-    """What changes when the settings do."""
+    """Return a stamp that changes when a settings file does."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What one server consists of, and how a request gets at it."""
+"""The parts of one server (memory, visitors, views), and functions that find them from a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from vademecum.interfaces.http.access import PROJECT
-from vademecum.interfaces.http.pool import Whose
+from vademecum.interfaces.http.pool import MemoryOwner
 from vademecum.interfaces.http.problems import HttpProblem
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from vademecum.interfaces.http.access import Gate, Visitor
-    from vademecum.interfaces.http.events import FileChanges
+    from vademecum.interfaces.http.file_events import FileChanges
     from vademecum.interfaces.http.pages import PageView
     from vademecum.interfaces.http.pool import MemoryPool
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A server's memory, those who were let in, and its views."""
+    """A server's memory, its signed-in visitors, and its views."""
 
     pool: MemoryPool
     gate: Gate
@@ -31,24 +31,24 @@ class Site:
     views: Sequence[PageView]
     port: int
     changes: FileChanges
-    home: str = ""  # by which `vade open` knows a server of its own memory (`serve.mark_of`)
+    home: str = ""  # by which `vade open` recognises a server of its own memory (`serve.mark_of`)
 
     def is_let_in(self, visitor: Visitor) -> bool:
-        """Whether who was let in still is: a token can be revoked, and ends."""
+        """Return whether a visitor is still allowed in: a token may have been revoked or have expired."""
         if visitor.session is not None:
             return self.gate.holds(visitor.session)
-        found = self.find_token(visitor.shown)
+        found = self.find_token(visitor.token)
         return found is not None and found.scopes == visitor.scopes
 
 
 def site_of(request: Request) -> Site:
-    """The server that a request came to."""
+    """Return the server's parts for a request."""
     found: Site = request.app.state.site
     return found
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who asks; nobody is refused."""
+    """Return the visitor of a request; raise an error if there is none."""
     found: Visitor | None = request.state.visitor
     if found is None:
         raise HttpProblem(401, "this needs to know who asks")
@@ -56,22 +56,24 @@ def visitor_of(request: Request) -> Visitor:
 
 
 def base_of(request: Request, project: str | None = None) -> str:
-    """What the addresses of a person's page begin with: the door, and a project that it was opened for."""
+    """Return the beginning of a page's addresses: the URL prefix, and the project if the page has one."""
     named = request.state.project if project is None else project
-    return str(request.state.door) + (f"{PROJECT}{quote(named, safe='')}" if named else "")
+    return str(request.state.url_prefix) + (f"{PROJECT}{quote(named, safe='')}" if named else "")
 
 
-def whose(request: Request, *, deciding: bool = False) -> Whose:
-    """Whose memory a request is about: of the project that it names, or of the one that is served.
+def owner_of(request: Request, *, deciding: bool = False) -> MemoryOwner:
+    """Return the owner of the memory that a request needs: of the named project, or the served one.
 
-    Who may decide through a token does so in the name of the person who made it.
+    With `deciding`, the owner is a person: a token that may decide does so for the person who created it.
     """
     visitor = visitor_of(request)
-    opened, named = request.state.project, request.query_params.get("project") or None
-    if opened is not None and named not in (None, opened):
-        raise HttpProblem(400, f"this page is of project {opened}, and asks for project {named}")
-    return Whose(
+    path_project, query_project = request.state.project, request.query_params.get("project") or None
+    if path_project is not None and query_project not in (None, path_project):
+        raise HttpProblem(
+            400, f"this page is of project {path_project}, and asks for project {query_project}"
+        )
+    return MemoryOwner(
         person=visitor.kind == "person" or deciding,
-        project=named if opened is None else opened,
+        project=query_project if path_project is None else path_project,
         token=visitor.name,
     )

@@ -1,1 +1,1 @@
-"""Memory in an agent's own configuration: its server, its hooks and a word about when to use it."""
+"""Install memory into an agent's own configuration: the MCP server, the hooks, and an instruction."""

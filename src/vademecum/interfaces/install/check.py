@@ -1,6 +1,6 @@
-"""Whether what was installed works: its server and hooks are started as the agent starts them, and asked.
+"""Check whether an installation works: start its server and hooks as the agent does, and read their answers.
 
-The commands are read back from the agent's own files, whatever has become of them since.
+The commands are read from the agent's own files, so that later changes to the files are checked, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vademecum.memory.values import Home
 
-PATIENCE = 30.0  # seconds in which a server answers, on however busy a machine
+PATIENCE = 30.0  # seconds in which a server must answer, even on a busy machine
 _GREETING = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -33,8 +33,8 @@ _HOOK = re.compile(r"vade.* hook (?P<agent>[\w-]+) (?P<event>[\w-]+)(?:\s|$)")
 _REPORT = "run the command yourself to see what it says"
 
 
-class Trial(NamedTuple):
-    """One thing that was tried: how it went, and what to do when it went wrong."""
+class CheckResult(NamedTuple):
+    """The result of one check, and the remedy if the check failed."""
 
     agent: str
     what: str
@@ -44,51 +44,58 @@ class Trial(NamedTuple):
 
 
 class OwnCommands(NamedTuple):
-    """The commands of ours that stand in an agent's files."""
+    """The commands of vademecum that are in an agent's files."""
 
     servers: list[tuple[tuple[str, ...], dict[str, str]]]
     hooks: dict[str, str]  # by event
 
 
-def examine(one: Installation, home: Home) -> Iterator[Trial]:
-    """Try what an agent has of ours; nothing when nothing was ever installed into it."""
-    name, again = one.agent.name, f"vade install {one.agent.name}"
-    again += "" if one.where.is_personal else " --scope project"
+def check_agent(one: Installation, home: Home) -> Iterator[CheckResult]:
+    """Try the server and hooks of vademecum that an agent's files name, and yield the results.
+
+    Yield nothing if nothing was ever installed into this agent.
+    """
+    name, install_command = one.agent.name, f"vade install {one.agent.name}"
+    install_command += "" if one.where.is_personal else " --scope project"
     known = has_receipt(home, one)
     try:
         parts = installed_parts(one)
-        found = _found(one)
+        commands = _read_commands(one)
     except (Malformed, Refused, OSError) as error:
         if known:
-            yield Trial(name, "files", "error", str(error), "fix it with any editor")
+            yield CheckResult(name, "files", "error", str(error), "fix it with any editor")
         return
-    troubles = list(_missing(parts, name, again, known=known))
+    troubles = list(_missing(parts, name, install_command, known=known))
     yield from troubles
     if not any(parts.values()):
         return
-    for words, environ in found.servers[:1]:
-        yield Trial(name, "server", *_try_server(words, environ, again))
-    for event, command in found.hooks.items():
-        yield Trial(name, event, *_try_hook(command, again))
+    for words, environ in commands.servers[:1]:
+        yield CheckResult(name, "server", *_try_server(words, environ, install_command))
+    for event, command in commands.hooks.items():
+        yield CheckResult(name, event, *_try_hook(command, install_command))
 
 
-def _missing(parts: Mapping[str, bool | None], name: str, again: str, *, known: bool) -> Iterator[Trial]:
-    """What should be in an agent's files and is not."""
+def _missing(
+    parts: Mapping[str, bool | None], name: str, again: str, *, known: bool
+) -> Iterator[CheckResult]:
+    """Yield a warning if parts of the installation are missing in an agent's files."""
     missing = sorted(what for what, state in parts.items() if state is False)
     if not any(parts.values()):
-        said = "its files no longer contain what was installed"
+        message = "its files no longer contain what was installed"
         yield from (
-            [Trial(name, "files", "warning", said, f"{again}, or vade uninstall {name}")] if known else []
+            [CheckResult(name, "files", "warning", message, f"{again}, or vade uninstall {name}")]
+            if known
+            else []
         )
     elif missing:
-        said = f"partly installed: no {' and no '.join(missing)} in its files"
-        yield Trial(name, "files", "warning", said, again)
+        message = f"partly installed: no {' and no '.join(missing)} in its files"
+        yield CheckResult(name, "files", "warning", message, again)
 
 
-# -------------------------------------------------------------------- what stands in the files
+# -------------------------------------------------------------------- reading the files
 
 
-def _found(one: Installation) -> OwnCommands:
+def _read_commands(one: Installation) -> OwnCommands:
     found = OwnCommands([], {})
     for path, text in texts_of(one):
         if path.suffix == ".toml":
@@ -106,17 +113,17 @@ def _toml(text: str) -> Any:
 
 
 def _walk(value: object, agent: str, found: OwnCommands) -> None:
-    """Find our commands, however deep an agent has them."""
+    """Add all commands of vademecum in a parsed file to `found`, at any depth of the file."""
     inside: Iterable[object] = value if isinstance(value, list) else ()
     if isinstance(value, dict):
-        _take(value, agent, found)
+        _add_command(value, agent, found)
         inside = value.values()
     for each in inside:
         _walk(each, agent, found)
 
 
-def _take(entry: Mapping[str, Any], agent: str, found: OwnCommands) -> None:
-    """The command of one entry, if it is ours."""
+def _add_command(entry: Mapping[str, Any], agent: str, found: OwnCommands) -> None:
+    """Add the command of an entry in an agent's file to `found` if it is a command of vademecum."""
     words = _words(entry)
     if "mcp" in words and any("vade" in each for each in words):
         found.servers.append((words, _texts(entry.get("env") or entry.get("environment"))))
@@ -126,7 +133,7 @@ def _take(entry: Mapping[str, Any], agent: str, found: OwnCommands) -> None:
 
 
 def _words(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words of a server's command: a program with arguments, or a list of both."""
+    """Return a server's command as a list of words, whichever of two ways its entry spells it."""
     command, more = entry.get("command"), entry.get("args")
     words = [command] if isinstance(command, str) else command
     given = more if isinstance(more, list) else []
@@ -137,11 +144,11 @@ def _texts(given: object) -> dict[str, str]:
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
 
 
-# -------------------------------------------------------------------- trying it
+# -------------------------------------------------------------------- running the commands
 
 
 def _try_server(words: tuple[str, ...], environ: dict[str, str], again: str) -> tuple[str, str, str]:
-    """Start the server, greet it, ask for its tools, and let it go."""
+    """Start a server, ask it for its tools, and stop it; return state, message and remedy."""
     try:
         process = subprocess.Popen(
             words,
@@ -155,7 +162,7 @@ def _try_server(words: tuple[str, ...], environ: dict[str, str], again: str) -> 
     late = threading.Timer(PATIENCE, process.kill)
     late.start()
     try:
-        tools = _ask(process)
+        tools = _count_tools(process)
     except (OSError, ValueError, KeyError, TypeError):
         return "error", "the server gave no valid answer", _REPORT
     finally:
@@ -165,8 +172,8 @@ def _try_server(words: tuple[str, ...], environ: dict[str, str], again: str) -> 
     return "ok", f"the server works, {tools} tools", ""
 
 
-def _ask(process: subprocess.Popen[bytes]) -> int:
-    """How many tools a server names."""
+def _count_tools(process: subprocess.Popen[bytes]) -> int:
+    """Do the handshake with a started server, and return the number of tools that it lists."""
     assert process.stdin is not None
     assert process.stdout is not None
     for line in (
@@ -183,29 +190,29 @@ def _ask(process: subprocess.Popen[bytes]) -> int:
 
 
 def _try_hook(command: str, again: str) -> tuple[str, str, str]:
-    """Run a hook as a shell of the agent does, for no session and without anything to keep."""
-    given = json.dumps({"cwd": os.getcwd(), "hook_event_name": "check"}).encode()
-    begun = time.monotonic()
+    """Run a hook in a shell as the agent does, but without a session; return state, message and remedy."""
+    hook_input = json.dumps({"cwd": os.getcwd(), "hook_event_name": "check"}).encode()
+    started = time.monotonic()
     try:
-        done = subprocess.run(
-            command, shell=True, input=given, capture_output=True, timeout=PATIENCE, check=False
+        completed = subprocess.run(
+            command, shell=True, input=hook_input, capture_output=True, timeout=PATIENCE, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return "error", f"the hook does not finish: {type(error).__name__}", _REPORT
-    if done.returncode in (126, 127):
+    if completed.returncode in (126, 127):
         return "error", "the hook's program cannot be started", again
-    if done.returncode or done.stderr:
-        return "error", f"the hook failed with {done.returncode}", _REPORT
-    slow = time.monotonic() - begun > 5
+    if completed.returncode or completed.stderr:
+        return "error", f"the hook failed with {completed.returncode}", _REPORT
+    slow = time.monotonic() - started > 5
     return ("warning", "the hook works, but took more than 5 s", "") if slow else ("ok", "the hook works", "")
 
 
-def tell(trial: Trial) -> str:
-    """A trial in a line."""
+def format_result(trial: CheckResult) -> str:
+    """Return the result of a check as a line of text."""
     hint = f"  →  {trial.hint}" if trial.hint else ""
     return f"{trial.what}: {trial.said}{hint}"
 
 
-def failed(error: VadeError, name: str) -> Trial:
-    """What could not even be installed."""
-    return Trial(name, "install", "error", str(error), error.hint)
+def failed_install(error: VadeError, name: str) -> CheckResult:
+    """Return the error of a failed installation as the result of a check."""
+    return CheckResult(name, "install", "error", str(error), error.hint)

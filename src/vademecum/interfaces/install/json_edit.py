@@ -1,6 +1,7 @@
-"""JSON edited as text: what is not asked for stays byte for byte, with its comments, order and indent.
+"""Edit JSON as text, so that everything else in the text stays byte for byte.
 
-Comments and trailing commas are taken, since the agents that write these files take them.
+Comments, order and indentation stay, too. Comments and trailing commas are accepted, because the agents that
+write these files accept them.
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ _INDENT = re.compile(r"\n([ \t]+)\S")
 _DEEPEST = 100
 
 
-Path = tuple[str | int, ...]  # the keys of objects, and places in lists
+Path = tuple[str | int, ...]  # the keys of objects, and indexes of lists
 
 
 class Node(NamedTuple):
-    """A value in a text: where it stands, and what it holds."""
+    """A value in a JSON text: its position in the text and its parsed content."""
 
     start: int
     end: int
     value: Any
-    members: tuple[Member, ...] = ()  # of an object, or the items of a list
+    members: tuple[Member, ...] = ()  # the members of an object, or the items of a list
 
 
 class Member(NamedTuple):
-    """A pair of an object, or an item of a list, whose key is empty and begins where it does."""
+    """A member of an object or an item of a list, with its position in the text.
+
+    An item has an empty key and starts at its value.
+    """
 
     key: str
     start: int
@@ -40,16 +44,16 @@ class Member(NamedTuple):
 
 
 def parse(text: str) -> Node:
-    """The value a text holds; raises Malformed where it is not JSON."""
+    """Return the value in a JSON text; raise Malformed if the text is not JSON."""
     at = _skip(text, 0)
     node = _value(text, at, 0)
     if (rest := _skip(text, node.end)) != len(text):
-        raise _wrong(text, rest)
+        raise _malformed(text, rest)
     return node
 
 
 def find(node: Node, path: Path) -> Node | None:
-    """The value below these keys and places, the last one where a key is there twice."""
+    """Return the value at a path of keys and indexes, or None; of a repeated key, return the last value."""
     for key in path:
         if isinstance(key, int):
             own = [member.node for member in node.members[key : key + 1] if isinstance(node.value, list)]
@@ -62,7 +66,7 @@ def find(node: Node, path: Path) -> Node | None:
 
 
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
-    """Set the value below these keys; the objects on the way are made where they are missing."""
+    """Return the text with the value at these keys set; missing objects on the way are created."""
     text = text if text.strip("\ufeff \t\r\n") else "{}\n"
     root = parse(text)
     found = find(root, path)
@@ -81,7 +85,7 @@ def put(text: str, path: tuple[str, ...], value: Any) -> str:
 
 
 def append(text: str, path: tuple[str, ...], value: Any) -> str:
-    """Add an item to the list below these keys, which is made where it is missing."""
+    """Return the text with an item added to the list at these keys; a missing list is created."""
     text = text if text.strip("\ufeff \t\r\n") else "{}\n"
     found = find(parse(text), path)
     if found is None:
@@ -91,8 +95,11 @@ def append(text: str, path: tuple[str, ...], value: Any) -> str:
     return _insert(text, found, "", value)
 
 
-def take(text: str, path: Path, at: int | None = None) -> str:
-    """Take away what is below these keys, or one item of the list there; what is not there is no error."""
+def remove(text: str, path: Path, at: int | None = None) -> str:
+    """Return the text without the value at this path, or without one item of the list there.
+
+    A missing value is not an error.
+    """
     owner = find(parse(text), path if at is not None else path[:-1])
     if owner is None:
         return text
@@ -104,8 +111,8 @@ def take(text: str, path: Path, at: int | None = None) -> str:
     member = owner.members[at]
     if len(owner.members) == 1:
         inner = text[owner.start + 1 : owner.end - 1]
-        kept = inner.replace(text[member.start : member.node.end], "", 1).strip(" \t\r\n,")
-        return text[: owner.start + 1] + (f" {kept} " if kept else "") + text[owner.end - 1 :]
+        comment = inner.replace(text[member.start : member.node.end], "", 1).strip(" \t\r\n,")
+        return text[: owner.start + 1] + (f" {comment} " if comment else "") + text[owner.end - 1 :]
     if at + 1 < len(owner.members):
         return text[: member.start] + text[owner.members[at + 1].start :]
     before = owner.members[at - 1].node.end
@@ -124,7 +131,7 @@ def _value(text: str, at: int, depth: int) -> Node:
         return _container(text, at, depth)
     match = _STRING.match(text, at) if letter == '"' else _PLAIN.match(text, at)
     if match is None:
-        raise _wrong(text, at)
+        raise _malformed(text, at)
     return Node(at, match.end(), json.loads(match[0]))
 
 
@@ -134,23 +141,23 @@ def _container(text: str, start: int, depth: int) -> Node:
     members: list[Member] = []
     at = _skip(text, start + 1)
     while text[at : at + 1] != closing:
-        key, begun = "", at
+        key, member_start = "", at
         if is_object:
             match = _STRING.match(text, at)
             if match is None:
-                raise _wrong(text, at)
+                raise _malformed(text, at)
             key = json.loads(match[0])
             at = _skip(text, match.end())
             if text[at : at + 1] != ":":
-                raise _wrong(text, at)
+                raise _malformed(text, at)
             at = _skip(text, at + 1)
         node = _value(text, at, depth + 1)
-        members.append(Member(key, begun, node))
+        members.append(Member(key, member_start, node))
         at = _skip(text, node.end)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
         elif text[at : at + 1] != closing:
-            raise _wrong(text, at)
+            raise _malformed(text, at)
     values: Any = [member.node.value for member in members]
     if is_object:
         values = {member.key: member.node.value for member in members}
@@ -162,7 +169,7 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _wrong(text: str, at: int) -> Malformed:
+def _malformed(text: str, at: int) -> Malformed:
     line = text.count("\n", 0, at) + 1
     return Malformed(f"line {line} is not JSON", hint="fix it with any editor; nothing was changed")
 
@@ -171,36 +178,39 @@ def _wrong(text: str, at: int) -> Malformed:
 
 
 def _insert(text: str, owner: Node, head: str, value: Any) -> str:
-    """Put another member behind the last one, on a line of its own where the others have one."""
+    """Return the text with a member inserted after an object's or list's last member.
+
+    The new member gets its own line if the other members have their own lines.
+    """
     newline = "\r\n" if "\r\n" in text else "\n"
     outer = _line_indent(text, owner.start)
     if not owner.members:
-        indent = outer + _unit(text)
+        indent = outer + _indent_unit(text)
         inner = text[owner.start + 1 : owner.end - 1].strip()
-        kept = f"{newline}{indent}{inner}" if inner else ""  # a comment stays where it is
-        made = f"{kept}{newline}{indent}{head}{_dumped(value, text, indent)}{newline}{outer}"
-        return text[: owner.start + 1] + made + text[owner.end - 1 :]
+        comment = f"{newline}{indent}{inner}" if inner else ""  # a comment stays where it is
+        new_text = f"{comment}{newline}{indent}{head}{_dumped(value, text, indent)}{newline}{outer}"
+        return text[: owner.start + 1] + new_text + text[owner.end - 1 :]
     first, last = owner.members[0], owner.members[-1].node
-    if "\n" not in text[owner.start : first.start]:  # all on one line
+    if "\n" not in text[owner.start : first.start]:  # all members are on one line
         return f"{text[: last.end]}, {head}{json.dumps(value, ensure_ascii=False)}{text[last.end :]}"
     indent = _line_indent(text, first.start)
-    comma, made = ",", f"{newline}{indent}{head}{_dumped(value, text, indent)}"
+    comma, new_text = ",", f"{newline}{indent}{head}{_dumped(value, text, indent)}"
     behind = _skip(text, last.end)
-    if text[behind : behind + 1] == ",":  # it is there already, and stays at the end
-        return text[: behind + 1] + made + "," + text[behind + 1 :]
+    if text[behind : behind + 1] == ",":  # there is a trailing comma, which stays at the end
+        return text[: behind + 1] + new_text + "," + text[behind + 1 :]
     remark = _REMARK.match(text, last.end)
     end = remark.end() if remark else last.end
-    return text[: last.end] + comma + text[last.end : end] + made + text[end:]
+    return text[: last.end] + comma + text[last.end : end] + new_text + text[end:]
 
 
 def _dumped(value: Any, text: str, indent: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
+    lines = json.dumps(value, indent=_indent_unit(text), ensure_ascii=False).split("\n")
     return f"{newline}{indent}".join(lines)
 
 
-def _unit(text: str) -> str:
-    """What the file indents by."""
+def _indent_unit(text: str) -> str:
+    """Return the white space by which the text indents one level."""
     match = _INDENT.search(text)
     return match[1] if match else "  "
 

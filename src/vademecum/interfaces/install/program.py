@@ -1,7 +1,7 @@
-"""The program that agents start: this one, or one that lasts where this one runs from a cache.
+"""Find the program that agents start: this program, or an installed program if this one is in a cache.
 
-`uvx` and `pipx run` put a program into an environment that they delete when they like; a path into it that is
-written into an agent's configuration would stop working one day. There, the package is installed as a tool.
+`uvx` and `pipx run` put a program into an environment that they may delete at any time, so an agent's
+configuration must not name a path in it. In this case the package is installed as a tool.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 PACKAGE = "vademecum"
 _NAMES = ("vade", "vade.exe", PACKAGE, f"{PACKAGE}.exe")
 _CACHES = {".cache", "Caches", "Cache"}
-_TAG = "CACHEDIR.TAG"  # which uv puts into its cache, and into an environment itself
+_TAG = "CACHEDIR.TAG"  # a file that uv puts into its cache, and into an environment itself
 _BY_HAND = "install it first: `uv tool install vademecum` or `pipx install vademecum`, then `vade install`"
 
 
 def this_program(home: str = "") -> Program:
-    """What agents are told to start: a script by its whole path, or this Python and the module."""
+    """Return the command that agents run: a script with its full path, or this Python with the module."""
     if is_temporary(sys.prefix):
-        return Program((_lasting_script(os.environ),), home)
+        return Program((_installed_script(os.environ),), home)
     script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     if os.path.basename(script) in _NAMES and os.access(script, os.X_OK):
         return Program((script,), home)
@@ -41,15 +41,18 @@ def this_program(home: str = "") -> Program:
 
 
 def is_temporary(prefix: str) -> bool:
-    """Whether an environment lies in the cache of uv or pipx; other tools keep theirs in one for good."""
+    """Return whether an environment is in a cache of uv or pipx, which may delete it at any time.
+
+    Other tools keep permanent environments in a cache, so only these two tools count.
+    """
     path = Path(prefix)
     by_pipx = "pipx" in path.parts and not _CACHES.isdisjoint(path.parts)
     return by_pipx or any((each / _TAG).is_file() for each in path.parents)
 
 
 def missing_tool() -> tuple[str, ...]:
-    """The command that installs the program for good; nothing where this one stays, or one is there."""
-    if not is_temporary(sys.prefix) or os.access(_lasting_script(os.environ), os.X_OK):
+    """Return the command that installs the program permanently; empty if it is permanent already."""
+    if not is_temporary(sys.prefix) or os.access(_installed_script(os.environ), os.X_OK):
         return ()
     words = _installer(os.environ)
     compiled = ("--compile-bytecode",) if words[-1] == "tool" else ()
@@ -57,21 +60,27 @@ def missing_tool() -> tuple[str, ...]:
 
 
 def install_tool(command: tuple[str, ...]) -> None:
-    """Install the program for good, by the command that `missing_tool` found."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or missing_tool():
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise Refused(f"`{' '.join(command)}` failed: {said}", hint=_BY_HAND)
+    """Install the program permanently, by running the command that `missing_tool` returned."""
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode or missing_tool():
+        message = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise Refused(f"`{' '.join(command)}` failed: {message}", hint=_BY_HAND)
 
 
 def compile_modules() -> None:
-    """Compile this package, which uv leaves to the first start: a hook has no time for that."""
+    """Compile the modules of this package, so that the first run of a hook does not have to.
+
+    uv compiles modules only at their first use.
+    """
     if not sys.dont_write_bytecode:
         compileall.compile_dir(Path(__file__).parents[2], quiet=2)
 
 
 def requirement() -> str:
-    """The very package that runs: the file or folder it was installed from, or this version of it."""
+    """Return the requirement that installs the running package again.
+
+    It names the file or folder from which the package was installed, or else its version.
+    """
     try:
         origin = metadata.distribution(PACKAGE).read_text("direct_url.json")
         url = str(json.loads(origin)["url"]) if origin else ""
@@ -81,7 +90,7 @@ def requirement() -> str:
 
 
 def _installer(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What installs tools here: uv, which tells its programs where it is, or pipx."""
+    """Return the command of uv or pipx that installs tools on this machine; raise Refused without both."""
     uv = environ.get("UV") or shutil.which("uv")
     if uv:
         return (uv, "tool")
@@ -91,12 +100,12 @@ def _installer(environ: Mapping[str, str]) -> tuple[str, ...]:
     raise Refused("vade runs from a temporary folder, which agents cannot rely on", hint=_BY_HAND)
 
 
-def _lasting_script(environ: Mapping[str, str]) -> str:
-    """Where the script is, or will be, once the package is installed as a tool."""
+def _installed_script(environ: Mapping[str, str]) -> str:
+    """Return the path that the script has after the package was installed as a tool."""
     words = _installer(environ)
-    asked = ("dir", "--bin") if words[-1] == "tool" else ("environment", "--value", "PIPX_BIN_DIR")
-    done = subprocess.run([*words, *asked], capture_output=True, text=True, check=False)
-    folder = done.stdout.strip()
-    if done.returncode or not folder:
+    query = ("dir", "--bin") if words[-1] == "tool" else ("environment", "--value", "PIPX_BIN_DIR")
+    completed = subprocess.run([*words, *query], capture_output=True, text=True, check=False)
+    folder = completed.stdout.strip()
+    if completed.returncode or not folder:
         raise Refused("vade runs from a temporary folder, which agents cannot rely on", hint=_BY_HAND)
     return os.path.join(folder, "vade.exe" if os.name == "nt" else "vade")

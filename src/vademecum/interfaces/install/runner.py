@@ -1,7 +1,7 @@
-"""Installing and taking away again: everything is worked out before anything is written.
+"""Install memory into an agent, and uninstall it; all changes are computed before anything is written.
 
-What was there is kept in the home, with a receipt: as long as nobody has changed a file since, uninstalling
-puts back the bytes it had. Where somebody has, only our own parts are taken out of it.
+The earlier content of a file is saved in the home, with a receipt. If nobody has changed the file since,
+uninstalling restores its earlier bytes; otherwise only the parts of vademecum are removed.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.agents.base import (
     HOOKS,
     INSTRUCTION,
+    INSTRUCTION_KIND,
     NAME,
     PROJECT,
     SERVER,
     USER,
-    WORDS,
     Agent,
     HookEvent,
     HookList,
+    InstallTarget,
+    InstructionBlock,
     JsonServer,
     OwnFile,
     Part,
     Program,
     Setup,
     TomlServer,
-    Where,
-    Words,
 )
 from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
 from vademecum.interfaces.install.program import this_program
-from vademecum.store.files import delete, read, reported, sweep, update
-from vademecum.store.folders import Folder
+from vademecum.store import Folder, reported
+from vademecum.store.files import delete, read, sweep, update
 from vademecum.text.clock import now, stamp
 from vademecum.text.names import shown
 
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- vade:begin -->", "<!-- vade:end -->"
 RECEIPTS, BACKUPS = "installs", "backups"
 _LARGEST = 64 * 1024 * 1024
-_BARE: tuple[object, ...] = ({}, {"version": 1})  # what is left of a file that was ours
+_BARE: tuple[object, ...] = ({}, {"version": 1})  # the remaining content of a file that we created
 
-# -------------------------------------------------------------------- what a description names
+# -------------------------------------------------------------------- edits
 
 
 class ConfigEdit(NamedTuple):
-    """One thing in one file: how it gets in, how it gets out again, and whether it is there."""
+    """A part of the installation in one file: functions that add, remove and look for this part."""
 
     what: str
     path: Path
@@ -72,25 +72,25 @@ class ConfigEdit(NamedTuple):
 
 
 def edit_of(part: Part, agent: Agent, program: Program) -> ConfigEdit:
-    """A part of an agent's description, as it is put into its file."""
+    """Return the edit for a part that an agent's description names."""
     match part:
         case JsonServer(path, entry, below):
-            return _server(path, entry, below)
+            return _server_edit(path, entry, below)
         case TomlServer(path, command):
-            return _toml_server(path, command)
+            return _toml_server_edit(path, command)
         case HookList():
-            return _hooks(part, agent, program)
+            return _hooks_edit(part, agent, program)
         case OwnFile(what, path, content):
-            return _own_file(what, path, content)
-        case Words(path):
-            return _words(path)
+            return _file_edit(what, path, content)
+        case InstructionBlock(path):
+            return _instruction_edit(path)
 
 
 # -------------------------------------------------------------------- the server
 
 
-def _server(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
-    """Our server among an agent's, in JSON."""
+def _server_edit(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
+    """Return the edit for the entry of the MCP server in an agent's JSON file."""
     keys = (below, NAME)
 
     def put(text: str) -> str:
@@ -101,12 +101,12 @@ def _server(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
             )
         if found is None:
             return json_edit.put(text, keys, dict(value))
-        for key, each in value.items():  # what the agent or a person added to it stays
+        for key, each in value.items():  # keys that the agent or a person added stay
             text = json_edit.put(text, (*keys, key), each)
         return text
 
     def take(text: str) -> str:
-        return _pruned(json_edit.take(text, keys), keys[:-1]) if there(text) else text
+        return _prune_empty(json_edit.remove(text, keys), keys[:-1]) if there(text) else text
 
     def there(text: str) -> bool:
         found = json_edit.find(json_edit.parse(text), keys)
@@ -115,8 +115,8 @@ def _server(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
     return ConfigEdit(SERVER, path, put, take, there)
 
 
-def _toml_server(path: Path, command: tuple[str, ...]) -> ConfigEdit:
-    """Our server in Codex's `config.toml`."""
+def _toml_server_edit(path: Path, command: tuple[str, ...]) -> ConfigEdit:
+    """Return the edit for the entry of the MCP server in Codex's `config.toml`."""
 
     def put(text: str) -> str:
         import tomlkit
@@ -161,7 +161,7 @@ def _toml_server(path: Path, command: tuple[str, ...]) -> ConfigEdit:
 
 
 def _servers(document: Any) -> Any:
-    """The table of servers, made where there is none."""
+    """Return the table of servers in a TOML document; create a missing table."""
     import tomlkit
 
     if "mcp_servers" not in document:
@@ -193,35 +193,35 @@ def _is_ours(value: object) -> bool:
 # -------------------------------------------------------------------- the hooks
 
 
-def _hooks(part: HookList, agent: Agent, program: Program) -> ConfigEdit:
-    """Our hooks among an agent's."""
+def _hooks_edit(part: HookList, agent: Agent, program: Program) -> ConfigEdit:
+    """Return the edit for the entries of vademecum in an agent's lists of hooks."""
     moments = agent.hooks.moments if agent.hooks is not None else {}
     wanted = {name: (event, part.wrapped(program.hook(agent.name, event))) for event, name in moments.items()}
 
     def put(text: str) -> str:
         text = _with_defaults(text, part.also)
         for name, (event, entry) in wanted.items():
-            own = _own(text, (HOOKS, name), agent.name, event)
+            own = _own_hooks(text, (HOOKS, name), agent.name, event)
             if len(own) == 1 and _covers(own[0].value, _command(entry)):
                 continue
-            text = _without(text, own)
+            text = _remove_hooks(text, own)
             text = json_edit.append(text, (HOOKS, name), entry)
         return text
 
     def take(text: str) -> str:
         for name, (event, _) in wanted.items():
-            own = _own(text, (HOOKS, name), agent.name, event)
-            text = _pruned(_without(text, own), (HOOKS, name))
+            own = _own_hooks(text, (HOOKS, name), agent.name, event)
+            text = _prune_empty(_remove_hooks(text, own), (HOOKS, name))
         return text
 
     def there(text: str) -> bool:
-        return all(_own(text, (HOOKS, name), agent.name, event) for name, (event, _) in wanted.items())
+        return all(_own_hooks(text, (HOOKS, name), agent.name, event) for name, (event, _) in wanted.items())
 
     return ConfigEdit(HOOKS, part.path, put, take, there)
 
 
 def _with_defaults(text: str, wanted: Mapping[str, Any]) -> str:
-    """With these keys, where there are none."""
+    """Return the text of a JSON file with these keys added, as far as they are missing."""
     for key, value in wanted.items():
         text = text if text.strip() else "{}\n"
         if json_edit.find(json_edit.parse(text), (key,)) is None:
@@ -230,14 +230,14 @@ def _with_defaults(text: str, wanted: Mapping[str, Any]) -> str:
 
 
 class OwnHook(NamedTuple):
-    """A command of ours in a list of hooks: the way to it, and what stands there."""
+    """A hook of vademecum in an agent's file: the path to its entry, and the entry."""
 
     path: tuple[str | int, ...]
     value: Mapping[str, Any]
 
 
-def _own(text: str, path: tuple[str, ...], agent: str, event: str) -> list[OwnHook]:
-    """Our commands in a list of hooks, whoever stands beside them in a group."""
+def _own_hooks(text: str, path: tuple[str, ...], agent: str, event: str) -> list[OwnHook]:
+    """Return the hooks of vademecum in a list of hooks, also those in a group with other hooks."""
     found = json_edit.find(json_edit.parse(text), path) if text.strip() else None
     if found is None:
         return []
@@ -258,42 +258,45 @@ def _commands(value: object, path: tuple[str | int, ...], ours: re.Pattern[str])
 
 
 def _command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The command of an entry, which some agents have in a group."""
+    """Return the command in an entry; some agents put commands into groups."""
     return entry[HOOKS][0] if HOOKS in entry else entry
 
 
 def _covers(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether all that is wanted stands there; what an agent or a person added to it is theirs."""
+    """Return whether an entry has all wanted values.
+
+    Values that an agent or a person added to the entry are ignored.
+    """
     return all(found.get(name) == value for name, value in wanted.items())
 
 
-def _without(text: str, own: Iterable[OwnHook]) -> str:
-    """Without our commands, and without a group that held nothing else."""
+def _remove_hooks(text: str, own: Iterable[OwnHook]) -> str:
+    """Return the text without these hooks, and without groups that become empty."""
     for path, _ in reversed(list(own)):
         *above, at = path
-        text = json_edit.take(text, tuple(above), int(at))
+        text = json_edit.remove(text, tuple(above), int(at))
         if above[-1] == HOOKS and len(above) > 1 and isinstance(above[-2], int):
             left = json_edit.find(json_edit.parse(text), tuple(above))
             if left is not None and not left.value:
-                text = json_edit.take(text, tuple(above[:-2]), above[-2])
+                text = json_edit.remove(text, tuple(above[:-2]), above[-2])
     return text
 
 
-def _pruned(text: str, path: tuple[str, ...]) -> str:
-    """Without what is empty now, from the inside out."""
+def _prune_empty(text: str, path: tuple[str, ...]) -> str:
+    """Return the text without empty objects and lists on this path, from the inside out."""
     for depth in range(len(path), 0, -1):
         found = json_edit.find(json_edit.parse(text), path[:depth])
         if found is None or found.value:
             return text
-        text = json_edit.take(text, path[:depth])
+        text = json_edit.remove(text, path[:depth])
     return text
 
 
-# -------------------------------------------------------------------- files of our own, and words in others'
+# -------------------------------------------------------------------- own files, and instructions in others
 
 
-def _own_file(what: str, path: Path, content: str) -> ConfigEdit:
-    """A file that is ours alone."""
+def _file_edit(what: str, path: Path, content: str) -> ConfigEdit:
+    """Return the edit for a file that only has content of vademecum."""
 
     def put(text: str) -> str:
         if text.strip() and not there(text):
@@ -306,12 +309,12 @@ def _own_file(what: str, path: Path, content: str) -> ConfigEdit:
     return ConfigEdit(what, path, put, lambda text: "" if there(text) else text, there)
 
 
-def _words(path: Path) -> ConfigEdit:
-    """The instruction in a file the agent reads, between two marks."""
+def _instruction_edit(path: Path) -> ConfigEdit:
+    """Return the edit for the instruction in an agent's file, which stands between two marks."""
     block = f"{BEGIN}\n{INSTRUCTION}{END}\n"
     marked = rf"^{re.escape(BEGIN)}\r?\n.*?^{re.escape(END)}[ \t]*(?:\r?\n|\Z)"
     pair = re.compile(marked, re.MULTILINE | re.DOTALL)
-    with_gap = rf"(?:^[ \t]*\r?\n)?{marked}"  # the empty line before it came with it
+    with_gap = rf"(?:^[ \t]*\r?\n)?{marked}"  # the empty line before it was added with it
     apart = re.compile(with_gap, re.MULTILINE | re.DOTALL)
 
     def put(text: str) -> str:
@@ -336,23 +339,23 @@ def _words(path: Path) -> ConfigEdit:
     def there(text: str) -> bool:
         return bool(pair.search(text))
 
-    return ConfigEdit(WORDS, path, put, take, there)
+    return ConfigEdit(INSTRUCTION_KIND, path, put, take, there)
 
 
-# -------------------------------------------------------------------- one agent, one file
+# -------------------------------------------------------------------- installations
 
 
 class Installation(NamedTuple):
-    """Memory in one agent's configuration, for somebody."""
+    """An installation in the configuration of one agent, for a person or for a project."""
 
     agent: Agent
     setup: Setup
-    where: Where
+    where: InstallTarget
     program: Program
 
     @classmethod
-    def of(cls, name: str, where: Where, program: Program) -> Installation:
-        """That of the agent of that name."""
+    def of(cls, name: str, where: InstallTarget, program: Program) -> Installation:
+        """Return the installation for the agent with this name; raise UnknownName for another name."""
         agent = find_agent(name)
         if agent is None or agent.setup is None:
             known = ", ".join(having("setup"))
@@ -361,70 +364,72 @@ class Installation(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """The folder that everything it gets lies in."""
+        """The folder in which all files of the installation are."""
         return self.setup.root(self.where)
 
     @property
     def without(self) -> Mapping[str, str]:
-        """What cannot be installed there, and why."""
+        """The parts that cannot be installed for this target, with the reason for each."""
         return self.setup.without(self.where)
 
 
 class FileEdit(NamedTuple):
-    """What becomes of one file; None is a file that is not there."""
+    """The change of one file, from content to content; None means a missing file."""
 
     path: Path
     before: bytes | None
     after: bytes | None
-    change: Callable[[bytes | None], bytes | None]  # which can be made again, on top of a person's save
+    change: Callable[[bytes | None], bytes | None]  # can be repeated on top of a change that a person saved
 
     @property
     def changed(self) -> bool:
-        """Whether anything does."""
+        """Whether the edit changes the file."""
         return self.before != self.after
 
 
 class AgentStatus(NamedTuple):
-    """What there is of one agent on this machine."""
+    """The status of one agent on this machine: whether it is here, and which parts are installed."""
 
     agent: str
     program: str  # its path, or empty
     folder: Path
     there: bool
-    installed: Mapping[str, Mapping[str, bool | None]]  # by scope and part; None where it cannot be
-    without: Mapping[str, Mapping[str, str]]  # by scope and part: why not
-    missing: Mapping[HookEvent, str]  # hooks it does not have, and why
+    installed: Mapping[
+        str, Mapping[str, bool | None]
+    ]  # by scope and part; None if the part is not possible there
+    without: Mapping[str, Mapping[str, str]]  # by scope and part: the reason
+    missing: Mapping[HookEvent, str]  # unsupported hooks, and why
 
 
 class AgentPlace(NamedTuple):
-    """Where memory is installed, and the program that is named there."""
+    """The target of installations (a person or a project), and the program that their files name."""
 
-    where: Where
+    where: InstallTarget
     program: Program
 
 
 def place_of(memory: Memory, scope: str) -> AgentPlace:
-    """The place for a person everywhere, or for the project at hand."""
+    """Return the target for installations in this scope: the person, or the current project."""
     project = memory.caller.project
     person = Path.home()
     root = project.root if project is not None else Path.cwd()
     home = "" if memory.home.path == person / ".vade" else str(memory.home.path)
-    return AgentPlace(Where(scope, person, root, os.environ), this_program(home))
+    return AgentPlace(InstallTarget(scope, person, root, os.environ), this_program(home))
 
 
-# -------------------------------------------------------------------- what would change
+# -------------------------------------------------------------------- planning
 
 
-def installing(one: Installation) -> list[FileEdit]:
-    """What an installation would change."""
-    return [_edit(path, before, partial(_put, path, parts)) for path, parts, before in _files(one)]
+def plan_install(one: Installation) -> list[FileEdit]:
+    """Return the changes of files that an installation would make."""
+    return [_edit(path, before, partial(_add_parts, path, parts)) for path, parts, before in _files(one)]
 
 
-def uninstalling(one: Installation, home: Home) -> list[FileEdit]:
-    """What taking it away would change."""
+def plan_uninstall(one: Installation, home: Home) -> list[FileEdit]:
+    """Return the changes of files that an uninstallation would make."""
     receipt = _receipt(home, one)
     return [
-        _edit(path, before, partial(_taken, path, parts, receipt.get(str(path)), home))
+        _edit(path, before, partial(_remove_parts, path, parts, receipt.get(str(path)), home))
         for path, parts, before in _files(one)
     ]
 
@@ -434,16 +439,16 @@ def _edit(path: Path, before: bytes | None, change: Callable[[bytes | None], byt
 
 
 def diff(edits: Iterable[FileEdit]) -> str:
-    """The changes as a person reads them."""
-    told: list[str] = []
+    """Return the changes of files as a unified diff."""
+    lines: list[str] = []
     for edit in edits:
         if not edit.changed:
             continue
-        before, after = (_decoded(edit.path, each or b"").splitlines() for each in (edit.before, edit.after))
+        before, after = (_decode(edit.path, each or b"").splitlines() for each in (edit.before, edit.after))
         old = str(edit.path) if edit.before is not None else os.devnull
         new = str(edit.path) if edit.after is not None else os.devnull
-        told += difflib.unified_diff(before, after, old, new, lineterm="", n=1)
-    return "\n".join(told)
+        lines += difflib.unified_diff(before, after, old, new, lineterm="", n=1)
+    return "\n".join(lines)
 
 
 def _files(one: Installation) -> Iterator[tuple[Path, list[ConfigEdit], bytes | None]]:
@@ -461,7 +466,7 @@ def _files(one: Installation) -> Iterator[tuple[Path, list[ConfigEdit], bytes | 
 
 
 def _inside(root: Path, path: Path) -> Path:
-    """The file itself; refuses one that a link leads out of the folder it belongs in."""
+    """Return the real path of a file; raise Refused for a link that leads out of the root folder."""
     top, real = os.path.realpath(root), os.path.realpath(path)
     if not real.startswith(top.rstrip(os.sep) + os.sep):
         raise Refused(
@@ -470,15 +475,15 @@ def _inside(root: Path, path: Path) -> Path:
     return Path(real)
 
 
-def _put(path: Path, parts: Iterable[ConfigEdit], before: bytes | None) -> bytes | None:
-    text = _decoded(path, before or b"")
-    with _named(path):
+def _add_parts(path: Path, parts: Iterable[ConfigEdit], before: bytes | None) -> bytes | None:
+    text = _decode(path, before or b"")
+    with _naming_file(path):
         for part in parts:
             text = part.put(text)
     return text.encode()
 
 
-def _taken(
+def _remove_parts(
     path: Path, parts: Iterable[ConfigEdit], entry: Mapping[str, Any] | None, home: Home, before: bytes | None
 ) -> bytes | None:
     if before is None:
@@ -486,17 +491,17 @@ def _taken(
     if entry is not None and entry.get("after") == _digest(before):
         if not entry.get("backup"):
             return None
-        kept = home.read(BACKUPS, str(entry["backup"]))
-        if kept is not None:
-            return kept
-    text = _decoded(path, before)
-    with _named(path):
+        backup = home.read(BACKUPS, str(entry["backup"]))
+        if backup is not None:
+            return backup
+    text = _decode(path, before)
+    with _naming_file(path):
         for part in parts:
             text = part.take(text)
     if text.encode() == before:
         return before
-    made = entry is not None and not entry.get("backup")
-    return None if made and _is_bare(text) else text.encode()
+    was_created = entry is not None and not entry.get("backup")
+    return None if was_created and _is_bare(text) else text.encode()
 
 
 def _is_bare(text: str) -> bool:
@@ -506,7 +511,7 @@ def _is_bare(text: str) -> bool:
         return False
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -514,31 +519,31 @@ def _decoded(path: Path, content: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say which file it is that cannot be read."""
+def _naming_file(path: Path) -> Iterator[None]:
+    """Add the path of a file to an error about its content."""
     try:
         yield
     except Malformed as error:
         raise Malformed(f"{path}: {error}", hint="fix it with any editor; nothing was changed") from error
 
 
-# -------------------------------------------------------------------- doing it
+# -------------------------------------------------------------------- applying
 
 
 def install(one: Installation, home: Home) -> list[FileEdit]:
-    """Install, and say what changed; a second time nothing does."""
+    """Install memory into an agent and return the changes; a second installation changes nothing."""
     with reported(f"install into {one.agent.name}"), home.lock(f"install {one.agent.name}"):
-        edits = installing(one)
+        edits = plan_install(one)
         changed = [edit for edit in edits if edit.changed]
         if changed:
-            # First what it takes to undo it: whoever is killed between two files can be taken back whole.
+            # The receipt is written first, so that an installation killed between two files can be undone.
             receipt = _receipt(home, one)
-            made = [name for edit in changed for name in _missing(one.root, edit.path)]
+            new_folders = [name for edit in changed for name in _missing_folders(one.root, edit.path)]
             for edit in changed:
                 receipt[str(edit.path)] = _entry(home, one, edit, receipt.get(str(edit.path)))
-            kept = dict.fromkeys([*receipt.get("", {}).get("folders", ()), *made])
-            receipt[""] = {"folders": list(kept)}
-            _keep(home, one, receipt)
+            folders = dict.fromkeys([*receipt.get("", {}).get("folders", ()), *new_folders])
+            receipt[""] = {"folders": list(folders)}
+            _save_receipt(home, one, receipt)
         for edit in changed:
             _write(one.root, edit)
         _sweep(one, home, edits)
@@ -546,9 +551,9 @@ def install(one: Installation, home: Home) -> list[FileEdit]:
 
 
 def uninstall(one: Installation, home: Home) -> list[FileEdit]:
-    """Take away what was installed, and nothing else."""
+    """Remove an installation from an agent's files, and nothing else; return the changes."""
     with reported(f"uninstall from {one.agent.name}"), home.lock(f"install {one.agent.name}"):
-        edits = uninstalling(one, home)
+        edits = plan_uninstall(one, home)
         receipt = _receipt(home, one)
         for edit in edits:
             if edit.changed:
@@ -557,24 +562,24 @@ def uninstall(one: Installation, home: Home) -> list[FileEdit]:
         for name in sorted(receipt.get("", {}).get("folders", ()), key=len, reverse=True):
             with contextlib.suppress(OSError):
                 os.rmdir(name)
-        _forget(home, one, receipt)
+        _delete_receipt(home, one, receipt)
     return edits
 
 
 def _sweep(one: Installation, home: Home, edits: Iterable[FileEdit]) -> None:
-    """Clear what a killed installation left beside the files, also beside those that did not change."""
+    """Remove temporary files that a killed installation has left, also beside unchanged files."""
     for parent in {_inside(one.root, edit.path).parent for edit in edits}:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), Folder.at(parent) as folder:
             sweep(folder)
     for name in (BACKUPS, RECEIPTS):
-        with contextlib.suppress(FileNotFoundError), home.disk(name) as kept:
-            sweep(kept)
+        with contextlib.suppress(FileNotFoundError), home.disk(name) as saved:
+            sweep(saved)
 
 
 def _write(root: Path, edit: FileEdit) -> None:
     top, real = os.path.realpath(root), _inside(root, edit.path)
     *above, name = os.path.relpath(real, top).split(os.sep)
-    # What was not there may hold keys of other servers one day; what was keeps the mode it has.
+    # A new file may later hold keys of other servers, so it is private; an existing file keeps its mode.
     mode = 0o600 if edit.before is None else 0o644
     with Folder.at(top, create=True) as start, start.enter(*above, create=True) as folder:
         update(folder, name, lambda now: edit.change(now) or b"", mode=mode, largest=_LARGEST)
@@ -587,15 +592,15 @@ def _delete(root: Path, edit: FileEdit) -> None:
             delete(folder, real.name)
 
 
-def _missing(root: Path, path: Path) -> list[str]:
-    """The folders that have to be made for a file."""
-    found, here = [], path.parent
-    while not here.exists() and here != here.parent:
-        found.append(str(here))
-        if here == root:
+def _missing_folders(root: Path, path: Path) -> list[str]:
+    """Return the folders that must be created for a file."""
+    folders, folder = [], path.parent
+    while not folder.exists() and folder != folder.parent:
+        folders.append(str(folder))
+        if folder == root:
             break
-        here = here.parent
-    return found
+        folder = folder.parent
+    return folders
 
 
 # -------------------------------------------------------------------- receipts
@@ -618,7 +623,10 @@ def _receipt(home: Home, one: Installation) -> dict[str, Any]:
 def _entry(
     home: Home, one: Installation, edit: FileEdit, earlier: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What to put back, as long as nobody changes the file: what was there before the first installation."""
+    """Return the receipt for a file: the backup of its first content, and the hash of its new content.
+
+    The backup is made here unless there is one.
+    """
     after = _digest(edit.after or b"")
     if earlier is not None and edit.before is not None and earlier.get("after") == _digest(edit.before):
         return {"after": after, "backup": earlier.get("backup")}
@@ -626,7 +634,7 @@ def _entry(
         return {"after": after, "backup": None}
     end = f"-{one.agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
     with home.folder(BACKUPS, create=True) as folder:
-        for name in folder.names():  # kept already, perhaps by one that was killed then
+        for name in folder.names():  # saved already, perhaps by an installation that was killed
             if name.endswith(end) and folder.read(name, largest=_LARGEST) == edit.before:
                 return {"after": after, "backup": name}
         name = f"{stamp(now()).replace(':', '')}{end}"
@@ -634,13 +642,13 @@ def _entry(
     return {"after": after, "backup": name}
 
 
-def _keep(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
+def _save_receipt(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
     content = json.dumps(receipt, indent=1).encode()
     with home.folder(RECEIPTS, create=True) as folder:
         folder.update(_name(one), lambda _: content)
 
 
-def _forget(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
+def _delete_receipt(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
     if receipt:
         with contextlib.suppress(FileNotFoundError), home.folder(RECEIPTS) as folder:
             folder.delete(_name(one))
@@ -650,15 +658,15 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-# -------------------------------------------------------------------- what there is
+# -------------------------------------------------------------------- status
 
 
-def look(where: Where, program: Program) -> list[AgentStatus]:
-    """Every agent: whether it is on this machine, and what of ours it has."""
+def list_agents(where: InstallTarget, program: Program) -> list[AgentStatus]:
+    """Return the status of every agent that memory can be installed into."""
     return [_status(name, where, program) for name in having("setup")]
 
 
-def _status(name: str, where: Where, program: Program) -> AgentStatus:
+def _status(name: str, where: InstallTarget, program: Program) -> AgentStatus:
     scopes = {scope: Installation.of(name, where._replace(scope=scope), program) for scope in (USER, PROJECT)}
     mine = scopes[USER]
     folder = mine.setup.folder(mine.where)
@@ -667,41 +675,41 @@ def _status(name: str, where: Where, program: Program) -> AgentStatus:
         next(filter(None, map(shutil.which, mine.setup.programs)), ""),
         folder,
         folder.is_dir(),
-        {scope: _installed(one) for scope, one in scopes.items()},
+        {scope: _installed_or_none(one) for scope, one in scopes.items()},
         {scope: one.without for scope, one in scopes.items()},
         mine.agent.hooks.missing if mine.agent.hooks is not None else {},
     )
 
 
-def _installed(one: Installation) -> dict[str, bool | None]:
+def _installed_or_none(one: Installation) -> dict[str, bool | None]:
     try:
         return installed_parts(one)
     except (Malformed, Refused, OSError):
-        return dict.fromkeys((SERVER, HOOKS, WORDS), False)
+        return dict.fromkeys((SERVER, HOOKS, INSTRUCTION_KIND), False)
 
 
 def installed_parts(one: Installation) -> dict[str, bool | None]:
-    """Which parts of ours an agent's files have; None where it cannot have one."""
+    """Return for each part whether an agent's files have it; None if it is not possible there."""
     found: dict[str, bool | None] = dict.fromkeys(one.without)
     for path, parts, before in _files(one):
-        with _named(path):
+        with _naming_file(path):
             for part in parts:
-                found[part.what] = before is not None and part.there(_decoded(path, before))
+                found[part.what] = before is not None and part.there(_decode(path, before))
     return found
 
 
 def texts_of(one: Installation) -> Iterator[tuple[Path, str]]:
-    """The files of an agent that have something of ours, or would."""
+    """Yield path and text of those of an agent's files that exist and can have parts of vademecum."""
     for path, _, before in _files(one):
         if before is not None:
-            yield path, _decoded(path, before)
+            yield path, _decode(path, before)
 
 
 def names() -> list[str]:
-    """The agents that memory can be installed into."""
+    """Return the names of the agents that memory can be installed into."""
     return list(having("setup"))
 
 
 def has_receipt(home: Home, one: Installation) -> bool:
-    """Whether it was installed from this home, and not taken away since."""
+    """Return whether an installation was made from this home, and was not uninstalled since."""
     return bool(_receipt(home, one))

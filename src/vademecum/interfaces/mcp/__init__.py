@@ -1,1 +1,1 @@
-"""The door for agents that speak the Model Context Protocol."""
+"""The server that offers memory to agents over the Model Context Protocol (MCP)."""

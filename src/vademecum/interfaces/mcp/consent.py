@@ -1,6 +1,7 @@
-"""Asking before a write: by a question that the client shows, or in a queue that `vade approve` shows.
+"""Ask the user before a write: with a form in the client, or later through `vade review approve`.
 
-An approval is for one write as it was asked: what was agreed to is known by its hash, and is used once.
+An approval covers exactly one write. The approved write is identified by its hash, and the approval is used
+once.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.tools.declaration import Write
 
-PATIENCE = 600.0  # seconds that a person has to answer
-MOST = 1000  # questions that are open at once
+PATIENCE = 600.0  # seconds in which a person may answer
+MOST = 1000  # open questions at the same time
 _QUESTION = "approve"
 _FORM = {
     "type": "object",
@@ -32,28 +33,28 @@ NO = Refused("the user declined this", hint="leave it unchanged, and do not ask 
 
 
 def fingerprint(write: Write) -> str:
-    """What exactly is asked for, as a hash."""
-    asked = {"operation": write.operation, "arguments": write.arguments, "scope": write.scope}
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    """Return a hash that identifies exactly this write."""
+    write_fields = {"operation": write.operation, "arguments": write.arguments, "scope": write.scope}
+    return hashlib.sha256(json.dumps(write_fields, sort_keys=True).encode()).hexdigest()
 
 
 def question(write: Write) -> str:
-    """What a person is asked, with nothing hidden in it."""
+    """Return the question whether to allow a write, as text for a person, with hidden characters shown."""
     lines = [f"An agent asks to {write.operation.replace('_', ' ')} ({write.scope} memory):"]
     for name, value in write.arguments.items():
         if value not in (None, [], "") and name not in ("slug", "scope"):
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            lines.append(f"{name}: {spelled(shown)}")
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            lines.append(f"{name}: {spelled(text)}")
     return "\n".join(lines)
 
 
 def form(write: Write) -> dict[str, Any]:
-    """The question as a client is asked to show it."""
+    """Return the question whether to allow a write, as a form that the client shows."""
     return {"mode": "form", "message": question(write), "requestedSchema": _FORM}
 
 
 def is_yes(answer: Mapping[str, Any] | None) -> bool:
-    """Whether a person agreed; anything but a yes is a no, and is raised as that."""
+    """Return True if the person's answer is a yes; raise `NO` for every other answer."""
     content = (answer or {}).get("content")
     if answer is None or answer.get("action") != "accept" or not isinstance(content, dict):
         raise NO
@@ -63,13 +64,13 @@ def is_yes(answer: Mapping[str, Any] | None) -> bool:
 
 
 class Questions:
-    """The questions that were asked and not answered yet, for clients that come back with the answer."""
+    """The unanswered questions to clients that bring the answer with a later call."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
-    def asked(self, write: Write) -> dict[str, Any]:
-        """What a client is to ask between two calls."""
+    def ask(self, write: Write) -> dict[str, Any]:
+        """Return a result that makes the client ask its user, and repeat the call with the answer."""
         question_ = {"method": "elicitation/create", "params": form(write)}
         return {
             "resultType": "input_required",
@@ -77,9 +78,12 @@ class Questions:
             "requestState": self._ask(fingerprint(write)),
         }
 
-    def agreed(self, state: str, answers: Mapping[str, Any], write: Write) -> bool:
-        """Whether the person agreed to exactly this; raises for a no, and for an answer to something else."""
-        self._answered(state, fingerprint(write))
+    def is_agreed(self, state: str, answers: Mapping[str, Any], write: Write) -> bool:
+        """Return True if the person agreed to exactly this write.
+
+        Raise for a no, and for an answer to another question.
+        """
+        self._use_question(state, fingerprint(write))
         return is_yes(answers.get(_QUESTION))
 
     def _ask(self, what: str) -> str:
@@ -89,10 +93,10 @@ class Questions:
             self._open.popitem(last=False)
         return token
 
-    def _answered(self, token: str, what: str) -> None:
-        """Use a question up; an answer to another question, or to none, is no answer."""
-        asked, at = self._open.pop(token, ("", 0.0))
-        if not asked or time.monotonic() - at > PATIENCE:
+    def _use_question(self, token: str, what: str) -> None:
+        """Remove a question once its answer is here; raise if the answer belongs to another question."""
+        question_hash, at = self._open.pop(token, ("", 0.0))
+        if not question_hash or time.monotonic() - at > PATIENCE:
             raise Conflict("this answer matches no open question", hint="repeat the call")
-        if asked != what:
+        if question_hash != what:
             raise Conflict("the user was asked about something else", hint="repeat the call unchanged")

@@ -1,8 +1,8 @@
-"""Serving over HTTP on this machine alone, to whoever holds the token.
+"""Serve MCP over HTTP on this machine only, to clients with the token.
 
-A web page in a browser of this machine can reach a local port, under a name of its own choice even. So the
-first look is at how much was sent and how slowly, the next at the Host, then at the Origin, and only then at
-anything else.
+A web page in a browser of this machine can reach a local port, even under a host name of its own. So the
+checks come in this order: size and speed of the request, then its Host, then its Origin, then everything
+else.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
 
 HOST, PORT, PATH = "127.0.0.1", 8377, "/mcp"
 TOKEN = "mcp-token"
-GRACE = 1.5  # seconds for what is being done, once the server is to leave
-_LOOK = 0.25  # seconds between two looks at the parent
-_TIDYING = 10.0  # seconds for a start that has to end first, and for what is to be closed and removed then
-_SHORTEST = 16  # characters; a shorter one can be guessed
-CONNECTIONS = 128  # at once; beyond, who has waited longest without having asked anything has to go
+GRACE = 1.5  # seconds for running requests, once the server has to stop
+_POLL_SECONDS = 0.25  # seconds between two checks whether the parent process is alive
+_CLEANUP_SECONDS = 10.0  # seconds for a start to finish first, and for closing and removing things afterwards
+_SHORTEST = 16  # characters; a shorter token can be guessed
+CONNECTIONS = 128  # at the same time; beyond that, the connection that has been idle longest is closed
 LARGEST_HEAD, LARGEST_BODY = 16 << 10, 4 << 20  # bytes of a request
-PATIENCE = 8.0  # seconds from a connection, or the first byte of a request, to its last
+PATIENCE = 8.0  # seconds from a connection, or the first byte of a request, to its last byte
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
-# What a refusal says besides; where a request ends is not known for sure after some, so nothing may follow.
+# Headers of refusals. After some refusals the end of the request is unknown, so the connection is closed.
 HEADERS: Mapping[int, Mapping[str, str]] = MappingProxyType(
     {401: {"WWW-Authenticate": 'Bearer realm="vade"'}, 400: {"Connection": "close"}}
 )
 
 
 def token_of(home: Home) -> str:
-    """The token of this home, made when it is first asked for; its file is its owner's alone."""
+    """Return the token of this home; the first call creates it in a file that only its owner can read."""
     with home.disk(create=True) as folder:
         state = folder.stat(TOKEN)
         if state is None:
-            made = secrets.token_urlsafe(32)
-            with contextlib.suppress(FileExistsError):  # another server made it in this moment
-                folder.create(TOKEN, made.encode() + b"\n", mode=0o600)
+            new_token = secrets.token_urlsafe(32)
+            with contextlib.suppress(FileExistsError):  # another server created it at this moment
+                folder.create(TOKEN, new_token.encode() + b"\n", mode=0o600)
             state = folder.stat(TOKEN)
         content = folder.read(TOKEN) or b""
     where = home.path / TOKEN
@@ -76,39 +76,45 @@ def token_of(home: Home) -> str:
 
 
 def listen(port: int) -> socket.socket:
-    """A port of this machine that only this machine can reach; 0 is any that is free."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    """Return a listening socket that only this machine can reach; port 0 means any free port."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if sys.platform != "win32":
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
-        made.listen(128)  # from now on a client can connect, and waits until it is served
+        sock.bind((HOST, port))
+        sock.listen(128)  # from now on a client can connect, and waits until it is served
     except OSError as error:
-        made.close()
+        sock.close()
         raise Collision(
             f"port {port} cannot be used: {error.strerror}", hint="choose another with `--port`, 0 for any"
         ) from error
-    return made
+    return sock
 
 
 def serve(
-    application: ASGIApp, taken: socket.socket, *, token: str | None, ready: Callable[[str], None]
+    application: ASGIApp, listener: socket.socket, *, token: str | None, ready: Callable[[str], None]
 ) -> None:
-    """Serve until told to stop; without a token only what holds nothing of anybody may be served."""
-    port = taken.getsockname()[1]
-    run_guarded(
-        Guard(application, port=port, token=token),
-        taken,
+    """Serve an application until a signal stops it; only clients with the token are let in.
+
+    Without a token, serve only content in which nobody's data is.
+    """
+    port = listener.getsockname()[1]
+    run_server(
+        RequestGuard(application, port=port, token=token),
+        listener,
         ready=lambda: ready(f"http://{HOST}:{port}{PATH}"),
     )
 
 
-def run_guarded(guarded: ASGIApp, taken: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serve what guards itself, with the limits of every server of ours, until told to stop."""
-    made = _Server(
+def run_server(guarded: ASGIApp, listener: socket.socket, *, ready: Callable[[], None]) -> None:
+    """Serve an application, with the limits that all local servers have, until a signal stops it.
+
+    The application checks its own requests.
+    """
+    server = _Server(
         uvicorn.Config(
             guarded,
-            http=_Limited,
+            http=_LimitedProtocol,
             ws="none",
             h11_max_incomplete_event_size=LARGEST_HEAD,
             lifespan="on",
@@ -118,54 +124,57 @@ def run_guarded(guarded: ASGIApp, taken: socket.socket, *, ready: Callable[[], N
             timeout_graceful_shutdown=1,
         )
     )
-    if not _stays_behind():
-        threading.Thread(target=made.follow, args=(os.getppid(),), name="leave", daemon=True).start()
+    if not _outlives_parent():
+        threading.Thread(target=server.follow, args=(os.getppid(),), name="leave", daemon=True).start()
     try:
-        with made.capture_signals():  # whoever is told that it is ready can stop it
+        with server.capture_signals():  # a client that was told the server is ready can also stop it
             ready()
-            anyio.run(made.serve, [taken])
+            anyio.run(server.serve, [listener])
     finally:
-        made.ended.set()
+        server.ended.set()
 
 
-def _stays_behind() -> bool:
-    """Whether this process was started to outlive its parent: by `nohup`, or by the system itself."""
+def _outlives_parent() -> bool:
+    """Return whether this process shall outlive its parent, as under `nohup` or a service manager."""
     if not hasattr(signal, "SIGHUP"):
-        return True  # a process of Windows keeps the number of a parent that is gone
+        return True  # a process of Windows keeps its parent's number after the parent has ended
     return os.getppid() <= 1 or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 class _Server(uvicorn.Server):
-    """A server that ends when it is told to, and does not take the whole process down with that signal."""
+    """A uvicorn server that ends in an orderly way on a signal, within a time limit."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ended = threading.Event()
 
     def follow(self, parent: int) -> None:
-        """End soon after the parent did; the kernel's own signal comes when a mere thread of it ends."""
+        """Stop soon after the parent process has ended.
+
+        The kernel's signal for this is not used, because it comes when a *thread* of the parent ends.
+        """
         while os.getppid() == parent:
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
         self.should_exit = True
         self._leave()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End, and not later than it says, whatever is still running."""
+        """Stop because of a signal, within the time limit, whatever is still running."""
         super().handle_exit(sig, frame)
         threading.Thread(target=self._leave, name="leave", daemon=True).start()
 
     def _leave(self) -> None:
-        """End the process when the time is up: what was being written is whole, or was never begun."""
-        late = time.monotonic() + _TIDYING
+        """End the process when the time limit has passed; any write is then complete or was never begun."""
+        late = time.monotonic() + _CLEANUP_SECONDS
         while not (self.started or self.ended.is_set()) and time.monotonic() < late:
-            time.sleep(_LOOK / 10)  # it was told to stop while it was starting
+            time.sleep(_POLL_SECONDS / 10)  # the stop arrived during the start
         if self.ended.wait(GRACE):
-            time.sleep(_TIDYING)  # whoever served closes what is open and removes what was for a time only
+            time.sleep(_CLEANUP_SECONDS)  # the caller still closes open files and removes temporary ones
         os._exit(0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Hear the signals that mean "stop"."""
+        """Handle the signals that stop the server, for as long as the context lasts."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -177,76 +186,78 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-class _Limited(H11Protocol):
-    """A connection that has to get on: what is half asked is dropped after a while, and too much at once.
+class _LimitedProtocol(H11Protocol):
+    """A connection with limits: a request that is too slow or too large is dropped.
 
-    Reads the server library's own state of a connection: `conn` is what was heard, `cycle` what is answered.
+    It reads uvicorn's state of a connection: `conn` is the request, `cycle` the response.
     """
 
-    _late: asyncio.TimerHandle | None = None
-    _heard = 0  # bytes of the request that is under way
+    _timer: asyncio.TimerHandle | None = None
+    _received = 0  # bytes of the current request
     _since = 0.0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as above it
-        """Begin to wait for a request; with too many others, the one that waited longest has to go."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Start waiting for a request; if there are too many connections, close the longest waiting one."""
         super().connection_made(transport)
         self._since = self.loop.time()
-        self._late = self.loop.call_later(PATIENCE, self._drop)
+        self._timer = self.loop.call_later(PATIENCE, self._drop)
         if len(self.connections) > CONNECTIONS:
-            others = [each for each in self.connections if isinstance(each, _Limited) and not each.busy]
-            min(others, key=lambda each: each._since)._drop()  # this one is among them
+            others = [
+                each for each in self.connections if isinstance(each, _LimitedProtocol) and not each.busy
+            ]
+            min(others, key=lambda each: each._since)._drop()  # this connection is among them
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The other side left."""
-        self._rest()
+        """Stop the timer, because the client has left."""
+        self._cancel_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in a part of a request, unless it is more than any request may be."""
-        self._heard += len(data)
-        if self._heard > LARGEST_HEAD + LARGEST_BODY:
+        """Read a part of a request; drop the connection if the request is too large."""
+        self._received += len(data)
+        if self._received > LARGEST_HEAD + LARGEST_BODY:
             self._drop()
             return
         super().data_received(data)
-        self._look()
+        self._update_timer()
 
     def on_response_complete(self) -> None:
-        """Go on with what was sent meanwhile."""
+        """Go on with the data of a next request, which may have arrived already."""
         super().on_response_complete()
-        self._look()
+        self._update_timer()
 
     @property
     def busy(self) -> bool:
-        """Whether a whole request is being answered."""
+        """Whether the connection has a complete request that is being answered."""
         answering = self.cycle is not None and not self.cycle.response_complete
-        return answering and not self._half_asked
+        return answering and not self._is_incomplete
 
     @property
-    def _half_asked(self) -> bool:
+    def _is_incomplete(self) -> bool:
         state = self.conn.their_state
         return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
-    def _look(self) -> None:
-        """Give a request that is under way its time; one that is whole has all it needs."""
-        if not self._half_asked:
-            self._heard = 0
-            self._rest()
-        elif self._late is None:
+    def _update_timer(self) -> None:
+        """Start the timer while a request is incomplete, and stop it once the request is complete."""
+        if not self._is_incomplete:
+            self._received = 0
+            self._cancel_timer()
+        elif self._timer is None:
             self._since = self.loop.time()
-            self._late = self.loop.call_later(PATIENCE, self._drop)
+            self._timer = self.loop.call_later(PATIENCE, self._drop)
 
-    def _rest(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-        self._late = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
 
     def _drop(self) -> None:
-        self.connections.discard(self)  # at once, though the loop tells of it later
+        self.connections.discard(self)  # at once, because the loop reports it later
         self.transport.abort()
 
 
-class Guard:
-    """Lets through what was meant for this server and comes from who may speak to it."""
+class RequestGuard:
+    """Middleware that passes on requests for this server from an authorised client, and refuses others."""
 
     def __init__(self, application: ASGIApp, *, port: int, token: str | None) -> None:
         self._application = application
@@ -255,7 +266,7 @@ class Guard:
         self._token = token.encode() if token is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it."""
+        """Pass a request on to the application, or answer it with a refusal."""
         if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
@@ -268,18 +279,18 @@ class Guard:
         await self.refuse(*refused)(scope, receive, send)
 
     def refuse(self, status: int, why: str) -> ASGIApp:
-        """The answer to what is not served."""
+        """Return the response for a refused request."""
         headers = HEADERS.get(status)
         error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": why}}
         return JSONResponse(error, status, headers)
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is not served; None when it is."""
+        """Return a status and a message if a request must be refused, else None."""
         too_large = _too_large(headers)
         if too_large is not None:
             return too_large
         if "content-length" in headers and "transfer-encoding" in headers:
-            return 400, "a request says its length once"  # who is asked in between may read another one
+            return 400, "a request says its length once"  # a proxy might see a different request in it
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "this server only answers to its own address on this machine"
@@ -291,12 +302,12 @@ class Guard:
 
     def _holds_token(self, given: list[str]) -> bool:
         kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        held = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token or b"")
-        return held and kind.lower() == "bearer" and bool(self._token)
+        matches = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token or b"")
+        return matches and kind.lower() == "bearer" and bool(self._token)
 
 
 def _too_large(headers: Headers) -> tuple[int, str] | None:
-    """Why a request is more than this server takes, whoever sent it."""
+    """Return a status and a message if a request is too large, else None."""
     if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEAD:
         return 431, "the headers are too large"
     size = headers.get("content-length", "0")
@@ -306,30 +317,33 @@ def _too_large(headers: Headers) -> tuple[int, str] | None:
 
 
 def application(server: Any) -> ASGIApp:
-    """The SDK's streamable HTTP for a server; who may speak to it was decided before."""
+    """Return the SDK's streamable HTTP application for a server.
+
+    Its own check of hosts is off, because `RequestGuard` has checked the client already.
+    """
     from mcp.server.transport_security import TransportSecuritySettings
 
-    made: ASGIApp = server.streamable_http_app(
+    app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return made
+    return app
 
 
 def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[str, str], None]) -> None:
-    """Serve memory; `ready` is told the address and the file of the token."""
+    """Serve memory over HTTP until stopped; call `ready` with address and path of the token's file."""
     from vademecum.interfaces.mcp import sdk
-    from vademecum.interfaces.mcp.server import open_memory, tidy
+    from vademecum.interfaces.mcp.server import open_memory, sweep_in_background
 
     memory = open_memory(options)
     home = memory.home
     with memory.workspace.reported("make the token"):
         token = token_of(home)
-    taken = listen(port)
-    made, connections = sdk.make(options, tools=tools, own_session=False)
-    tidy(options)
+    listener = listen(port)
+    server, connections = sdk.make(options, tools=tools, own_session=False)
+    sweep_in_background(options)
     where = str(home.path / TOKEN)
     try:
-        serve(application(made), taken, token=token, ready=lambda address: ready(address, where))
+        serve(application(server), listener, token=token, ready=lambda address: ready(address, where))
     finally:
         connections.close()

@@ -1,6 +1,7 @@
-"""The protocol as this server speaks it: revisions, errors, the shape of a request, what an answer carries.
+"""The MCP protocol as this server speaks it: revisions, errors, the form of requests, and fixed answers.
 
-Imports next to nothing: an agent's first request waits for it. Knows no memory and no transport.
+This module imports almost nothing, because an agent's first request waits for it. It knows no memory and no
+transport.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import os
 from typing import Any, NamedTuple
 
 from vademecum import __version__
-from vademecum.interfaces.tools import add_joined, read_joined
+from vademecum.interfaces.tools import add_workspace_arguments, read_workspaces
 
-HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # a greeting, then requests
-STATELESS = ("2026-07-28",)  # every request says by itself what it speaks
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # revisions that begin with a handshake
+STATELESS = ("2026-07-28",)  # revisions in which every request names its revision
 _NAMESPACE = "io.modelcontextprotocol/"
 VERSION_KEY = _NAMESPACE + "protocolVersion"
 CAPABILITIES_KEY = _NAMESPACE + "clientCapabilities"
@@ -25,7 +26,7 @@ INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 CONNECTION_CLOSED, UNSUPPORTED_VERSION = -32000, -32022
 
 HOUR = 3_600_000
-# What of the lists may be kept, and for how many milliseconds: what changes with memory is asked for anew.
+# How many milliseconds a client may cache a list; lists that change with memory are not cached.
 CACHED = {
     "tools/list": HOUR,
     "prompts/list": HOUR,
@@ -43,21 +44,21 @@ _CAPABILITIES = {
 
 
 class RpcError(Exception):
-    """A request that gets an error for an answer."""
+    """An error with which a request is answered."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code, self.message, self.data = code, message, data
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The error as it is sent."""
-        made = {"code": self.code, "message": self.message}
-        return made if self.data is None else {**made, "data": self.data}
+    def body(self) -> dict[str, Any]:
+        """The error as an object of JSON-RPC."""
+        body = {"code": self.code, "message": self.message}
+        return body if self.data is None else {**body, "data": self.data}
 
 
 class Peer(NamedTuple):
-    """Who sent a request, as far as it says: the revision it speaks, and whether it asks its person."""
+    """The client that sent a request: its protocol revision, and whether it can ask its user."""
 
     version: str
     can_ask: bool = False
@@ -65,14 +66,14 @@ class Peer(NamedTuple):
 
     @property
     def stateless(self) -> bool:
-        """Whether nothing is known of what it sent before."""
+        """Whether the client's requests are independent of each other."""
         return self.version in STATELESS
 
 
-# ---------------------------------------------------------------- what a request must look like
+# ---------------------------------------------------------------- the form of requests
 # A shape is a type, a list with the shape of its items, or the fields of an object: `?` behind a name means
-# that it may be missing or null, `~` that it may be missing, and `*` stands for every name. What is not named
-# here is not looked at.
+# that the field may be missing or null, `~` that it may be missing, and `*` stands for every name. Fields
+# that are not named here are not checked.
 
 _TOKEN = (str, int)
 _OBJECT: dict[str, Any] = {}
@@ -101,8 +102,8 @@ _ENVELOPE = {
         _LEVEL_KEY + "?": str,
     }
 }
-PROGRESS = 2.0  # seconds between two words to who asked how a call goes
-WORKING = "working"  # what they say; how much is left is not known
+PROGRESS = 2.0  # seconds between two progress messages
+WORKING = "working"  # the text of a progress message; the remaining time is unknown
 _PAGE = {"cursor?": str}
 _AGAIN = {"requestState?": str, "inputResponses?": {"*": _OBJECT}}
 _GREETING = {"protocolVersion": str, "capabilities": _ABILITIES, "clientInfo": _CLIENT}
@@ -144,7 +145,7 @@ def _field_fits(value: dict[str, Any], name: str, shape: Any) -> bool:
 
 
 def check(method: str, params: dict[str, Any] | None, *, stateless: bool) -> None:
-    """Refuse a method that is not served, and what does not look like its request."""
+    """Raise RpcError for an unknown method, and for parameters that do not have the method's form."""
     shapes = _STATELESS_SHAPES if stateless else _SHAPES
     if method not in shapes:
         raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
@@ -153,18 +154,18 @@ def check(method: str, params: dict[str, Any] | None, *, stateless: bool) -> Non
 
 
 def malformed() -> RpcError:
-    """The answer to a request that does not look like one."""
+    """Return the error for a request with parameters of the wrong form."""
     return RpcError(INVALID_PARAMS, "Invalid request parameters", "")
 
 
 def has_envelope(params: dict[str, Any] | None) -> bool:
-    """Whether a request says by itself what it speaks."""
+    """Return whether a request names its own protocol revision, as stateless requests do."""
     meta = (params or {}).get("_meta")
     return isinstance(meta, dict) and VERSION_KEY in meta
 
 
-def opened(params: dict[str, Any] | None) -> Peer:
-    """Who sent a request of the stateless revision, from the request alone."""
+def peer_from_envelope(params: dict[str, Any] | None) -> Peer:
+    """Return the client of a stateless request, as the request itself describes it."""
     meta = (params or {}).get("_meta")
     if not isinstance(meta, dict):
         raise RpcError(
@@ -185,44 +186,47 @@ def opened(params: dict[str, Any] | None) -> Peer:
     return Peer(version, can_ask(meta[CAPABILITIES_KEY]), meta.get(CLIENT_KEY))
 
 
-def greeted(params: dict[str, Any]) -> Peer:
-    """Who greets; a revision that is not known gets the newest that begins with a greeting."""
+def peer_from_handshake(params: dict[str, Any]) -> Peer:
+    """Return the client that a handshake describes.
+
+    A client of an unknown revision gets the newest revision with a handshake.
+    """
     version = params["protocolVersion"]
     known = version if version in HANDSHAKE else HANDSHAKE[-1]
     return Peer(known, can_ask(params["capabilities"]), params["clientInfo"])
 
 
 def can_ask(capabilities: Any) -> bool:
-    """Whether a client shows questions with a form to its person."""
+    """Return whether a client with these capabilities can show a form to its user."""
     asks = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
     return isinstance(asks, dict) and (asks.get("form") is not None or asks.get("url") is None)
 
 
-# ---------------------------------------------------------------- what is answered
+# ---------------------------------------------------------------- answers
 
 
-def finished(method: str, result: dict[str, Any], peer: Peer) -> dict[str, Any]:
-    """A result with what its revision adds."""
+def with_revision_fields(method: str, result: dict[str, Any], peer: Peer) -> dict[str, Any]:
+    """Return a result with the further fields that the client's revision requires."""
     if not peer.stateless:
         return result
-    made = {"resultType": "complete", **result, "_meta": {_NAMESPACE + "serverInfo": SERVER}}
-    if method in CACHED and made["resultType"] == "complete":
-        made |= {"ttlMs": CACHED[method], "cacheScope": "private"}
-    return made
+    result_fields = {"resultType": "complete", **result, "_meta": {_NAMESPACE + "serverInfo": SERVER}}
+    if method in CACHED and result_fields["resultType"] == "complete":
+        result_fields |= {"ttlMs": CACHED[method], "cacheScope": "private"}
+    return result_fields
 
 
 class Offer(NamedTuple):
-    """What is answered without a look at memory, prepared: `python -m tools.offer` writes it."""
+    """The answers that need no access to memory, read from a file that `python -m tools.offer` writes."""
 
     instructions: str
     tools: list[dict[str, Any]]
     prompts: list[dict[str, Any]]
     templates: list[dict[str, Any]]
     joined: dict[str, dict[str, Any]]  # arguments of some tools that name a workspace
-    home: str = ""  # in which it is written what was joined
+    home: str = ""  # the folder of memory, which records the joined workspaces
 
     def answer(self, method: str, peer: Peer) -> dict[str, Any] | None:
-        """The answer to a request that needs nothing else; None for all others."""
+        """Return the answer to a request that needs no memory; None for all other requests."""
         if method == "tools/list":
             return {"tools": self.list_tools()}
         if method == "initialize":
@@ -236,12 +240,15 @@ class Offer(NamedTuple):
         return {} if method == "ping" else None
 
     def list_tools(self) -> list[dict[str, Any]]:
-        """The tools; where workspaces were joined, with the arguments that name one."""
-        found = read_joined(self.home)
-        return [self._with_joined(each, found) for each in self.tools] if found else self.tools
+        """Return the definitions of the tools.
 
-    def _with_joined(self, tool: dict[str, Any], found: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-        schema = add_joined(tool["inputSchema"], self.joined.get(tool["name"], {}), found)
+        If workspaces were joined, tools have the arguments that name a workspace.
+        """
+        found = read_workspaces(self.home)
+        return [self._with_workspaces(each, found) for each in self.tools] if found else self.tools
+
+    def _with_workspaces(self, tool: dict[str, Any], found: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+        schema = add_workspace_arguments(tool["inputSchema"], self.joined.get(tool["name"], {}), found)
         return {**tool, "inputSchema": schema}
 
     def _self(self) -> dict[str, Any]:
@@ -252,16 +259,26 @@ OFFER = os.path.join(os.path.dirname(__file__), "offer.json")
 
 
 def home_of(given: str | os.PathLike[str] | None) -> str:
-    """The folder of memory, as `config` finds it; one that is none is told by whoever opens it."""
-    said = os.environ.get("VADE_HOME") or "~/.vade" if given is None else os.fspath(given)
-    return os.path.abspath(os.path.expanduser(said))
+    """Return the path of the memory folder, found as `config` finds it.
+
+    The path is not checked; opening memory reports a wrong path.
+    """
+    path = os.environ.get("VADE_HOME") or "~/.vade" if given is None else os.fspath(given)
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def read_offer(family: str, client: str = "", home: str = "") -> Offer:
-    """The prepared answers with one family of tools, for a client that may have been instructed."""
+    """Return the prepared answers for one set of tools.
+
+    For a client whose installation includes instructions, the server's instructions are shorter.
+    """
     with open(OFFER, "rb") as file:
-        kept = json.load(file)
-    tools = [kept["tools"][name] for name in kept["families"][family]]
-    installed = kept["installed"]
-    told = installed["instructions"] if client in installed["clients"] else kept["instructions"][family]
-    return Offer(told, tools, kept["prompts"][family], kept["templates"], kept["joined"], home)
+        content = json.load(file)
+    tools = [content["tools"][name] for name in content["families"][family]]
+    installed = content["installed"]
+    instructions = (
+        installed["instructions"] if client in installed["clients"] else content["instructions"][family]
+    )
+    return Offer(
+        instructions, tools, content["prompts"][family], content["templates"], content["joined"], home
+    )

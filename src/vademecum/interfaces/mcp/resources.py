@@ -1,4 +1,4 @@
-"""What a client can attach: documents, the journal, any file; and what a person can begin with: prompts."""
+"""The resources that a client can attach (documents, journal, files), and the prompts for a person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _JOURNAL = {
     "description": "Today's journal notes of this project.",
     "mimeType": _MARKDOWN,
 }
-_STANDING = {
+_STATUS = {
     "name": "status",
     "title": "Memory status",
     "uri": STATUS,
@@ -44,7 +44,7 @@ _STANDING = {
 
 
 def list_resources(memory: Memory) -> list[dict[str, Any]]:
-    """What there is to attach for whoever is listening."""
+    """Return the resources that this connection's audience may attach."""
     found: list[dict[str, Any]] = [
         {
             "name": clean_text(each.path),
@@ -57,15 +57,14 @@ def list_resources(memory: Memory) -> list[dict[str, Any]]:
     ]
     if memory.caller.audience is Audience.PRIVATE:
         found.append(_JOURNAL)
-    return [*found, _STANDING]
+    return [*found, _STATUS]
 
 
 def read_resource(memory: Memory, uri: str) -> dict[str, Any]:
-    """One of them; what is not in sight is not there."""
+    """Return a resource; the error for a hidden resource is the same as for a missing resource."""
     if uri == STATUS:
-        old = memory.settings.output.json_shape == "old"
-        standing = clean_value(status_json(memory.status(), memory.workspace.loaded.warnings, old=old))
-        return _text(uri, json.dumps(standing, ensure_ascii=False, indent=2), _JSON)
+        status = clean_value(status_json(memory.status(), memory.workspace.loaded.warnings))
+        return _text(uri, json.dumps(status, ensure_ascii=False, indent=2), _JSON)
     if uri == TODAY:
         return _text(uri, memory.notes_of_today().text)
     if not uri.startswith(FILE):
@@ -106,14 +105,14 @@ PROMPTS: tuple[dict[str, Any], ...] = (
 
 
 def offered_prompts(tools: Collection[str]) -> list[dict[str, Any]]:
-    """The prompts for an agent with these tools: those that ask for no others."""
+    """Return those prompts that mention no other tools than these."""
     return [each for each in PROMPTS if {*_TOOL.findall(_prompt(each["name"]))} <= {*tools}]
 
 
 def get_prompt(
     memory: Memory, name: str, given: Mapping[str, str], *, tools: Collection[str]
 ) -> dict[str, Any]:
-    """A prompt with its places filled in."""
+    """Return a prompt, with the given arguments filled into its text."""
     prompt = next((each for each in offered_prompts(tools) if each["name"] == name), None)
     if prompt is None:
         raise NotFound(f"there is no prompt {name}", hint="list the prompts to see what exists")
@@ -122,12 +121,12 @@ def get_prompt(
             raise UsageError(f"`{each['name']}` is missing", hint=f"pass `{each['name']}`")
     places = {each["name"]: safe_text(given.get(each["name"], "")) for each in prompt["arguments"]}
     if name == "recall":
-        # Built by the same hands as what is injected: what nobody verified stays out of it.
+        # The same code builds the injected block, so unverified text stays out.
         places["memory"] = memory.injection.block(query=places["topic"]).text or "No memories yet."
     if name == "handoff":
         places["focus"] = places["focus"] or "everything that is not finished"
-    said = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], _prompt(name))
-    message = {"role": "user", "content": {"type": "text", "text": said}}
+    text = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], _prompt(name))
+    message = {"role": "user", "content": {"type": "text", "text": text}}
     return {"description": prompt["description"], "messages": [message]}
 
 

@@ -1,4 +1,7 @@
-"""The same server over the protocol's own SDK, which serves HTTP and is what the tests hold stdio against."""
+"""The MCP server on top of the protocol's own SDK.
+
+It serves HTTP, and tests of the stdio server compare their results with it.
+"""
 
 from __future__ import annotations
 
@@ -50,27 +53,27 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def make(
     options: Mapping[str, Any], *, tools: str = "core", own_session: bool
 ) -> tuple[Server[Any], Connections]:
-    """A server over the memory that these options open, and the connections it serves."""
+    """Return a server over the memory that these options open, and the server's connections."""
     connections = Connections(options, own_session=own_session)
-    told = _Told(connections, tools, home_of(options.get("home")))
+    handlers = _SdkHandlers(connections, tools, home_of(options.get("home")))
     server: Server[Any] = Server(
         SERVER["name"],
         version=SERVER["version"],
         title=SERVER["title"],
-        instructions=told.offer.instructions,
-        on_list_tools=told.list_tools,
-        on_call_tool=told.call_tool,
-        on_list_resources=told.list_resources,
-        on_list_resource_templates=told.list_templates,
-        on_read_resource=told.read_resource,
-        on_list_prompts=told.list_prompts,
-        on_get_prompt=told.get_prompt,
+        instructions=handlers.offer.instructions,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
         cache_hints={
             "tools/list": CacheHint(CACHED["tools/list"]),
             "prompts/list": CacheHint(CACHED["prompts/list"]),
@@ -81,11 +84,11 @@ def make(
 
 @contextlib.asynccontextmanager
 async def _reporting(context: Context) -> AsyncIterator[None]:
-    """Tell a client that asked for it, every two seconds, that its call is being worked on."""
+    """Send progress messages while the context lasts, to a client that asked for them."""
 
     async def tell() -> None:
         seconds = 0.0
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
             while True:
                 await anyio.sleep(protocol.PROGRESS)
                 seconds += protocol.PROGRESS
@@ -96,32 +99,32 @@ async def _reporting(context: Context) -> AsyncIterator[None]:
         group.start_soon(tell)
         try:
             yield
-        except Exception as error:  # a group would hand it on as one of several
+        except Exception as error:  # the task group would raise it as part of a group
             failed = error
         group.cancel_scope.cancel()
     if failed is not None:
         raise failed
 
 
-class _Told:
-    """Every request in the SDK's types, answered by the one server."""
+class _SdkHandlers:
+    """The functions that answer the SDK's requests, with the SDK's types."""
 
     def __init__(self, connections: Connections, family: str, home: str) -> None:
         self._connections = connections
         self._server = MemoryServer(family)
-        made = offer()
-        tools = [made["tools"][name] for name in made["families"][family]]
-        told = made["instructions"][family], tools, made["prompts"][family]
-        self.offer = Offer(*told, made["templates"], made["joined"], home)
+        offer_content = offer()
+        tools = [offer_content["tools"][name] for name in offer_content["families"][family]]
+        answers = offer_content["instructions"][family], tools, offer_content["prompts"][family]
+        self.offer = Offer(*answers, offer_content["templates"], offer_content["joined"], home)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """All tools."""
+        """Return the definitions of all tools."""
         return ListToolsResult.model_validate({"tools": self.offer.list_tools()}, by_name=False)
 
     async def call_tool(
         self, context: Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        """Call one tool, and ask the client where the call has a question."""
+        """Run a tool; if it has a question for the user, ask the client in between."""
         peer, connection = _peer(context), self._connection(context)
         given = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         call = self._server.call_tool({**given, "arguments": params.arguments}, peer, connection)
@@ -129,38 +132,38 @@ class _Told:
         while True:
             sent = answer
             async with _reporting(context):
-                done, made = await _run(connection, lambda: step(call, sent))  # noqa: B023  it runs at once
+                done, made = await _run(connection, lambda: step(call, sent))  # noqa: B023  it runs immediately
             if done:
                 kind = InputRequiredResult if "requestState" in made else CallToolResult
                 return kind.model_validate(made, by_name=False)
-            answer = await _asked(context, made)
+            answer = await _ask_user(context, made)
 
     async def list_resources(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        """What can be attached."""
+        """Return the resources."""
         return ListResourcesResult.model_validate(await self._read(context, {}), by_name=False)
 
     async def list_templates(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        """How any file of memory is named."""
-        told = {"resourceTemplates": self.offer.templates}
-        return ListResourceTemplatesResult.model_validate(told, by_name=False)
+        """Return the template of file addresses."""
+        templates = {"resourceTemplates": self.offer.templates}
+        return ListResourceTemplatesResult.model_validate(templates, by_name=False)
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """The text of one."""
+        """Return the text of a resource."""
         made = await self._read(context, {"uri": str(params.uri)})
         return ReadResourceResult.model_validate(made, by_name=False)
 
     async def list_prompts(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
-        """What a person can begin with."""
+        """Return the prompts."""
         return ListPromptsResult.model_validate({"prompts": self.offer.prompts}, by_name=False)
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """One of them, filled in."""
+        """Return a prompt with its arguments filled in."""
         made = await self._read(context, {"name": params.name, "arguments": params.arguments})
         return GetPromptResult.model_validate(made, by_name=False)
 
@@ -169,7 +172,10 @@ class _Told:
         return await _run(connection, lambda: self._server.read(context.method, params, connection))
 
     def _connection(self, context: Context) -> Connection:
-        """The memory of whoever sent this; the connection's id is the transport's own, never the client's."""
+        """Return the connection to which a request belongs.
+
+        Its id comes from the transport, never from the client's message.
+        """
         request = context.request
         if request is None or context.protocol_version in STATELESS:
             found = self._connections.of()
@@ -180,8 +186,8 @@ class _Told:
         return found
 
 
-async def _run(connection: Connection, do: Callable[[], Made]) -> Made:
-    """Make one call on memory, in a thread, after those before it."""
+async def _run(connection: Connection, do: Callable[[], Result]) -> Result:
+    """Run a call on memory in a thread, after the connection's earlier calls have ended."""
     connection.turn = connection.turn or anyio.CapacityLimiter(1)
     with connection.busy():
         try:
@@ -196,13 +202,13 @@ def _peer(context: Context) -> Peer:
     return Peer(context.protocol_version, can_ask(known))
 
 
-async def _asked(context: Context, question: dict[str, Any]) -> dict[str, Any] | None:
-    """What a person said to a question; None when nobody answered."""
-    asked = ElicitRequestFormParams.model_validate(question, by_name=False)
+async def _ask_user(context: Context, question: dict[str, Any]) -> dict[str, Any] | None:
+    """Ask the user through the client, and return the answer; None if there is no answer in time."""
+    form = ElicitRequestFormParams.model_validate(question, by_name=False)
     try:
         with anyio.fail_after(consent.PATIENCE):
             answer = await context.session.elicit_form(
-                asked.message, asked.requested_schema, related_request_id=context.request_id
+                form.message, form.requested_schema, related_request_id=context.request_id
             )
     except (MCPError, TimeoutError):
         return None

@@ -1,4 +1,4 @@
-"""The server: what it offers, how a call is answered, and the one place where errors become messages."""
+"""The MCP server: its tools, its calls, and the one place where errors become messages for a model."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from vademecum.interfaces.tools.core import TOOL_SETS
 from vademecum.interfaces.tools.declaration import Read, render_instructions
 from vademecum.memory import connect
 from vademecum.memory.opening import client_label, find_conversation
+from vademecum.store import request_view
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     # A call that may ask its client: it sends a question, gets the answer or None, ends with a result.
     Call = Generator[dict[str, Any], dict[str, Any] | None, dict[str, Any]]
 
-DOOR = "mcp"
+INTERFACE = "mcp"
 logger = logging.getLogger(__name__)
 
-# What to try, in the words of this door; a hint that an error brings itself is kept.
+# Hints for an agent; a hint that an error carries itself is kept.
 _TRY: Mapping[type[VadeError], str] = {
     errors.UsageError: "check the arguments in the tool's description",
     errors.InvalidText: "pass a text that is neither empty nor very long",
@@ -52,91 +53,94 @@ _TRY: Mapping[type[VadeError], str] = {
     errors.Locked: "try again in a moment",
     errors.StorageFailed: "tell the user that writing failed; `vade doctor` shows details",
 }
-IDLE = 5.0  # seconds without a call, after which passages are read that wait for it
-MOST = 64  # connections whose memory is kept open; the one not used for longest is closed first
+IDLE = 5.0  # seconds without a call, after which the reading model reads waiting passages
+MOST = 64  # connections whose memory stays open; the least recently used one is closed first
 
-# ---------------------------------------------------------------- who is served
-# The core is synchronous: one call at a time, in a thread of its own. A call that began is never abandoned:
-# when the client goes away, the thread ends what it does, and what still waited for its turn never began.
+# ---------------------------------------------------------------- connections
+# The core is synchronous: one call at a time, in its own thread. A call that has begun is never abandoned:
+# when the client goes away, the thread finishes the call, and waiting calls are never begun.
 
 
 class Connection:
-    """One connection, and its memory."""
+    """The connection of one client, with the memory that is opened for it."""
 
     def __init__(
         self, options: Mapping[str, Any], opened: Callable[[Memory], None], *, own: bool = False
     ) -> None:
-        self._options, self._tell = dict(options), opened
+        self._options, self._on_open = dict(options), opened
         self._installed, self._own = str(options.get("client") or ""), own
-        self.turn: Any = None  # whatever the transport lets calls wait with
+        self.turn: Any = None  # the transport's limiter that makes calls wait
         self._memory: Memory | None = None
-        self._told: tuple[str | None, str] = (None, "")
-        self.waiting = 0
+        self._opened_for: tuple[str | None, str] = (None, "")
+        self.running_calls = 0
         self._last = time.monotonic()
 
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
-        """While somebody waits for an answer."""
-        self.waiting += 1
+        """Count a call as running, for as long as the context lasts."""
+        self.running_calls += 1
         try:
             yield
         finally:
-            self.waiting -= 1
+            self.running_calls -= 1
             self._last = time.monotonic()
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has asked for anything for a while."""
-        return not self.waiting and time.monotonic() - self._last > IDLE
+        """Whether the connection has no running call, and has had none for a while."""
+        return not self.running_calls and time.monotonic() - self._last > IDLE
 
     def introduce(self, client: Mapping[str, Any] | None) -> None:
-        """What the client says of itself, if it does; the memory that is opened next tells it."""
+        """Keep the client's name, if the client gives one, for the memory that is opened next."""
         if client is not None:
             label = client_label(self._installed, str(client["name"]), str(client["version"]))
             self._options["client"] = label or None
 
     def memory(self) -> Memory:
-        """The memory; opened again when the client or the session of its agent has become another."""
+        """Return the connection's memory; open it again if the client or the session has changed."""
         told = (self._options.get("client"), self._conversation())
-        if self._memory is not None and self._told != told:
+        if self._memory is not None and self._opened_for != told:
             self._memory.close()
             self._memory = None
         if self._memory is None:
-            self._told = told
+            self._opened_for = told
             self._memory = open_memory({**self._options, "conversation": told[1]})
-            self._tell(self._memory)
+            self._on_open(self._memory)
         return self._memory
 
     def _conversation(self) -> str:
-        """The agent's own session, where the process that serves is that agent's and a hook has told it."""
+        """Return the session that a hook has recorded for this agent.
+
+        Return an empty text if this process serves several agents or nothing was recorded.
+        """
         return find_conversation(self._options.get("home"), self._installed) if self._own else ""
 
     def close(self) -> None:
-        """Let go of the index; the next call opens it again."""
+        """Close the connection's memory; the next call opens its index again."""
         if self._memory is not None:
             self._memory.close()
 
 
 class Connections:
-    """The connections that are served."""
+    """The connections that are open, each with its own memory."""
 
     def __init__(self, options: Mapping[str, Any], *, own_session: bool) -> None:
         self._options = dict(options)
         self._open: OrderedDict[str, Connection] = OrderedDict()
         self._stop = threading.Event()
         self._reads = False
-        # Over stdio the process is the connection, and all of it is one session, unless one is named.
+        # Over stdio the process is the connection, and it is one session unless a session is named.
         self._own_session = own_session and not self._options.get("session")
         if self._own_session:
             self._options["session"] = session_of(uuid.uuid4().hex)
 
     def of(self, id: str = "") -> Connection:
-        """The connection with the id that the transport gave it, if it gave one."""
+        """Return the connection with this id of the transport; create it at its first use."""
         if id not in self._open:
             options = dict(self._options)
             if id and not options.get("session"):
                 options["session"] = session_of(id)
-            self._open[id] = Connection(options, self._opened, own=self._own_session)
+            self._open[id] = Connection(options, self._start_reading, own=self._own_session)
             self._close_some()
         self._open.move_to_end(id)
         return self._open[id]
@@ -144,46 +148,46 @@ class Connections:
     def _idle(self) -> bool:
         return all(each.idle for each in [*self._open.values()])
 
-    def _opened(self, memory: Memory) -> None:
-        """Have what is curated read while nobody asks, by the first memory that is opened alone."""
+    def _start_reading(self, memory: Memory) -> None:
+        """Let the reading model work in idle times, once the first memory is opened."""
         if not self._reads:
             self._reads = True
             memory.care.read_when_idle(self._idle, self._stop)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the memory of all connections."""
         self._stop.set()
         for each in self._open.values():
             each.close()
 
     def _close_some(self) -> None:
-        idle = [name for name, each in self._open.items() if not each.waiting]
+        idle = [name for name, each in self._open.items() if not each.running_calls]
         for name in idle[: max(0, len(self._open) - MOST)]:
             self._open.pop(name).close()
 
 
 def session_of(connection: str) -> str:
-    """The session that a connection is, named after it."""
+    """Return the name of the session that belongs to a connection's id."""
     return f"mcp-{connection.replace('-', '')[:16]}"
 
 
 def open_memory(options: Mapping[str, Any]) -> Memory:
-    """Open memory for an agent: whatever comes through this door is the agent's word."""
+    """Open memory for an agent; everything written through it gets the agent's origin."""
     return connect(**options, origin=Origin.AGENT)
 
 
-# ---------------------------------------------------------------- what is served
+# ---------------------------------------------------------------- requests
 
 
 class MemoryServer:
-    """Every request, as one call on the memory of whoever sent it."""
+    """The server's answers to requests; each request is one call on the sender's memory."""
 
     def __init__(self, family: str) -> None:
         self.tools: Mapping[str, Tool] = {each.name: each for each in TOOL_SETS[family]}
         self._questions = consent.Questions()
 
     def call_tool(self, params: Mapping[str, Any], peer: Peer, connection: Connection) -> Call:
-        """Call one tool; whatever goes wrong is told to the model."""
+        """Run a tool; any error becomes a message for the model."""
         tool = self.tools.get(params["name"])
         if tool is None:
             known = ", ".join(self.tools)
@@ -191,20 +195,21 @@ class MemoryServer:
         try:
             planned = tool.planned(params.get("arguments"))
             if isinstance(planned, Read):
-                return answered(planned.do(connection.memory()))
+                with request_view():
+                    return tool_answer(planned.do(connection.memory()))
             made = yield from self._write(planned, params, peer, connection)
-            return dict(made) if "resultType" in made else answered(made)
+            return dict(made) if "resultType" in made else tool_answer(made)
         except VadeError as error:
-            return failed(error)
+            return tool_error(error)
         except Exception as error:
             logger.exception("the tool %s failed", tool.name)
-            return failed(VadeError(f"internal error ({type(error).__name__})"))
+            return tool_error(VadeError(f"internal error ({type(error).__name__})"))
 
     def _write(
         self, write: Write, params: Mapping[str, Any], peer: Peer, connection: Connection
     ) -> Generator[dict[str, Any], dict[str, Any] | None, Mapping[str, Any]]:
-        """Make a write, or ask first, or let it wait, or refuse it, as the settings say."""
-        earlier, policy = _before(connection.memory(), write)
+        """Perform a write, or ask the user first, queue it, or refuse it, as the settings say."""
+        earlier, policy = _policy_for(connection.memory(), write)
         if earlier is not None:
             return earlier
         if policy is Consent.DENY:
@@ -215,16 +220,16 @@ class MemoryServer:
         agreed = policy is not Consent.ASK
         if not agreed and peer.can_ask:
             if not peer.stateless:
-                said = yield consent.form(write)
-                agreed = said is not None and consent.is_yes(said)
+                answer = yield consent.form(write)
+                agreed = answer is not None and consent.is_yes(answer)
             elif (state := params.get("requestState")) is not None:
-                agreed = self._questions.agreed(state, params.get("inputResponses") or {}, write)
+                agreed = self._questions.is_agreed(state, params.get("inputResponses") or {}, write)
             else:
-                return self._questions.asked(write)
-        return _made(connection.memory(), write, wait=not agreed)
+                return self._questions.ask(write)
+        return _perform(connection.memory(), write, wait=not agreed)
 
     def read(self, method: str, params: Mapping[str, Any], connection: Connection) -> dict[str, Any]:
-        """What can be attached, one of it, or a prompt filled in."""
+        """Return the list of resources, one resource, or a prompt, depending on the method."""
         try:
             memory = connection.memory()
             if method == "resources/list":
@@ -236,11 +241,14 @@ class MemoryServer:
         except VadeError as error:
             code = INTERNAL_ERROR if method == "resources/list" else INVALID_PARAMS
             named = {"uri": params["uri"]} if method == "resources/read" else None
-            raise RpcError(code, told(error), named) from error
+            raise RpcError(code, describe_error(error), named) from error
 
 
 def step(call: Call, sent: dict[str, Any] | None) -> tuple[bool, dict[str, Any]]:
-    """Go on with a call: whether it is done, and its result or else its question."""
+    """Run a call up to its end or its next question to the user.
+
+    Return whether the call is done, and its result or the question.
+    """
     try:
         return False, call.send(sent)
     except StopIteration as done:
@@ -248,7 +256,7 @@ def step(call: Call, sent: dict[str, Any] | None) -> tuple[bool, dict[str, Any]]
 
 
 def offer() -> dict[str, Any]:
-    """What clients are told before memory is needed; a file of it is what stdio tells them from."""
+    """Return all answers that need no memory; a file has them for stdio."""
     return {
         "instructions": {
             name: render_instructions([each.name for each in tools]) for name, tools in TOOL_SETS.items()
@@ -264,27 +272,30 @@ def offer() -> dict[str, Any]:
     }
 
 
-def answered(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer, as data and as text."""
+def tool_answer(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a tool's successful call, with the answer as data and as text."""
     safe = safe_answer(value)
     content = [{"type": "text", "text": json.dumps(safe, ensure_ascii=False)}]
     return {"content": content, "structuredContent": safe, "isError": False}
 
 
-def failed(error: VadeError) -> dict[str, Any]:
-    """What went wrong, and what to try."""
-    return {"content": [{"type": "text", "text": told(error)}], "isError": True}
+def tool_error(error: VadeError) -> dict[str, Any]:
+    """Return the result of a tool's failed call, with the error and a remedy as text."""
+    return {"content": [{"type": "text", "text": describe_error(error)}], "isError": True}
 
 
-def told(error: VadeError) -> str:
-    """An error in the words of this door."""
+def describe_error(error: VadeError) -> str:
+    """Return an error as text for an agent, with a remedy that an agent can try."""
     usual = next((hint for kind, hint in reversed([*_TRY.items()]) if isinstance(error, kind)), "")
     own = error.hint if error.hint != type(error).hint else usual or error.hint
     return safe_text(" ".join(f"{error}".split()) + f"\ntry: {own}")
 
 
-def tidy(options: Mapping[str, Any]) -> None:
-    """Put away what is due, beside the work, once: this door stays open for long."""
+def sweep_in_background(options: Mapping[str, Any]) -> None:
+    """Archive old records in the background if that is due.
+
+    This is done at the start of the server, because this process may run for a long time.
+    """
 
     def sweep() -> None:
         try:
@@ -296,13 +307,13 @@ def tidy(options: Mapping[str, Any]) -> None:
     threading.Thread(target=sweep, daemon=True).start()
 
 
-def _before(memory: Memory, write: Write) -> tuple[Mapping[str, Any] | None, Consent]:
+def _policy_for(memory: Memory, write: Write) -> tuple[Mapping[str, Any] | None, Consent]:
     earlier = memory.requests.answered(write.key, write.operation, write.arguments) if write.key else None
-    return earlier, memory.settings.approval.before(DOOR, Scope(write.scope))
+    return earlier, memory.settings.approval.before(INTERFACE, Scope(write.scope))
 
 
-def _made(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
-    """Make a write, or let it wait for a person; a key makes either of them happen once."""
+def _perform(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
+    """Perform a write, or with `wait` queue it for a person; a write with a retry key happens only once."""
 
     def do(done: Any = None) -> Mapping[str, Any]:
         if done is not None:
@@ -312,11 +323,11 @@ def _made(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
                 return write.render(memory.requests.perform(write.operation, write.arguments))
             except PendingReview as error:
                 return {"outcome": "waiting", "approval": error.approval, "message": f"{error}: {error.hint}"}
-        waiting = memory.requests.propose(write.operation, write.arguments, scope=write.scope, door=DOOR)
+        queued = memory.requests.propose(write.operation, write.arguments, scope=write.scope, door=INTERFACE)
         return {
             "outcome": "waiting",
-            "approval": waiting.id,
-            "message": "pending: the user decides with `vade approve`; continue without it",
+            "approval": queued.id,
+            "message": "pending: the user decides with `vade review approve`; continue without it",
         }
 
     return memory.requests.once(write.key, write.operation, write.arguments, do=do) if write.key else do()

@@ -1,1 +1,1 @@
-"""What every interface shows: values turned into JSON and into text, once."""
+"""Turn values into JSON and text, once for every interface."""

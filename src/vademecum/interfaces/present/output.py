@@ -1,4 +1,4 @@
-"""Output for whoever called: JSON for programs, plain lines, colour on a terminal, a text to edit."""
+"""Print JSON, lines, tables and progress bars, and let a person edit a text."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from vademecum.interfaces.present.shape import JsonShape
     from vademecum.memory import Memory
 
-_old: Callable[[], bool] | None = None
-_PATIENCE = 1.0  # seconds of work before a bar is shown
+_PATIENCE = 1.0  # seconds of work before the bar is shown
 _revealing: ContextVar[bool] = ContextVar("revealing", default=False)
 
 
 def prepare() -> None:
-    """Let output hold any character, whatever the terminal's encoding; a closed stream swallows it."""
-    choose_shape(None)
+    """Let the output streams hold any character, whatever the terminal's encoding."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # for the life of the process
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -41,23 +39,23 @@ def prepare() -> None:
 
 
 def plain(text: str) -> str:
-    """A text without anything that could move the cursor, change colours or hide what it says.
+    """Return a text without control characters, and with its secrets replaced, because agents read it too.
 
-    What looks like a secret is replaced: an agent reads this as well. `revealed` is the one exception.
+    Inside `show_secrets` secrets are not replaced.
     """
     from vademecum.interfaces.present.safe import safe_text
 
     return visible(text) if _revealing.get() else safe_text(text)
 
 
-def for_a_person(memory: Memory) -> bool:
-    """Whether what is printed now is read by a person at a terminal, and by nobody else."""
+def is_for_person(memory: Memory) -> bool:
+    """Return whether only a person at a terminal reads the output."""
     return sys.stdout.isatty() and memory.caller.origin == "user"
 
 
 @contextlib.contextmanager
-def revealed() -> Iterator[None]:
-    """Print what follows as it stands, secrets included: for a person at a terminal alone."""
+def show_secrets() -> Iterator[None]:
+    """Print secrets as they are, for a person at a terminal."""
     token = _revealing.set(True)
     try:
         yield
@@ -66,7 +64,7 @@ def revealed() -> Iterator[None]:
 
 
 def line(text: str = "") -> None:
-    """Print one line, made safe."""
+    """Print one line, escaped."""
     click.echo(plain(text))
 
 
@@ -76,16 +74,16 @@ def error(message: str) -> None:
 
 
 class WorkStopped(KeyboardInterrupt):
-    """A person stopped work that takes long; says what is done, and what is not."""
+    """A person stopped long work; the message says what is done and what is not."""
 
 
 @contextlib.contextmanager
 def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for work that takes long, on a terminal and nowhere else; short work shows none.
+    """Show a progress bar for long work, on a terminal only.
 
-    A person who stops it hears how far it was, and `stopped`: what became of it.
+    When a person stops the work, the error says how far it was, and `stopped`.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     bar: Any = None
     tasks: dict[str, Any] = {}
     last: tuple[str, int, int] | None = None
@@ -93,9 +91,9 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
     def step(what: str, done: int, total: int) -> None:
         nonlocal bar, last
         last = what, done, total
-        if not sys.stderr.isatty() or time.monotonic() - begun < _PATIENCE:
+        if not sys.stderr.isatty() or time.monotonic() - started < _PATIENCE:
             return
-        bar = bar or _bar()
+        bar = bar or _start_bar()
         if what not in tasks:
             tasks[what] = bar.add_task(what, total=total)
         bar.update(tasks[what], completed=done, total=total)
@@ -111,8 +109,8 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
             bar.stop()
 
 
-def _bar() -> Any:
-    """A bar that has begun: what is done, how far, how fast, and how long it still takes."""
+def _start_bar() -> Any:
+    """Return a started bar with the work, the amount, the speed and the remaining time."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -125,10 +123,10 @@ def _bar() -> Any:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How many a second."""
+        """The speed of the work."""
 
         def render(self, task: Any) -> Text:
-            """The speed so far, or nothing before there is one."""
+            """Return the speed, or nothing before it is known."""
             return Text(f"{task.finished_speed or task.speed or 0:,.0f}/s" if task.speed else "")
 
     columns = (
@@ -143,34 +141,23 @@ def _bar() -> Any:
     return bar
 
 
-def choose_shape(old: Callable[[], bool] | None) -> None:
-    """Say how to find out whether programs want the old shape; asked when there is something to print."""
-    global _old  # noqa: PLW0603  # of this process, as its output is
-    _old = old
-
-
 def as_json(shape: JsonShape, value: Any = None, /, **given: Any) -> None:
-    """Print a value for programs."""
+    """Print a value as JSON."""
     print_json(shape, shape(value, **given))
 
 
 def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
-    """Print an object of a shape, without what looks like a secret, as the settings want it."""
+    """Print an object of a shape without its secrets, as the settings say."""
     from vademecum.interfaces.present.safe import clean_value
 
-    if _old() if _old else os.environ.get("VADE_OUTPUT_JSON_SHAPE") == "old":
-        from vademecum.interfaces.present.shape import to_old
-
-        shown: Any = to_old(shape.name, made)
-    else:
-        shown = {"schemaVersion": VERSION, **made}
+    shown = {"schemaVersion": VERSION, **made}
     click.echo(json.dumps(clean_value(shown), ensure_ascii=False, indent=2))
 
 
-def tell(
+def show(
     json_wanted: bool, text: str | Callable[[], object], shape: JsonShape, value: Any = None, /, **given: Any
 ) -> None:
-    """Print a value for programs, or for people: a line, or what a function prints."""
+    """Print a value as JSON, or a line, or call a function that prints."""
     if json_wanted:
         as_json(shape, value, **given)
     elif isinstance(text, str):
@@ -180,13 +167,13 @@ def tell(
 
 
 _KEPT_WHOLE = frozenset({"#", "key", "scope", "type", "age", "session", "run", "name", "id", "when"})
-_NARROWEST = 12  # columns that a text is cut to before anything else gives way
+_NARROWEST = 12  # columns to which texts are cut before other columns
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
-    """Print rows in columns, without those that say nothing: fitted to a terminal, whole in a pipe.
+    """Print rows in columns, without empty columns: fitted to a terminal, complete in a pipe.
 
-    On a terminal texts are cut first, then other columns from the right; what a person types back stays.
+    On a terminal texts are cut first, then other columns from the right; keys and numbers are never cut.
     """
     telling = [at for at in range(len(headings)) if any(row[at] not in ("", "-") for row in rows)]
     headings = [headings[at] for at in telling]
@@ -194,18 +181,18 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
     widths = [max(cell_width(row[at]) for row in [headings, *safe]) for at in range(len(headings))]
     on_terminal = sys.stdout.isatty()
     if on_terminal:
-        widths = fitted(widths, headings, _columns())
+        widths = fit_widths(widths, headings, _columns())
     coloured = on_terminal and "NO_COLOR" not in os.environ
     for number, row in enumerate([headings, *safe]):
         cells = (
             _cell(cell, width, cut=on_terminal) for cell, width in zip(row, widths, strict=True) if width
         )
-        told = "  ".join(cells).rstrip()
-        click.echo(click.style(told, dim=True) if coloured and not number else told)
+        text = "  ".join(cells).rstrip()
+        click.echo(click.style(text, dim=True) if coloured and not number else text)
 
 
-def fitted(widths: Sequence[int], headings: Sequence[str], room: int) -> list[int]:
-    """Widths that fit a line: texts are cut, then other columns, then those are left out; 0 is left out."""
+def fit_widths(widths: Sequence[int], headings: Sequence[str], room: int) -> list[int]:
+    """Return widths that fit a line: texts are cut, then other columns; a width of 0 leaves a column out."""
     made = list(widths)
     free = [at for at, name in enumerate(headings) if name not in _KEPT_WHOLE]
     for narrowest in (_NARROWEST, 4, 0):
@@ -227,7 +214,7 @@ def _columns() -> int:
 
 
 def cell_width(text: str) -> int:
-    """How many columns a terminal gives a text: a wide character takes two."""
+    """Return the number of terminal columns of a text; a wide character has two."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -244,7 +231,7 @@ def _cell(text: str, width: int, *, cut: bool) -> str:
 
 
 def age(stamp: str | None) -> str:
-    """How long ago, in one short word."""
+    """Return a time's age in one short word."""
     from vademecum.text.clock import parse
 
     moment = parse(stamp)
@@ -258,7 +245,7 @@ def age(stamp: str | None) -> str:
 
 
 def ago(stamp: str | None) -> str:
-    """How long ago, in words: `3 days ago`."""
+    """Return a time's age in words, such as `3 days ago`."""
     from vademecum.text.clock import parse
 
     moment = parse(stamp)
@@ -282,7 +269,7 @@ def _days(count: float) -> str:
 
 
 def plural(count: int, thing: str) -> str:
-    """1 record, 2 records, 3 entries."""
+    """Return a number with its noun: 1 record, 2 records, 3 entries."""
     if count == 1:
         return f"1 {thing}"
     return f"{count:,} {thing[:-1]}ies" if thing.endswith("y") else f"{count:,} {thing}s"
@@ -291,8 +278,8 @@ def plural(count: int, thing: str) -> str:
 # ---------------------------------------------------------------- the user's own editor, on a copy of a text
 
 
-def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
-    """Let the user's editor change a copy of a text; `quiet` keeps its screen out of standard output."""
+def edit_text(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
+    """Let the user edit a copy of a text; `quiet` keeps the editor's screen out of standard output."""
     import shlex
     import subprocess
     import tempfile
@@ -305,14 +292,14 @@ def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]
         screen = sys.stderr if quiet else None
         code = subprocess.run([*shlex.split(editor), str(draft)], check=False, stdout=screen).returncode
     except (OSError, ValueError) as error:
-        discard(draft)
+        discard_draft(draft)
         raise VadeError(f"the editor {editor} did not start", hint="set another one in EDITOR") from error
     if code:
         typed = draft.is_file() and draft.read_bytes() != text.encode()
         if not typed:
-            discard(draft)
-        kept = f"; your text is kept in {draft}" if typed else ""
-        raise VadeError(f"the editor ended with code {code}; nothing was changed{kept}", hint="try again")
+            discard_draft(draft)
+        note = f"; your text is kept in {draft}" if typed else ""
+        raise VadeError(f"the editor ended with code {code}; nothing was changed{note}", hint="try again")
     try:
         return draft.read_bytes().decode(), draft
     except FileNotFoundError:
@@ -321,8 +308,8 @@ def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]
         raise InvalidText(f"the text is not UTF-8; it is kept in {draft}") from error
 
 
-def discard(draft: Path) -> None:
-    """Take an edited copy away, with the backups an editor may have left beside it."""
+def discard_draft(draft: Path) -> None:
+    """Delete an edited copy, with the backups that an editor left beside it."""
     import shutil
 
     shutil.rmtree(draft.parent, ignore_errors=True)

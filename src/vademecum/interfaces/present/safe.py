@@ -1,4 +1,4 @@
-"""What leaves through an interface: no secret goes with it, and nothing in it hides what it says."""
+"""Make output safe: without secrets, and without characters that hide text."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ __all__ = [
 
 
 def has_secret(text: str) -> bool:
-    """Whether a text holds what looks like a secret."""
+    """Return whether a text contains something that looks like a secret."""
     return clean_text(text) != text
 
 
 def safe_text(text: str) -> str:
-    """A text as it is sent."""
+    """Return a text without secrets and control characters."""
     return visible(clean_text(text))
 
 
 def safe_answer(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer as it is sent."""
-    made: dict[str, Any] = _shown(clean_value(dict(value)))
+    """Return an answer with all its texts made safe."""
+    made: dict[str, Any] = _make_safe(clean_value(dict(value)))
     return made
 
 
-def _shown(value: Any) -> Any:
-    """A value whose texts are all as they look; what is not known is left out, as nobody need read that."""
+def _make_safe(value: Any) -> Any:
+    """Return a value with all its texts made safe; values of unknown types are left out."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {visible(str(name)): _shown(each) for name, each in value.items() if each is not None}
+        return {visible(str(name)): _make_safe(each) for name, each in value.items() if each is not None}
     if isinstance(value, list | tuple):
-        return [_shown(each) for each in value]
+        return [_make_safe(each) for each in value]
     return value

@@ -1,8 +1,8 @@
-"""Values as programs get them: one declaration for each, whichever interface asks.
+"""Declare the JSON of every value, once for all interfaces.
 
-A field is declared once, in the order in which it is written; the object and its schema are made from that.
-Names are snake_case, but for what agents know from elsewhere (a search's answer, lines of a file), which is
-camelCase whole. Prints nothing, and loads nothing that prints.
+A field is declared once, in the order of the output; the object and its schema are made from the declaration.
+Names are snake_case. Search answers and lines of files are camelCase, because agents know them so from other
+tools. This module prints nothing, and imports nothing that prints.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.fields import BY_NAME, FIELDS
 from vademecum.interfaces.present.shape import (
     ANYTHING,
     COUNT,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _WHERE = re.compile(r"(?s)(.*?)#L(\d+)(?:-L(\d+))?")
 
-# Pieces of several answers.
+# Parts of several answers.
 
 TEXTS = many(TEXT)
 path_json = JsonShape("path", "path")
@@ -54,7 +55,7 @@ not_indexed_json = JsonShape("not_indexed", "path=where reason=why")
 
 
 def place_of(finding: Finding) -> tuple[str, int | None, int | None]:
-    """The file of a finding and its lines."""
+    """Return the path of a finding, and its lines."""
     match = _WHERE.fullmatch(finding.where)
     if match is None:
         return finding.where, None, None
@@ -71,7 +72,7 @@ finding_json = JsonShape(
     scope_id=at(lambda found: found.place.id if found.place else None, some(TEXT)),
 )
 
-# What is found: as agents know it, so in camelCase.
+# Search answers, in camelCase.
 
 claim_json = JsonShape("claim", "cited standing why~")
 passage_json = JsonShape(
@@ -89,7 +90,7 @@ explained_json = JsonShape(
     passage_json,
     components=by_name(NUMBER),
     arithmetic=at(
-        lambda passage: {_camel(name): value for name, value in (passage.arithmetic or {}).items()},
+        lambda passage: {_camel_case(name): value for name, value in (passage.arithmetic or {}).items()},
         by_name(NUMBER),
     ),
 )
@@ -103,7 +104,7 @@ _covered = JsonShape(
 )
 
 
-def _answer(name: str, passage: JsonShape) -> JsonShape:
+def _answer_fields(name: str, passage: JsonShape) -> JsonShape:
     return JsonShape(
         name,
         "results match hidden:int provider model mode coverage degraded:list notes:list hub",
@@ -114,18 +115,18 @@ def _answer(name: str, passage: JsonShape) -> JsonShape:
 
 
 found_json, explained_found_json = (
-    _answer("answer", passage_json),
-    _answer("explained_answer", explained_json),
+    _answer_fields("answer", passage_json),
+    _answer_fields("explained_answer", explained_json),
 )
 lines_json = JsonShape("lines", "path text startLine:int=start endLine:int=end lines:int")
 
 
 def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
-    """An answer in the shape agents know: results with path, lines, score, snippet and source."""
+    """Return an answer as agents know it: results with path, lines, score, snippet and source."""
     return (explained_found_json if explain else found_json)(answer)
 
 
-def _camel(name: str) -> str:
+def _camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -138,7 +139,7 @@ index_json = JsonShape(
     failed=at("findings", many(not_indexed_json)),
 )
 
-# What is kept.
+# Saved records and notes.
 
 stored_json = JsonShape(
     "stored",
@@ -177,12 +178,15 @@ _tombstone = JsonShape(
 )
 tombstones_json = JsonShape("tombstones", tombstones=many(_tombstone))
 
-# What is there.
+# Listings and the status.
 
+_TIMES = [BY_NAME["created"], BY_NAME["updated"]]
 _record = JsonShape(
     "_record",
-    "key num:int? id? scope=place.scope scope_id~=place.id type title? tags:list category? source?",
-    "confidence:float? protected:bool aliases:list trusted:bool created? updated? path team",
+    *(field.json for field in FIELDS if field.json and field not in _TIMES),
+    "trusted:bool",
+    *(field.json for field in _TIMES),
+    "path team",
     team=optional(TEXT),
 )
 listed_json = JsonShape("record_listed", _record, entries=at(lambda record: len(record.entries), COUNT))
@@ -251,12 +255,9 @@ shared_json = JsonShape(
 status_whole_json = JsonShape("whole_status", standing_json, repository_settings=maybe(shared_json))
 
 
-def status_json(found: Status, warnings: Sequence[str], *, old: bool = False) -> dict[str, Any]:
-    """The status as a document of its own, for programs."""
-    from vademecum.interfaces.present.shape import to_old
-
-    made = standing_json(found, warnings=warnings)
-    return dict(to_old("status", made)) if old else {"schemaVersion": VERSION, **made}
+def status_json(found: Status, warnings: Sequence[str]) -> dict[str, Any]:
+    """Return the status as a JSON document of its own."""
+    return {"schemaVersion": VERSION, **standing_json(found, warnings=warnings)}
 
 
 _setting = JsonShape("setting", "value from", value=ANYTHING)
@@ -269,7 +270,7 @@ _audit_line = JsonShape(
 audit_json = JsonShape("audit", lines=many(prepared(_audit_line)))
 audit_verified_json = JsonShape("audit_verified", "lines:int problems", problems=many(finding_json))
 
-# What was learned, and the profile.
+# Lessons, and the profile.
 
 learned_json = JsonShape(
     "learned",
@@ -283,9 +284,9 @@ suggested_json = JsonShape("suggested", "signals declined? why", signals=many(pr
 
 
 def _lesson_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a lesson says; its path is not the path of its file."""
-    said = {name: value for name, value in fields.items() if name != "path"}
-    return {**said, "path_prefix": fields["path"]} if "path" in fields else said
+    """Return the fields of a lesson; a field `path` is not the path of its file."""
+    found = {name: value for name, value in fields.items() if name != "path"}
+    return {**found, "path_prefix": fields["path"]} if "path" in fields else found
 
 
 lesson_json = JsonShape(
@@ -346,8 +347,8 @@ no_profile_json = JsonShape("no_profile", "path? text sections", sections=many(A
 
 
 def profile_sections(memory: Memory, found: Pinned) -> list[dict[str, Any]]:
-    """The sections of a profile, each with how far it is trusted."""
-    trusts = [memory.review.trust_of(each, document=found) for each in found.sections]
+    """Return the sections of a profile with their trust."""
+    trusts = [memory.review.trust_of(section, document=found) for section in found.sections]
     return [
         _section(each, trust=trust.level, injected=trust.injectable)
         for each, trust in zip(found.sections, trusts, strict=True)
@@ -356,7 +357,7 @@ def profile_sections(memory: Memory, found: Pinned) -> list[dict[str, Any]]:
 
 draft_json = JsonShape(
     "profile_draft",
-    "lines:list text messages:int sessions:int model~ new:bool notes:list applied:bool run~ why",
+    "lines:list text records:int new:bool notes:list applied:bool run~ why",
 )
 _node = JsonShape("graph_node", "path key scope=place.scope type title?")
 _edge = JsonShape("graph_edge", "from to relation origin weight:float status from_path=source to_path=target")
@@ -366,8 +367,8 @@ _broken = JsonShape("graph_broken", "path=source line:int wanted")
 def _edges(found: Graph) -> list[dict[str, Any]]:
     keys = {record.path: record.key for record in found.records}
     return [
-        _edge(each, **{"from": keys[each.source]}, to=keys[each.target], status=each.status)
-        for each in found.edges
+        _edge(edge, **{"from": keys[edge.source]}, to=keys[edge.target], status=edge.status)
+        for edge in found.edges
     ]
 
 
@@ -378,7 +379,7 @@ graph_written_json = JsonShape("graph_written", "path format")
 edge_decided_json = JsonShape("edge_decided", "records:list rejected:bool")
 
 
-# What waits for a person.
+# Pending items.
 
 _item = JsonShape("inbox_item", "kind id name path~ scope~ text why")
 inbox_json = JsonShape(
@@ -411,7 +412,7 @@ _unverified = JsonShape("unverified_text", "name path text why")
 unverified_json = JsonShape("unverified", waiting=many(_unverified))
 postponed_json = JsonShape("postponed", "outcome approval message")
 
-# What was said.
+# Sessions.
 
 usage_json = JsonShape(
     "session_usage",
@@ -428,11 +429,11 @@ _torn = JsonShape("torn_line", "line:int torn size:int")
 
 
 def line_json(line: Line) -> dict[str, Any]:
-    """A line for programs: its number and the event as it stands in the log, without secrets."""
+    """Return a line of a session: its number and its event as in the log, without secrets."""
     from vademecum.interfaces.present.safe import clean_value
-    from vademecum.transcripts.events import Torn, to_json
+    from vademecum.transcripts.events import TornLine, to_json
 
-    if isinstance(line.event, Torn):
+    if isinstance(line.event, TornLine):
         return {"line": line.number, "torn": line.event.why, "size": line.event.size}
     return {"line": line.number, "event": clean_value(to_json(line.event))}
 
@@ -462,7 +463,7 @@ trimmed_json = JsonShape(
 
 
 class Share(NamedTuple):
-    """One section of a window: how it is drawn, in a pipe and on a terminal."""
+    """One section of a window, with its letter in a pipe and its colour on a terminal."""
 
     name: str
     tokens: int
@@ -471,13 +472,13 @@ class Share(NamedTuple):
 
 
 def shares_of(found: DryRun) -> list[Share]:
-    """The sections of a window in the order they are sent, then what is left, then the room for a reply."""
+    """Return the sections of a window as they are sent, then the free part, then the room for a reply."""
     tokens = found.window.tokens
     roles = {"user": 0, "assistant": 0, "tool": 0}
     for row in found.window.rows:
         if row.role in roles:
             roles[row.role] += row.tokens
-    # What mending adds, and notes of the system in the middle, belong to no role of their own.
+    # Repairs and system notes in the middle have no role of their own.
     other = max(tokens.messages - sum(roles.values()), 0)
     used = tokens.schemas + tokens.system + tokens.summary + sum(roles.values()) + other
     return [
@@ -497,7 +498,7 @@ _points = JsonShape("window_points", "flush:int trim:int target:int limit:int")
 _pruned = JsonShape("window_pruned", "results:int soft_trims:int hard_clears:int chars:int")
 
 
-def _pruned_of(found: DryRun) -> dict[str, Any]:
+def _pruned_items(found: DryRun) -> dict[str, Any]:
     soft, all_ = sum(each.kind == "soft-trim" for each in found.pruned), len(found.pruned)
     return _pruned(results=all_, soft_trims=soft, hard_clears=all_ - soft, chars=found.pruned_chars)
 
@@ -514,13 +515,13 @@ trial_json = JsonShape(
         lambda found: {share.name.replace(" ", "_"): share.tokens for share in shares_of(found)},
         by_name(COUNT),
     ),
-    pruned=at(_pruned_of, prepared(_pruned)),
+    pruned=at(_pruned_items, prepared(_pruned)),
     steps=at(lambda found: [step._asdict() for step in found.steps], many(OBJECT)),
     rows=at(lambda found: [row._asdict() for row in found.window.rows], many(OBJECT)),
 )
 
 
-# What is tidied up.
+# Runs that clean up.
 
 _proposal = JsonShape(
     "proposal",
@@ -534,7 +535,7 @@ outcome_json = JsonShape(
     "applied run~ large~ proposals files deleted:list unreadable",
     applied=at(lambda outcome: bool(outcome.run), FLAG),
     proposals=many(_proposal),
-    files=at("told", many(told_json)),
+    files=at("results", many(told_json)),
     unreadable=at("findings", many(unreadable_json)),
 )
 
@@ -566,14 +567,14 @@ runs_json = JsonShape("runs", runs=many(_run))
 lint_json = JsonShape("lint", "findings errors:int warnings:int", findings=many(finding_json))
 
 
-# Other agents and systems.
+# Imports, exports and agents.
 
 _section_item = JsonShape("block_item", "path key~ chars:int=size")
 _block_section = JsonShape(
     "block_section", "name title chars:int=size left_out:int items", items=many(_section_item)
 )
 block_json = JsonShape(
-    "block", "text tokens:int waiting:int warnings:list sections", sections=many(_block_section)
+    "block", "text tokens:int waiting:int=pending warnings:list sections", sections=many(_block_section)
 )
 provider_file_json = JsonShape("agent_file", "path changed:bool warnings:list")
 _installed_file = JsonShape(
@@ -621,7 +622,7 @@ memory_imported_json = JsonShape(
 _left_out = JsonShape("file_skipped", path=at(lambda pair: pair[0]), why=at(lambda pair: pair[1]))
 exported_json = JsonShape("exported", "path files:int secrets:list skipped", skipped=many(_left_out))
 
-# What is new, how it came about, and records put in order.
+# The day, the history, and changed records.
 
 today_json = JsonShape(
     "today",
@@ -643,9 +644,10 @@ tidied_json = JsonShape(
     promote=optional(promoted_json),
     prune=optional(outcome_json),
     compact=optional(compacted_json),
+    reword=optional(prepared(reworded_json)),
 )
 
-# How things are set up.
+# Projects, sources, hubs and sync.
 
 trusted_json = JsonShape("trusted", "root trusted:bool settings", settings=maybe(by_name(ANYTHING)))
 alias_json = JsonShape("alias", "alias project")
@@ -657,7 +659,7 @@ source_shape = JsonShape("source", _attached, "files:int folders_left_out:int")
 
 
 def source_json(source: Source) -> dict[str, Any]:
-    """A source for programs."""
+    """Return a source."""
     files, left_out = (0, 0) if source.problem else source.count()
     return source_shape(source, files=files, folders_left_out=left_out)
 
@@ -727,13 +729,13 @@ demo_json = JsonShape("demo", "steps seconds:float", steps=many(prepared(_step))
 _failure = JsonShape("failure", "kind message hint")
 error_json = JsonShape("error", error=prepared(_failure))
 
-# What each command may answer with `--json`; any may answer with `error`, and what writes with `postponed`.
+# The shapes of each command's answer. Every command can also answer `error`, and one that writes `postponed`.
 _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "vade": (standing_json,),
     "add": (stored_json, noted_json, learned_json),
     "tidy": (tidied_json,),
     "check": (lint_json,),
-    "today": (today_json,),
+    "today": (today_json, notes_json),
     "log": (history_json,),
     "diff": (diff_json,),
     "open": (path_json, serving_page_json),
@@ -742,29 +744,24 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "backup": (backup_json,),
     "config get, config set": (settings_json,),
     "config edit": (edited_json, unchanged_json),
-    "store": (stored_json,),
-    "note": (noted_json, notes_json),
     "edit": (edited_json, unchanged_json),
     "protect": (protected_json,),
     "suggest": (suggested_json,),
-    "learn": (learned_json,),
     "knowledge, knowledge list": (lessons_json,),
     "knowledge applied": (applied_json,),
     "knowledge stats": (stats_json,),
-    "knowledge prune, heal, merge, sweep, split": (outcome_json,),
+    "knowledge prune, merge, split": (outcome_json,),
     "knowledge import": (lessons_imported_json,),
     "knowledge export, sessions export, init": (path_json,),
     "review": (inbox_json,),
-    "verify, review verify": (verified_json, verified_many_json, unverified_json),
+    "review verify": (verified_json, verified_many_json, unverified_json),
     "profile, profile show": (profile_json, no_profile_json),
     "profile build": (draft_json,),
     "search": (found_json, explained_found_json),
-    "recall": (found_json,),
     "index": (index_json,),
     "list": (listing_json, forgotten_json),
     "show": (record_json, lines_json),
     "graph": (graph_json, graph_written_json, edge_decided_json, edges_proposed_json),
-    "get": (lines_json,),
     "status": (status_whole_json,),
     "audit": (audit_json,),
     "audit verify": (audit_verified_json,),
@@ -784,19 +781,15 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "token add": (token_added_json,),
     "token, token list": (tokens_json,),
     "token revoke": (_token,),
-    "approve, approve list, review approve, review approve list": (waiting_json,),
-    "approve yes, approve no, review approve yes, review approve no": (decided_json,),
+    "review approve, review approve list": (waiting_json,),
+    "review approve yes, review approve no": (decided_json,),
     "forget": (brief_json, cleared_json),
     "restore": (brief_json,),
-    "clear": (cleared_json,),
     "purge": (purged_json, tombstones_json),
-    "lint": (lint_json,),
-    "promote": (promoted_json,),
-    "compact": (compacted_json, reworded_json),
     "undo": (undone_json, runs_json),
     "import": (memory_imported_json,),
     "export": (exported_json,),
-    "trust, review trust": (trusted_json,),
+    "review trust": (trusted_json,),
     "project": (project_here_json,),
     "project alias": (alias_json,),
     "project list": (projects_json,),

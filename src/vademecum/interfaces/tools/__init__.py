@@ -1,6 +1,6 @@
-"""The tools that models get, each declared once: MCP, the chat and the adapters render them.
+"""The tools for models. Each tool is declared once, and MCP, the chat and the adapters use it.
 
-What is said here of workspaces imports next to nothing: an agent's first request waits for it.
+This module handles workspaces and imports almost nothing, because an agent's first request waits for it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 _PLAIN_NAME = re.compile(r"\w[\w.-]{0,59}")
 
 
-def read_joined(home: str | os.PathLike[str]) -> tuple[tuple[str, str], ...]:
-    """The workspaces that a home has joined, with their kinds, before anything of memory is loaded.
+def read_workspaces(home: str | os.PathLike[str]) -> tuple[tuple[str, str], ...]:
+    """Return the workspaces that a home has joined, with their kinds, without loading memory.
 
-    A model reads these names, and others gave them: one that is more than a word is told by its id.
+    A model reads these names, and other people chose them: a name that is not a single word is replaced by
+    the workspace's id.
     """
     top, found = os.path.join(home, "hub"), []
     try:
@@ -26,18 +27,18 @@ def read_joined(home: str | os.PathLike[str]) -> tuple[tuple[str, str], ...]:
     for workspace in listed:
         try:
             with open(os.path.join(top, workspace, "workspace.json"), "rb") as file:
-                told = json.load(file)
-            name, kind = str(told["name"]), str(told["kind"])
+                state = json.load(file)
+            name, kind = str(state["name"]), str(state["kind"])
         except (OSError, ValueError, TypeError, KeyError):
-            continue  # the shared folder, one that was left, or one that cannot be read
+            continue  # the shared folder, a workspace that was left, or an unreadable file
         found.append((name if _PLAIN_NAME.fullmatch(name) else workspace, kind))
     return tuple(found)
 
 
-def add_joined(
+def add_workspace_arguments(
     schema: dict[str, Any], where_joined: dict[str, dict[str, Any]], found: tuple[tuple[str, str], ...]
 ) -> dict[str, Any]:
-    """The input schema of a tool with those of its arguments that name a workspace which was joined."""
+    """Return a tool's input schema with arguments added that name a joined workspace."""
     more = {}
     for name, each in where_joined.items():
         if names := [known for known, kind in found if each["kind"] in ("", kind)]:

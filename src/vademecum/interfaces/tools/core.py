@@ -1,14 +1,14 @@
 """The tools: records, search, journal, lessons, earlier sessions, to-do list.
 
-Every agent gets these; the sets at the end have them under the names that agents of other systems were
-prompted for, each of which is a call on the same memory.
+Every agent gets these. The tool sets at the end offer them under the names that agents of other systems were
+prompted for; each of those is a call on the same memory.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vademecum.config import Consent
+from vademecum.config import RESULTS, Consent
 from vademecum.errors import NotFound, Refused, UsageError
 from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, at, by_name, many, maybe, optional
 from vademecum.interfaces.present.to_json import (
@@ -21,13 +21,13 @@ from vademecum.interfaces.present.to_json import (
 )
 from vademecum.interfaces.tools.declaration import (
     Items,
-    Joined,
     LineOrId,
     Numbers,
     Read,
     Span,
     Texts,
     Tool,
+    WorkspaceNames,
     Write,
     answer_schema,
     tool,
@@ -53,22 +53,22 @@ MODES = ("hybrid", "bm25", "vector", "metadata")
 TODO_OPERATIONS = ("write", "update", "add", "list", "done")
 
 _WHERE = ", ".join(f"{each} ({each.rule.meaning})" for each in Scope)
-Kept = Annotated[str, "", SCOPES]  # what each of them is, memory_store says for all
+ScopeArgument = Annotated[str, "", SCOPES]  # the description of memory_store explains each scope
 OnlyScope = Annotated[str | None, "", SCOPES]
 Tags = Annotated[Texts | None, ""]
 Retry = Annotated[str | None, "A random text that makes a retry safe."]
 
 # ---------------------------------------------------------------- answers
 
-BESIDE = (
-    "your text is saved next to the user's, marked as contradicting it; the user decides with `vade"
+PENDING_MESSAGE = (
+    "your text is saved next to the user's, marked as contradicting it; the user decides with `vade review"
     " approve` whether to replace theirs. Continue without it."
 )
 
 
 def _message(result: Stored) -> str | None:
     if result.approval:
-        return BESIDE
+        return PENDING_MESSAGE
     if result.team:
         return f"saved for the team {result.team}: its members see it after the next sync"
     return None if result.swept is None else f"Tell the user: {result.swept.message}"
@@ -119,10 +119,10 @@ def memory_store(
     ] = None,
     tags: Tags = None,
     mode: Annotated[str, "", ("append", "replace")] = "append",
-    team: Annotated[str | None, "Save it for this team instead of privately.", Joined("team")] = None,
+    team: Annotated[str | None, "Save it for this team instead of privately.", WorkspaceNames("team")] = None,
     idempotency_key: Retry = None,
 ) -> Write:
-    """Keep a record."""
+    """Save a record."""
     kept = {
         "text": content,
         "key": key,
@@ -131,7 +131,9 @@ def memory_store(
         "tags": tags or [],
         "mode": mode,
     }
-    shared = {} if team is None else {"team": team}  # what is approved or retried is known by what was sent
+    shared = (
+        {} if team is None else {"team": team}
+    )  # an approval or a retry is identified by the arguments, so an absent argument stays absent
     return Write("store", {**kept, "slug": True, **shared}, scope, stored, idempotency_key)
 
 
@@ -150,7 +152,7 @@ def memory_recall(
     ] = None,
     include_related: Annotated[bool, "Also related records."] = False,
 ) -> Read:
-    """Records that answer a question, or the newest."""
+    """Return records that match a query, or the newest."""
 
     def do(memory: Memory) -> dict[str, Any]:
         found = memory.recall(
@@ -170,7 +172,7 @@ def memory_recall(
 @tool("Forget something", forgotten, postponed_json, destructive=True, idempotent=True)
 def memory_forget(
     key: Annotated[str, "The key or number of the record."],
-    scope: Kept = "project",
+    scope: ScopeArgument = "project",
     idempotency_key: Retry = None,
 ) -> Write:
     """Move a record to the archive."""
@@ -181,7 +183,7 @@ def memory_forget(
 def memory_search(
     *,
     query: Annotated[str, "A question, or words to look for."],
-    maxResults: Annotated[int | None, "Default: 6.", Span(1, 100)] = None,
+    maxResults: Annotated[int | None, f"Default: {RESULTS}.", Span(1, 100)] = None,
     minScore: Annotated[float | None, "", Span(0, 1)] = None,
     mode: Annotated[str | None, "Default: hybrid.", MODES] = None,
     scope: OnlyScope = None,
@@ -189,9 +191,9 @@ def memory_search(
         Texts | None, "Only these: memory, journal, pinned, transcript, an attached folder."
     ] = None,
     as_of: Annotated[str | None, "Memory as of a day such as 2026-05-02."] = None,
-    hub: Annotated[str | None, "Search this workspace on its hub instead.", Joined()] = None,
+    hub: Annotated[str | None, "Search this workspace on its hub instead.", WorkspaceNames()] = None,
 ) -> Read:
-    """Passages of everything in sight that answer a question."""
+    """Return matching passages of everything visible."""
 
     def do(memory: Memory) -> dict[str, Any]:
         found = memory.search(
@@ -216,7 +218,7 @@ def memory_get(
     startLine: Annotated[int | None, "The same as `from`.", Span(1)] = None,
     lines: Annotated[int | None, "Default: all.", Span(0)] = None,
 ) -> Read:
-    """Lines of a file; one that is not there is an empty text."""
+    """Return lines of a file; a missing file is an empty text."""
     if from_ is not None and startLine is not None:
         raise UsageError("`from` and `startLine` are the same argument", hint="pass one of them")
 
@@ -258,10 +260,10 @@ def memory_learn(
     confidence: Annotated[float | None, "", Span(0, 1)] = None,
     examples: Annotated[Texts | None, ""] = None,
     tags: Tags = None,
-    scope: Kept = "project",
+    scope: ScopeArgument = "project",
     idempotency_key: Retry = None,
 ) -> Write:
-    """Keep a lesson."""
+    """Save a lesson."""
     parts = {
         **{"fact": fact, "error": error, "solution": solution, "pattern": pattern, "sequence": sequence},
         **{"success_rate": success_rate, "what": what, "impact": impact, "prevention": prevention},
@@ -284,7 +286,7 @@ def session_search(
     max_sessions: Annotated[int, "", Span(1, 50)] = 10,
     max_results: Annotated[int, "", Span(1, 20)] = 5,
 ) -> Read:
-    """What was said in earlier sessions."""
+    """Search earlier sessions."""
 
     def do(memory: Memory) -> dict[str, Any]:
         return RECALLED(memory.sessions.search(query, max_sessions=max_sessions, max_results=max_results))
@@ -298,7 +300,7 @@ def session_get(
     place: Annotated[LineOrId, ""],
     lines: Annotated[int, "", Span(1, 200)] = 1,
 ) -> Read:
-    """Lines of a session whole."""
+    """Return complete lines of a session."""
 
     def do(memory: Memory) -> dict[str, Any]:
         return EVENTS(session=session, lines=memory.sessions.get(session, place, lines=lines))
@@ -317,10 +319,10 @@ def todo(
     status: Annotated[str | None, "pending, in-progress, blocked or done."] = None,
     idempotency_key: Retry = None,
 ) -> Read:
-    """The session's list of things to do.
+    """Run an operation on the session's to-do list.
 
-    It is the agent's own working paper and no memory, so nobody is asked before it changes; where writing is
-    switched off, it is only shown.
+    The list is the agent's own scratchpad and not memory, so no person is asked before it changes; if writing
+    is disabled, the list is only shown.
     """
     given = {"operation": operation, "items": items, "id": id, "ids": ids, "title": title, "status": status}
     request = {name: value for name, value in given.items() if value is not None}
@@ -350,9 +352,9 @@ def _change_once(memory: Memory, request: Mapping[str, Any], key: str) -> None:
     def do(_: Any) -> dict[str, Any]:
         _check_may_change(memory)
         memory.sessions.todo(request)
-        return {"outcome": "kept"}  # and not the list: what keys remember holds nobody's words
+        return {"outcome": "kept"}  # not the list itself: the stored results of keys hold no texts
 
-    # A key is its agent's and project's own, a list its session's: the same call of two is not one.
+    # A key belongs to an agent and a project, a list to a session, so the session is part of the request.
     memory.requests.once(key, "todo", {**request, "session": memory.caller.session}, do=do)
 
 
@@ -370,22 +372,22 @@ CORE: tuple[Tool, ...] = (
 )
 
 
-# ---------------------------------------------------------------- under other names
+# ---------------------------------------------------------------- tools under other names
 
 PROJECT = str(Scope.PROJECT)
 _SHORT = 300  # characters of a record in a list
 
 
-def _shortened(record: Record) -> str:
+def _shorten(record: Record) -> str:
     return record.text if len(record.text) <= _SHORT else f"{record.text[:_SHORT]} …"
 
 
 BRIEF = JsonShape(
     "memory_brief",
     "id:int?=num key content scope=place.scope type tags:list created? updated? category? protected:bool",
-    content=at(_shortened),
+    content=at(_shorten),
 )
-LISTED = JsonShape(
+LIST_ANSWER = JsonShape(
     "memories_listed",
     "count:int limit:int memories",
     count=at(lambda found: len(found.records), COUNT),
@@ -393,7 +395,7 @@ LISTED = JsonShape(
 )
 
 
-def _recalled(query: str, most: int) -> Read:
+def _recall(query: str, most: int) -> Read:
     return Read(lambda memory: found_json(memory.recall(query, limit=most)))
 
 
@@ -406,7 +408,7 @@ def save_memory(
     tags: Tags = None,
     idempotency_key: Retry = None,
 ) -> Write:
-    """Keep a record of the project."""
+    """Save a record of the project."""
     kept = {"text": content, "scope": PROJECT, "tags": tags or []}
     return Write("store", kept, PROJECT, stored, idempotency_key)
 
@@ -416,20 +418,20 @@ def recall_memory(
     query: Annotated[str, "What you want to know."],
     max_results: Annotated[int, "How many at most.", Span(1, 100)] = 5,
 ) -> Read:
-    """Records that answer."""
-    return _recalled(query, max_results)
+    """Return records that match."""
+    return _recall(query, max_results)
 
 
-@tool("List memories", LISTED, read_only=True)
+@tool("List memories", LIST_ANSWER, read_only=True)
 def list_memories() -> Read:
-    """All records in sight."""
-    return Read(lambda memory: LISTED(memory.list()))
+    """Return all visible records."""
+    return Read(lambda memory: LIST_ANSWER(memory.list()))
 
 
 # ---------------------------------------------------------------- CLIO
 
 
-def _needed(given: Given, *wanted: str) -> list[Any]:
+def _require(given: Given, *wanted: str) -> list[Any]:
     for name in wanted:
         if given[name] is None:
             raise UsageError(f"{given['operation']} needs `{name}`", hint=f"pass `{name}`")
@@ -437,25 +439,25 @@ def _needed(given: Given, *wanted: str) -> list[Any]:
 
 
 def _store(given: Given) -> Write:
-    key, content = _needed(given, "key", "content")
+    key, content = _require(given, "key", "content")
     kept = {"text": content, "key": key, "scope": PROJECT, "mode": "replace", "slug": True}
     return Write("store", kept, PROJECT, stored, given["idempotency_key"])
 
 
 def _name_of(key: str) -> str:
-    """The key that a note was stored under; one from before may begin with a dash."""
+    """Return the key under which a note was stored; a key of an old version may begin with a dash."""
     return key if key.startswith("-") else slug(key)
 
 
 def _retrieve(given: Given) -> Read:
-    (key,) = _needed(given, "key")
+    (key,) = _require(given, "key")
 
     return Read(lambda memory: _NOTE(memory.show(_name_of(key), scope=PROJECT)))
 
 
 def _search(given: Given) -> Read:
-    (query,) = _needed(given, "query")
-    return _recalled(query, given["max_results"] or 10)
+    (query,) = _require(given, "query")
+    return _recall(query, given["max_results"] or 10)
 
 
 def _list(given: Given) -> Read:
@@ -463,14 +465,14 @@ def _list(given: Given) -> Read:
 
 
 def _delete(given: Given) -> Write:
-    (key,) = _needed(given, "key")
+    (key,) = _require(given, "key")
     gone = {"name": _name_of(key), "scope": PROJECT}
     return Write("forget", gone, PROJECT, forgotten, given["idempotency_key"])
 
 
 def _lesson(kind: str, *parts: str) -> Plan:
     def plan(given: Given) -> Write:
-        fields = dict(zip(parts, _needed(given, *parts), strict=True))
+        fields = dict(zip(parts, _require(given, *parts), strict=True))
         lesson = {
             "type": kind,
             "scope": PROJECT,
@@ -490,11 +492,11 @@ def _prune(given: Given) -> Write:
         "scope": PROJECT,
         "apply": True,
     }
-    return Write("prune_knowledge", chosen, PROJECT, _pruned, given["idempotency_key"])
+    return Write("prune_knowledge", chosen, PROJECT, _prune_answer, given["idempotency_key"])
 
 
-def _pruned(outcome: RunOutcome) -> dict[str, Any]:
-    done = sum(each.done for each in outcome.told)
+def _prune_answer(outcome: RunOutcome) -> dict[str, Any]:
+    done = sum(each.done for each in outcome.results)
     if outcome.waiting:
         own = f"{done} of your own archived; " if done else ""
         return _PRUNED(
@@ -502,7 +504,7 @@ def _pruned(outcome: RunOutcome) -> dict[str, Any]:
             count=done,
             waiting=outcome.waiting,
             approval=outcome.approval,
-            message=f"{own}{outcome.waiting} are the user's, who decides with `vade approve`",
+            message=f"{own}{outcome.waiting} are the user's, who decides with `vade review approve`",
         )
     if outcome.proposals and not outcome.run:
         return _PRUNED(
@@ -517,20 +519,20 @@ def _stats(given: Given) -> Read:
 
 
 def _sessions(given: Given) -> Read | Write:
-    (query,) = _needed(given, "query")
+    (query,) = _require(given, "query")
     most = {"max_sessions": given["max_sessions"] or 10, "max_results": given["max_results"] or 5}
     return session_search.plan(query, **most)
 
 
 class Operation(NamedTuple):
-    """One operation of a tool that has several: what it does, and what it answers."""
+    """One operation of a tool that has several: the function for its plan, and its answers' shapes."""
 
     plan: Plan
     shapes: tuple[JsonShape, ...]
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What is answered, as JSON Schema."""
+        """The JSON Schema of the operation's answer."""
         return answer_schema(*self.shapes)
 
 
@@ -559,7 +561,7 @@ OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-# What it answers depends on the operation; all of it would be more than a model needs to read.
+# The answer depends on the operation, and the schema of all answers would be too long for a model.
 @tool("Work with memory", destructive=True)
 def memory_operations(
     *,
@@ -581,8 +583,8 @@ def memory_operations(
     max_results: Annotated[int | None, "search, recall_sessions: how many at most.", Span(1, 20)] = None,
     idempotency_key: Retry = None,
 ) -> Read | Write:
-    """One of the operations, with the arguments it needs."""
-    return OPERATIONS[operation].plan(locals())  # each takes what it needs
+    """Run one of the operations, with the arguments it needs."""
+    return OPERATIONS[operation].plan(locals())  # each operation takes the arguments it needs
 
 
 CO_CLI: tuple[Tool, ...] = (save_memory, recall_memory, list_memories)

@@ -1,7 +1,7 @@
-"""What a tool is: a function whose signature is what a model may send, and the plan for what it sent.
+"""Declare tools: a tool is a function whose signature gives its arguments, and which returns a plan.
 
-A plan is a value. A read runs at once; a write is first shown to whoever has to approve it, and may be
-retried, so it is kept as the name of a call and its arguments.
+A plan is a value that says what a call will do. A read runs at once. A write may first wait for an approval,
+and may be retried, so its plan has the name of an operation and the arguments, which can be stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from vademecum.errors import UsageError
-from vademecum.interfaces.tools import add_joined
+from vademecum.interfaces.tools import add_workspace_arguments
 from vademecum.text.names import shown
 
 if TYPE_CHECKING:
@@ -27,53 +27,53 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, Any]
 
-RETRY = "idempotency_key"  # the argument by which a retried call is known
+RETRY = "idempotency_key"  # the argument that identifies a retried call
 _NULL = {"type": "null"}
 _TEXTS = Path(__file__).parent / "texts"
 
 
 class Read(NamedTuple):
-    """A call that changes nothing that needs a person's word."""
+    """A plan that only reads memory, and so needs no person's consent."""
 
     do: Callable[[Memory], Mapping[str, Any]]
 
 
 class Write(NamedTuple):
-    """A call that keeps or takes away something: its name, its arguments, and how its result is told."""
+    """A plan that saves or removes something: an operation, its arguments, and how to render its result."""
 
     operation: str
     arguments: Mapping[str, Any]
     scope: str
     render: Callable[[Any], Mapping[str, Any]]
-    key: str | None = None  # by which a retry is known
+    key: str | None = None  # identifies a retry
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool; what a model reads about it stands in `texts/<name>.md`."""
+    """A tool for models; the description that models read is in `texts/<name>.md`."""
 
     name: str
     title: str
     plan: Callable[..., Read | Write]
     arguments: tuple[Argument, ...]
-    shapes: tuple[JsonShape, ...]  # of its answers; nothing is told of an answer without any
+    shapes: tuple[JsonShape, ...]  # the shapes of its answers; without any, there is no answer schema
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
 
     @property
     def description(self) -> str:
-        """When to use it and when not, with an example."""
+        """The text that tells a model when to use the tool and when not, with an example."""
         return read_text(self.name)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What may be sent, as JSON Schema."""
+        """The JSON Schema of the tool's arguments."""
         return input_schema([each for each in self.arguments if each.joined is None])
 
     @property
     def where_joined(self) -> dict[str, dict[str, Any]]:
-        """What may be sent besides where a workspace was joined: of which kind, and the JSON Schema."""
+        """The arguments that are offered only if workspaces were joined: their kind and JSON Schema."""
         return {
             each.name: {"kind": each.joined.kind, "schema": _property(each)}
             for each in self.arguments
@@ -81,17 +81,17 @@ class Tool:
         }
 
     def parameters_where(self, joined: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-        """What may be sent where these workspaces were joined, as JSON Schema."""
-        return add_joined(self.parameters, self.where_joined, joined)
+        """Return the JSON Schema of the tool's arguments in a home that has joined these workspaces."""
+        return add_workspace_arguments(self.parameters, self.where_joined, joined)
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What is answered, as JSON Schema."""
+        """The JSON Schema of the tool's answers."""
         return answer_schema(*self.shapes)
 
     @property
     def hints(self) -> dict[str, bool]:
-        """What a client may want to know before it lets a model call this; what is not said is the usual."""
+        """Hints for a client that decides whether a model may call the tool; default hints are left out."""
         if self.read_only:
             return {"readOnlyHint": True, "openWorldHint": False}
         again = {"idempotentHint": True} if self.idempotent else {}
@@ -99,7 +99,7 @@ class Tool:
 
     @property
     def offered(self) -> dict[str, Any]:
-        """The tool as a client is told of it, in as few words as will do: a model reads them every time."""
+        """The tool's definition for a client, as short as possible because a model reads it every time."""
         return {
             "name": self.name,
             "title": self.title,
@@ -110,23 +110,26 @@ class Tool:
         }
 
     def planned(self, given: Mapping[str, Any] | None) -> Read | Write:
-        """What to do for what was sent."""
+        """Return the plan for a call with these arguments; raise UsageError if the arguments do not fit."""
         parsed = parse_arguments(self.arguments, given)
         return self.plan(**{f"{name}_" if keyword.iskeyword(name) else name: parsed[name] for name in parsed})
 
     def without_retries(self) -> Tool:
-        """The same for whoever never sends a call twice."""
+        """Return the tool without the argument that identifies retries, as some callers never retry."""
         return replace(self, arguments=tuple(each for each in self.arguments if each.name != RETRY))
 
 
 def tool(title: str, *shapes: JsonShape, **hints: bool) -> Callable[[Callable[..., Read | Write]], Tool]:
-    """Declare a tool: a function that makes a plan of its arguments; an answer is of one of the shapes."""
+    """Return a decorator that makes a tool from a function from arguments to a plan.
+
+    Each answer of the tool has one of the shapes.
+    """
     return lambda plan: Tool(plan.__name__, title, plan, arguments_of(plan), shapes, **hints)
 
 
 @functools.cache
 def read_text(name: str) -> str:
-    """A text beside the code, which is read once."""
+    """Return the text of a file in `texts`; each file is read once."""
     return (_TEXTS / f"{name}.md").read_text("utf-8").strip()
 
 
@@ -134,10 +137,10 @@ _GROUP = re.compile(r"\{([^{}]+)\}")
 
 
 def render_instructions(offered: Collection[str]) -> str:
-    """When to use memory, for an agent with these tools; nothing is said of others.
+    """Return the text that tells an agent with exactly these tools when to use memory.
 
-    In `{one … | another … || instead …}` each choice begins with its tool. What stands behind two bars is for
-    who has none of those before; a line of which no choice is left is left out.
+    In `{one … | another … || instead …}` each choice begins with its tool. The text behind two bars is for an
+    agent without any of the tools before them; a line without a remaining choice is left out.
     """
     paragraphs = (_with_offered(each, offered) for each in read_text("instructions").split("\n\n"))
     return "\n\n".join(each for each in paragraphs if each)
@@ -152,9 +155,9 @@ def _with_offered(paragraph: str, offered: Collection[str]) -> str:
             continue
         families = ([each.strip() for each in family.split("|")] for family in group[1].split("||"))
         left = ([each for each in family if each.split()[0] in offered] for family in families)
-        said = ", ".join(next(filter(None, left), []))
-        if said:
-            lines.append(line[: group.start()] + said + line[group.end() :])
+        choice = ", ".join(next(filter(None, left), []))
+        if choice:
+            lines.append(line[: group.start()] + choice + line[group.end() :])
     return " ".join(lines)
 
 
@@ -162,26 +165,29 @@ def _with_offered(paragraph: str, offered: Collection[str]) -> str:
 
 
 class Span(NamedTuple):
-    """From which number to which an argument goes."""
+    """The smallest and the largest value that an argument may have."""
 
     least: float
     most: float | None = None
 
 
-class Joined(NamedTuple):
-    """Of an argument that names a workspace: it is offered where one was joined, with those names."""
+class WorkspaceNames(NamedTuple):
+    """A mark for an argument that names a workspace.
 
-    kind: str = ""  # of the workspaces; any unless said
+    The argument is offered only if workspaces were joined, and it lists their names.
+    """
+
+    kind: str = ""  # the kind of the workspaces; empty means any
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a tool."""
+    """An argument of a tool: its name, its type, its meaning for a model, and its limits."""
 
     name: str
     kind: Any
     meaning: str
-    joined: Joined | None = None
+    joined: WorkspaceNames | None = None
     required: bool = False
     default: Any = None
     choices: tuple[str, ...] = ()
@@ -235,7 +241,7 @@ _KINDS: Mapping[Any, _Kind] = {
     Numbers: _Kind(
         {"type": "array", "items": {"type": "integer"}},
         "a list of numbers",
-        lambda value: _is_list(value, int | str | dict),  # as earlier versions took them
+        lambda value: _is_list(value, int | str | dict),  # other types that are accepted
     ),
     LineOrId: _Kind(
         {"anyOf": [{"type": "integer"}, {"type": "string"}]},
@@ -246,7 +252,10 @@ _KINDS: Mapping[Any, _Kind] = {
 
 
 def arguments_of(plan: Callable[..., Any]) -> tuple[Argument, ...]:
-    """The arguments of a function, as in `name: Annotated[type, meaning, choices or Span] = default`."""
+    """Return the arguments that a function's signature declares.
+
+    Each is declared as `name: Annotated[type, meaning, choices or Span] = default`.
+    """
     hints = get_type_hints(plan, include_extras=True)
     parameters = inspect.signature(plan).parameters.values()
     return tuple(
@@ -266,14 +275,14 @@ def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:
         meaning,
         required=required,
         default=None if required else parameter.default,
-        joined=next((each for each in limits if isinstance(each, Joined)), None),
-        choices=next((each for each in limits if not isinstance(each, Span | Joined)), ()),
+        joined=next((each for each in limits if isinstance(each, WorkspaceNames)), None),
+        choices=next((each for each in limits if not isinstance(each, Span | WorkspaceNames)), ()),
         span=next((each for each in limits if isinstance(each, Span)), None),
     )
 
 
 def input_schema(arguments: Collection[Argument]) -> dict[str, Any]:
-    """The arguments as JSON Schema."""
+    """Return the JSON Schema for an object with these arguments."""
     required = [each.name for each in arguments if each.required]
     return {
         "type": "object",
@@ -285,7 +294,7 @@ def input_schema(arguments: Collection[Argument]) -> dict[str, Any]:
 
 def _property(argument: Argument) -> dict[str, Any]:
     made: dict[str, Any] = dict(_KINDS[argument.kind].schema)
-    if argument.meaning:  # the tool's own text may say it already
+    if argument.meaning:  # the tool's text may explain the argument instead
         made["description"] = argument.meaning
     if argument.choices:
         made["enum"] = list(argument.choices)
@@ -299,17 +308,17 @@ def _property(argument: Argument) -> dict[str, Any]:
 
 
 def parse_arguments(arguments: Collection[Argument], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was sent, checked, with the defaults filled in."""
+    """Return the arguments of a call, with defaults; raise UsageError for an argument that does not fit."""
     sent = dict(given or {})
     known = {each.name: each for each in arguments}
     for name in sent:
         if name not in known:
             listed = ", ".join(each.name for each in arguments if each.joined is None)
-            raise UsageError(f"there is no argument {quoted(name)}", hint=f"the arguments are {listed}")
-    return {each.name: _checked(each, sent.get(each.name)) for each in arguments}
+            raise UsageError(f"there is no argument {quote_value(name)}", hint=f"the arguments are {listed}")
+    return {each.name: _check_value(each, sent.get(each.name)) for each in arguments}
 
 
-def _checked(argument: Argument, value: Any) -> Any:
+def _check_value(argument: Argument, value: Any) -> Any:
     name, kind = argument.name, _KINDS[argument.kind]
     if value is None:
         if argument.required:
@@ -317,22 +326,22 @@ def _checked(argument: Argument, value: Any) -> Any:
             raise UsageError(f"`{name}` is missing", hint=f"pass `{name}`{more}")
         return argument.default
     if not kind.fits(value):
-        raise UsageError(f"`{name}` must be {kind.wanted}, not {quoted(value)}")
+        raise UsageError(f"`{name}` must be {kind.wanted}, not {quote_value(value)}")
     value = kind.read(value)
     if argument.choices and value not in argument.choices:
         raise UsageError(
-            f"`{name}` cannot be {quoted(value)}", hint=f"use one of {', '.join(argument.choices)}"
+            f"`{name}` cannot be {quote_value(value)}", hint=f"use one of {', '.join(argument.choices)}"
         )
     if argument.span is not None:
         low, high = argument.span
         if value < low or (high is not None and value > high):
             span = f"from {low:g} to {high:g}" if high is not None else f"{low:g} or more"
-            raise UsageError(f"`{name}` must be {span}, not {quoted(value)}")
+            raise UsageError(f"`{name}` must be {span}, not {quote_value(value)}")
     return value
 
 
-def quoted(value: Any) -> str:
-    """What was sent, as it can be told."""
+def quote_value(value: Any) -> str:
+    """Return a value as text for an error message, shortened and without control characters."""
     return shown(value if isinstance(value, str) else repr(value))
 
 
@@ -341,13 +350,16 @@ def quoted(value: Any) -> str:
 
 @functools.cache
 def answer_schema(*shapes: JsonShape) -> dict[str, Any]:
-    """An answer that is of one of some shapes, as clients are told: one object, and no field that is null."""
+    """Return the JSON Schema for an answer that has one of these shapes.
+
+    The schema is that of a single object, whose fields are never null.
+    """
     known: dict[str, Any] = {}
-    told = [_as_sent(each.schema(known), known) for each in shapes]
-    if not told:
+    schemas = [_as_sent(each.schema(known), known) for each in shapes]
+    if not schemas:
         return {"type": "object"}
-    always = set(told[0]["required"]).intersection(*(each["required"] for each in told))
-    properties = {name: each for one in told for name, each in one["properties"].items()}
+    always = set(schemas[0]["required"]).intersection(*(each["required"] for each in schemas))
+    properties = {name: each for one in schemas for name, each in one["properties"].items()}
     return {
         "type": "object",
         "properties": properties,
@@ -356,15 +368,18 @@ def answer_schema(*shapes: JsonShape) -> dict[str, Any]:
 
 
 def outline(schema: Schema) -> dict[str, Any]:
-    """A schema shortened to the lists that every answer has, or else its fields; what fits it fits this."""
+    """Return a shorter schema, which every valid answer still fits.
+
+    It has the lists that every answer has, or all required fields if there is no list.
+    """
     kinds = {name: schema["properties"][name]["type"] for name in schema.get("required", ())}
-    told = [name for name in kinds if kinds[name] == "array"] or [*kinds]
-    short = {name: {"type": kinds[name]} for name in told}
+    kept_names = [name for name in kinds if kinds[name] == "array"] or [*kinds]
+    short = {name: {"type": kinds[name]} for name in kept_names}
     return {"type": "object", "properties": short} if short else {"type": "object"}
 
 
 def _as_sent(schema: Schema, known: Schema) -> dict[str, Any]:
-    """A schema without references and without nulls: what is null is left out when it is sent."""
+    """Return a schema without references and without nulls, because fields with null are not sent."""
     if "$ref" in schema:
         return _as_sent(known[schema["$ref"].rpartition("/")[2]], known)
     if "anyOf" in schema:

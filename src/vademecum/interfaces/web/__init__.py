@@ -1,4 +1,5 @@
-"""How pages look, whoever serves them: templates, styles, scripts, Markdown and safe headers.
+"""The look of pages: templates, styles, scripts, Markdown and safe headers.
 
-Knows no memory and no hub: `interfaces.http` shows one person's memory with it, `interfaces.hub` a workspace.
+This package knows no memory and no hub: `interfaces.http` uses it to show a person's memory, and the package
+`vademecum_hub` to show a workspace.
 """

@@ -1,4 +1,4 @@
-"""Headers of every page: what a browser may load, who set off a request, and the cookies it brings."""
+"""Security headers of every page, checks of a request's source, and cookies."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ SAFE = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # to ourselves alone, whose port counts here; a door never leaves
+    # sent only to this origin, including the port, so the URL prefix is never revealed
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-_SIGHT = ("same-origin", "none")  # what a browser says of a request that no other site set off
+_OWN_SITE = ("same-origin", "none")  # the values for a request that no other site caused
 
 
 def is_from_here(headers: Headers) -> bool:
-    """Whether no other site set a request off, as far as the browser says."""
-    return headers.get("sec-fetch-site", "none") in _SIGHT
+    """Whether no other site caused the request, as far as the browser says."""
+    return headers.get("sec-fetch-site", "none") in _OWN_SITE
 
 
 def is_prefetch(headers: Headers) -> bool:
-    """Whether a browser asks before its person does."""
+    """Whether the browser only prefetches the page."""
     return "prefetch" in (headers.get("sec-purpose") or headers.get("purpose") or "").lower()
 
 
 def read_cookies(lines: Iterable[str], name: str) -> Iterator[bytes]:
-    """Every value of a cookie: another server of this machine may have set one of the same name."""
+    """Yield every value of a cookie, because another server of this machine may have set one with the same
+    name.
+    """
     for line in lines:
         for part in line.split(";"):
             try:

@@ -1,6 +1,6 @@
-"""Texts of memory on a page: Markdown as HTML that can do nothing, passages with what was asked for marked.
+"""Texts of memory on a page: safe HTML from Markdown, and passages with the query's words marked.
 
-No script, no style, no picture from elsewhere, nothing invisible.
+The HTML has no script, no style, no external picture, and nothing invisible.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from vademecum.text import WORD, spelled, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-LONGEST = 256 << 10  # characters that are rendered; what is longer is shown as it stands
+LONGEST = 256 << 10  # characters that are rendered; a longer text is shown unformatted
 LONGEST_LINE = 20_000
-LONGEST_ROW = 1_000  # of a list, where only the beginning of a text is shown
+LONGEST_ROW = 1_000  # in a list, where only the beginning of a text is shown
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"),
     *("em", "strong", "s", "del", "a", "table", "thead", "tbody", "tr", "th", "td"),
@@ -31,7 +31,9 @@ _ATTRIBUTES: Mapping[str, set[str]] = {"a": {"href", "title"}, "code": {"class"}
 
 
 def render(text: str) -> Markup:
-    """A text as HTML, with what cannot be seen written out; what is too long is shown as plain text."""
+    """Return a text as HTML, with invisible characters spelled out; a very long text is shown as
+    plain text.
+    """
     shown = spelled(text)
     if len(shown) > LONGEST or any(len(line) > LONGEST_LINE for line in shown.splitlines()):
         return Markup("<pre>{}</pre>").format(escape(shown))
@@ -43,11 +45,11 @@ def render(text: str) -> Markup:
         link_rel="noopener noreferrer nofollow",
         strip_comments=True,
     )
-    return Markup(made)  # it was cleaned just now
+    return Markup(made)  # cleaned above
 
 
 def plain(line: str) -> str:
-    """A short line of Markdown as it reads, without the marks of emphasis, code and links."""
+    """Return a short Markdown line as plain text, without emphasis, code marks and links."""
     if len(line) > LONGEST_ROW:
         return line
     made = _parser().parseInline(line)[0].children or []
@@ -55,7 +57,7 @@ def plain(line: str) -> str:
 
 
 def link_records(made: Markup, related: Sequence[Mapping[str, Any]]) -> Markup:
-    """Rendered text whose `[[key]]` lead to the records they name; in code they stay as they are."""
+    """Link each `[[key]]` in rendered text to the record it names; text in code stays unchanged."""
     known = {str(each["key"]): each for each in related}
 
     def link(found: re.Match[str]) -> str:
@@ -65,16 +67,18 @@ def link_records(made: Markup, related: Sequence[Mapping[str, Any]]) -> Markup:
         where = f"{quote(target['key'])}?scope={quote(target['scope'])}"
         return str(Markup('<a href="{}">{}</a>').format(where, target["key"]))
 
-    return Markup(re.sub(r"(?s)<code.*?</code>|\[\[([^\[\]<>|]+)\]\]", link, str(made)))  # only links are new
+    return Markup(
+        re.sub(r"(?s)<code.*?</code>|\[\[([^\[\]<>|]+)\]\]", link, str(made))
+    )  # only links are added
 
 
 def show(value: object) -> object:
-    """What a template puts in a page: no text in it hides or turns round what it says."""
+    """Return a template's value without characters that hide or reverse text."""
     return visible(value) if type(value) is str else value
 
 
 def spell(text: str) -> Markup:
-    """A text exactly as it is, with what cannot be seen written out and set off."""
+    """Return a text with invisible characters spelled out and highlighted."""
     pieces = re.split(r"(⟨U\+[0-9A-F]{4,6}⟩)", spelled(text))
     shown = [
         Markup('<span class="unseen">{}</span>').format(each) if at % 2 else escape(each)
@@ -88,7 +92,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
-# ------------------------------------------------------------------------------- results of a search
+# ------------------------------------------------------------------------------- search results
 
 _LINES = 12  # of one result
 _FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
@@ -97,13 +101,13 @@ _MATCHES = {
     "likely": "Likely matches",
     "weak": "Weak matches: they may not answer the question",
 }
-# Words of a question that are in every text: to mark them would hide the others.
+# Words that are in every text: marking them would hide the others.
 _PLAIN = frozenset(
     "a an and are as at be but by can did do does for from had has have how i if in is it its me my of on"
     " or our that the their there they this to was we were what when where which who why will with you"
     " your".split()
 )
-# What each part of a score is called; the rest of it is what the order of words, time and age add or take.
+# Names of the parts of a score; the rest is added or subtracted for word order, time and age.
 _PARTS = {
     "vector": "meaning",
     "narrow": "words here",
@@ -113,29 +117,31 @@ _PARTS = {
 }
 
 
-def group_passages(told: Mapping[str, Any], asked: str) -> list[dict[str, Any]]:
-    """The results of an answer by how likely they answer, the surest first; what only lists is one group."""
-    if told["mode"] == "metadata":
-        rows = [_result(each, asked) for each in told["results"]]
+def group_passages(answer: Mapping[str, Any], query: str) -> list[dict[str, Any]]:
+    """Group the results by how likely they match, strongest first; a mere list is one group."""
+    if answer["mode"] == "metadata":
+        rows = [_result(each, query) for each in answer["results"]]
         return [{"match": "listed", "title": "Records", "results": rows}] if rows else []
     found = []
     for match, title in _MATCHES.items():
-        rows = [_result(each, asked) for each in told["results"] if each["match"] == match]
+        rows = [_result(each, query) for each in answer["results"] if each["match"] == match]
         if rows:
             found.append({"match": match, "title": title, "results": rows})
     return found
 
 
-def _result(told: Mapping[str, Any], asked: str) -> dict[str, Any]:
-    """A result with its lines, what is asked for marked in them, and its score in parts."""
-    shown = {name: value for name, value in told.items() if name not in ("arithmetic", "snippet")}
-    return {**shown, "lines": mark_lines(str(told["snippet"]), asked), "parts": parts_of(told)}
+def _result(passage: Mapping[str, Any], query: str) -> dict[str, Any]:
+    """Return a result with its lines, the query's words marked in them, and the parts of its score."""
+    fields = {name: value for name, value in passage.items() if name not in ("arithmetic", "snippet")}
+    return {**fields, "lines": mark_lines(str(passage["snippet"]), query), "parts": parts_of(passage)}
 
 
-def parts_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a score is the sum of, as shares of a bar, and what was added or taken after that."""
-    parts = {_PARTS.get(name, name): value for name, value in told["components"].items() if name != "score"}
-    total = float(told["components"].get("score") or told["score"])
+def parts_of(passage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a score as shares of a bar, and the amount added or subtracted afterwards."""
+    parts = {
+        _PARTS.get(name, name): value for name, value in passage["components"].items() if name != "score"
+    }
+    total = float(passage["components"].get("score") or passage["score"])
     known = sum(value for value in parts.values() if value > 0)
     whole = max(known, total, 1.0)
     bar = [
@@ -147,29 +153,29 @@ def parts_of(told: Mapping[str, Any]) -> dict[str, Any]:
     return {"bar": bar, "score": f"{total:.2f}", "rest": f"{rest:+.2f}" if abs(rest) >= 0.005 else ""}
 
 
-def mark_lines(text: str, asked: str) -> list[dict[str, Any]]:
-    """The lines of a text around those that hold what was asked for, each cut into pieces, hit or not."""
-    said = dict.fromkeys(each.lower() for each in WORD.findall(_FILTER.sub(" ", asked)))
-    words = [each for each in said if len(each) > 1]
+def mark_lines(text: str, query: str) -> list[dict[str, Any]]:
+    """Return the lines around those with the query's words, each cut into pieces that match or do not."""
+    query_words = dict.fromkeys(each.lower() for each in WORD.findall(_FILTER.sub(" ", query)))
+    words = [each for each in query_words if len(each) > 1]
     wanted = [each for each in words if each not in _PLAIN] or words
     lines = [[*_pieces(line, wanted)] for line in text.split("\n")]
-    # A text found by its meaning may hold none of the words: then it is shown from its beginning.
+    # A text found by its meaning may hold none of the words; then its beginning is shown.
     hits = {at for at, line in enumerate(lines) if any(hit for _, hit in line)}
     near = [at for at in range(len(lines)) if not hits or not hits.isdisjoint((at - 1, at, at + 1))][:_LINES]
-    shown: list[dict[str, Any]] = []
+    marked: list[dict[str, Any]] = []
     for place, at in enumerate(near):
         skipped = at - (near[place - 1] if place else -1) > 1
         hit = at in hits or not hits
         pieces = [{"text": piece, "hit": each} for piece, each in lines[at]]
-        shown.append({"pieces": pieces, "hit": hit, "skipped": skipped})
-    return shown
+        marked.append({"pieces": pieces, "hit": hit, "skipped": skipped})
+    return marked
 
 
 def _pieces(line: str, wanted: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """A line in pieces: words that are asked for, in any of their endings, and what stands between."""
+    """Yield a line in pieces: the query's words, in any ending, and the text between them."""
     at = 0
     for match in WORD.finditer(line):
-        if _is_asked(match[0].lower(), wanted):
+        if _is_query_word(match[0].lower(), wanted):
             if match.start() > at:
                 yield line[at : match.start()], False
             yield match[0], True
@@ -178,18 +184,18 @@ def _pieces(line: str, wanted: Sequence[str]) -> Iterator[tuple[str, bool]]:
         yield line[at:], False
 
 
-def _is_asked(word: str, wanted: Sequence[str]) -> bool:
+def _is_query_word(word: str, wanted: Sequence[str]) -> bool:
     return any(
         word == each or (len(each) > 3 and word.startswith(each[: max(4, len(each) - 2)])) for each in wanted
     )
 
 
-def find_filters(asked: str) -> list[dict[str, str]]:
-    """The filters of a question, each with the question without it."""
+def find_filters(query: str) -> list[dict[str, str]]:
+    """Return the filters of a query, each with the query without it."""
     return [
         {
             "text": match[0],
-            "without": urlencode({"q": " ".join((asked[: match.start()] + asked[match.end() :]).split())}),
+            "without": urlencode({"q": " ".join((query[: match.start()] + query[match.end() :]).split())}),
         }
-        for match in _FILTER.finditer(asked)
+        for match in _FILTER.finditer(query)
     ]

@@ -1,4 +1,7 @@
-"""Templates filled in, and files sent by their hash: no request reaches the disk by a name of its own."""
+"""Render templates, and send static files by their hash.
+
+A request names a file in a table that was read once; a path in a request never reaches the disk.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from vademecum.errors import NotFound
 from vademecum.interfaces.present import output
 from vademecum.interfaces.web import markdown
 
-_HERE = files("vademecum.interfaces.web")
+_PACKAGE = "vademecum.interfaces.web"
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -30,57 +33,65 @@ _TYPES = {
 _YEAR = "public, max-age=31536000, immutable"
 
 
-async def send_static(request: Request, name: str) -> Response:
-    """A file of ours; one that is asked for by its hash never changes."""
-    found = _static().get(name)
-    if found is None:
-        raise NotFound(f"there is no file {name}")
-    content, digest = found
-    same = request.headers.get("if-none-match") == f'"{digest}"'
-    known = request.query_params.get("v") == digest
-    headers = {"etag": f'"{digest}"', "cache-control": _YEAR if known else "no-cache"}
-    kind = _TYPES.get(name[name.rfind(".") :], "application/octet-stream")
-    return Response(b"" if same else content, 304 if same else 200, headers, media_type=kind)
+class Pages:
+    """The templates and static files of a site: those of its own packages first, then the shared ones."""
+
+    def __init__(self, *packages: str) -> None:
+        self._packages = (*packages, _PACKAGE)
+
+    async def send_static(self, request: Request) -> Response:
+        """Send the static file with the route's `name`; a file requested by its hash never changes."""
+        name = request.path_params["name"]
+        found = self._static_files.get(name)
+        if found is None:
+            raise NotFound(f"there is no file {name}")
+        content, digest = found
+        same = request.headers.get("if-none-match") == f'"{digest}"'
+        known = request.query_params.get("v") == digest
+        headers = {"etag": f'"{digest}"', "cache-control": _YEAR if known else "no-cache"}
+        kind = _TYPES.get(name[name.rfind(".") :], "application/octet-stream")
+        return Response(b"" if same else content, 304 if same else 200, headers, media_type=kind)
+
+    def render(self, name: str, **values: Any) -> str:
+        """Render a template; every text in it is escaped."""
+        door = str(values.get("door") or "")
+        return self._templates.get_template(name).render(at=lambda path: door + path, **values)
+
+    @functools.cached_property
+    def _static_files(self) -> dict[str, tuple[bytes, str]]:
+        """Every static file by name, with its content and hash."""
+        found = {}
+        for package in reversed(self._packages):
+            for file in (files(package) / "static").iterdir():
+                if file.is_file():
+                    content = file.read_bytes()
+                    found[file.name] = content, hashlib.sha256(content).hexdigest()[:16]
+        return found
+
+    @functools.cached_property
+    def _templates(self) -> jinja2.Environment:
+        environment = jinja2.Environment(
+            loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each, "templates") for each in self._packages]),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            finalize=markdown.show,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.globals.update(static=self._address_of, version=__version__)
+        environment.filters.update(
+            markdown=markdown.render,
+            plain=markdown.plain,
+            spelled=markdown.spell,
+            wiki=markdown.link_records,
+            ago=output.ago,
+        )
+        return environment
+
+    def _address_of(self, name: str) -> Markup:
+        """Return the address of a static file, with its hash."""
+        return Markup("/static/{}?v={}").format(name, self._static_files[name][1])
 
 
-@functools.cache
-def _static() -> dict[str, tuple[bytes, str]]:
-    """Every file that is sent, by name, with its hash."""
-    found = {}
-    for each in (_HERE / "static").iterdir():
-        if each.is_file():
-            content = each.read_bytes()
-            found[each.name] = content, hashlib.sha256(content).hexdigest()[:16]
-    return found
-
-
-def render_template(name: str, **given: Any) -> str:
-    """A template, filled in; every text in it is escaped."""
-    door = str(given.get("door") or "")
-    return _templates().get_template(name).render(at=lambda path: door + path, **given)
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("vademecum.interfaces.web", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=markdown.show,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.globals.update(static=static, version=__version__)
-    made.filters.update(
-        markdown=markdown.render,
-        plain=markdown.plain,
-        spelled=markdown.spell,
-        wiki=markdown.link_records,
-        ago=output.ago,
-    )
-    return made
-
-
-def static(name: str) -> Markup:
-    """The address of a file of ours, by its hash."""
-    return Markup("/static/{}?v={}").format(name, _static()[name][1])
+_own = Pages()
+render_template, send_static = _own.render, _own.send_static

@@ -1,16 +1,17 @@
-"""Messages in the shapes of providers and frameworks: there and back without loss.
+"""Convert messages between our format and those of providers and frameworks, without loss.
 
-What a shape has beyond our fields travels beside them, and is put back. A reader makes our part, writes it
-again in the plainest way, and keeps only what differs, as a *note* in `extra[shape]`. So a note does not
-repeat what our fields say, never reaches another shape, and never overrules a field that somebody changed
-meanwhile: each difference applies only while the plain form is still the one it was found against.
+Fields that a provider's format has and ours lacks travel along and are put back. A reader converts a message
+to ours, writes it back in the plainest form, and stores the difference from the original as a *note* in
+`extra[shape]`. So a note repeats nothing that our fields hold, never reaches another format, and never
+overrides a field that was changed meanwhile: a difference applies only while the plain form is still the one
+it was computed from.
 
-    more      {key: value}           only the given had it
-    instead   {key: [plain, given]}  both had it, with other values
-    absent    {key: plain}           only the plain form had it
-    within    {key: note}            both had an object there
+    more      {key: value}           keys that only the original has
+    instead   {key: [plain, given]}  keys with another value in the original
+    absent    {key: plain}           keys that only the plain form has
+    within    {key: note}            keys whose value is an object in both
 
-A shape adds marks of its own (`form`, `kind`, …) to the same note.
+A shape adds keys of its own (`form`, `kind`, …) to the same note.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from vademecum.errors import UnknownName, UsageError
-from vademecum.transcripts import (
+from vademecum.transcripts.messages import (
     NOTHING,
     Image,
     Json,
@@ -38,39 +39,42 @@ from vademecum.transcripts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.transcripts import Part
+    from vademecum.transcripts.messages import Part
 
-# Those whose marks are plainest come first; plain `{role, content}` fits several and goes to the last.
+# Shapes with the most distinctive marks come first; plain `{role, content}` fits several and goes to the
+# last.
 NAMES = ("pydantic_ai", "openai_responses", "anthropic", "openai_chat")
 
 
 class Shape(Protocol):
-    """There and back: `write(read(x)) == x` for every list of JSON objects."""
+    """Converts messages to and from one provider's format: `write(read(x)) == x` for every list of JSON
+    objects.
+    """
 
     @property
     def name(self) -> str:
-        """As it is called, and the key of what it keeps in `extra` and `Opaque`."""
+        """The shape's name, and the key of its notes in `extra` and `Opaque`."""
 
     def read(self, messages: Sequence[Json]) -> list[Message]:
-        """Theirs as ours; a UsageError for what is not a list of objects."""
+        """Convert a provider's messages to ours; a UsageError unless they are a list of objects."""
 
     def write(self, messages: Sequence[Message]) -> list[Json]:
-        """Ours as theirs, whichever shape they were read from."""
+        """Convert our messages to the provider's, whichever shape they were read from."""
 
     def recognises(self, messages: Sequence[Json]) -> bool:
-        """Whether these bear the marks of this shape."""
+        """Whether these messages have the marks of this shape."""
 
 
 def shape(name: str) -> Shape:
-    """The shape of that name."""
+    """Return the shape with this name; raise UnknownName if there is none."""
     if name not in NAMES:
         raise UnknownName(f"unknown message shape {name!r}", hint=f"use one of {', '.join(NAMES)}")
     family = import_module(f"{__name__}.{'openai' if name.startswith('openai_') else name}")
-    return cast("Shape", getattr(family, name, family))  # one of a provider's two, or the module itself
+    return cast("Shape", getattr(family, name, family))  # one of OpenAI's two shapes, or the module itself
 
 
 def recognise(messages: Sequence[Json]) -> Shape | None:
-    """The shape these messages are in; None where nothing tells."""
+    """Return the shape (provider's format) of these messages; None if it is not known."""
     if not isinstance(messages, list | tuple) or not messages:
         return None
     if not all(isinstance(each, dict) for each in messages):
@@ -79,31 +83,31 @@ def recognise(messages: Sequence[Json]) -> Shape | None:
 
 
 def objects(messages: Sequence[Json], *, name: str) -> Sequence[dict[str, Json]]:
-    """The same messages, once it is sure that they are a list of objects."""
+    """Return the messages unchanged if they are a list of JSON objects; raise UsageError otherwise."""
     hint = "pass the list that the provider's API expects"
     if not isinstance(messages, list | tuple):
         kind = type(messages).__name__
         raise UsageError(f"{name} messages must be a list of objects, not {kind}", hint=hint)
-    for number, each in enumerate(messages):
-        if not isinstance(each, dict):
-            kind = type(each).__name__
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            kind = type(message).__name__
             raise UsageError(f"{name} message {number} must be an object, not {kind}", hint=hint)
     return messages
 
 
-# -------------------------------------------------------------------- notes, and what shapes share
+# -------------------------------------------------------------------- notes, and helpers of all shapes
 
 
 Note: TypeAlias = "Mapping[str, Json]"
 Content: TypeAlias = "Text | Image | Opaque"
-Kept = TypeVar("Kept", Text, Thinking, Image, ToolCall, ToolResult, Message)
+PartOrMessage = TypeVar("PartOrMessage", Text, Thinking, Image, ToolCall, ToolResult, Message)
 
-LEFT_OUT: Json = object()  # what a writer makes of a part that its shape has no place for
-INVALID_JSON = "INVALID_JSON"  # pydantic-ai's word for the same need
+LEFT_OUT: Json = object()  # a writer's result for a part that its shape cannot express
+INVALID_JSON = "INVALID_JSON"  # the key that pydantic-ai uses for the same purpose
 _DATA_URL = re.compile(r"data:([^;,]*);base64,(.+)", re.DOTALL)
 
 
-# As providers and agents write it; the older words among them are OpenAI's.
+# Role names that providers and agents write; the old names among them are OpenAI's.
 ROLES: Mapping[str, Role] = {
     **{str(role): role for role in Role},
     "developer": Role.SYSTEM,
@@ -112,42 +116,48 @@ ROLES: Mapping[str, Role] = {
 
 
 def note_of(name: str, part: Part | Message) -> Note:
-    """What a shape noted on a part; nothing where it was read from elsewhere."""
+    """Return the note that a shape left on a part; empty if another shape made the part."""
     return _object(part.value if isinstance(part, Opaque) else part.extra, name)
 
 
 def as_extra(name: str, note: Note) -> Mapping[str, Json]:
-    """A note as a part carries it."""
+    """Return a note in the form of the `extra` field of a part."""
     return {name: dict(note)} if note else NOTHING
 
 
 def keep(
-    name: str, given: Mapping[str, Json], part: Kept, plain: Callable[[Kept], dict[str, Json]], **marks: Json
-) -> Kept:
-    """The part, with a note of the marks and of all that its plain form does not say."""
+    name: str,
+    raw: Mapping[str, Json],
+    part: PartOrMessage,
+    plain: Callable[[PartOrMessage], dict[str, Json]],
+    **marks: Json,
+) -> PartOrMessage:
+    """Return a part with a note of these marks and of every difference between its original and its plain
+    form.
+    """
     marked = part._replace(extra=as_extra(name, marks))
-    return part._replace(extra=as_extra(name, {**marks, **difference(given, plain(marked))}))
+    return part._replace(extra=as_extra(name, {**marks, **difference(raw, plain(marked))}))
 
 
-def difference(given: Mapping[str, Json], plain: Mapping[str, Json]) -> dict[str, Json]:
-    """What turns the plain form into the given one."""
+def difference(raw: Mapping[str, Json], plain: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the note that turns the plain form of an object into the original object."""
     note: dict[str, Json] = {
-        "more": {key: value for key, value in given.items() if key not in plain},
+        "more": {key: value for key, value in raw.items() if key not in plain},
         "instead": {},
-        "absent": {key: value for key, value in plain.items() if key not in given},
+        "absent": {key: value for key, value in plain.items() if key not in raw},
         "within": {},
     }
     for key, value in plain.items():
-        if key in given and not same(value, given[key]):
-            if isinstance(value, dict) and isinstance(given[key], dict):
-                note["within"][key] = difference(given[key], value)
+        if key in raw and not same(value, raw[key]):
+            if isinstance(value, dict) and isinstance(raw[key], dict):
+                note["within"][key] = difference(raw[key], value)
             else:
-                note["instead"][key] = [value, given[key]]
+                note["instead"][key] = [value, raw[key]]
     return {key: value for key, value in note.items() if value}
 
 
-def restored(plain: Mapping[str, Json], note: Note) -> dict[str, Json]:
-    """The plain form with every difference that still applies."""
+def apply_note(plain: Mapping[str, Json], note: Note) -> dict[str, Json]:
+    """Return the plain form of an object with every noted difference that still applies."""
     made = {**_object(note, "more"), **plain}
     for key, before in _object(note, "absent").items():
         if key in plain and same(plain[key], before):
@@ -157,12 +167,12 @@ def restored(plain: Mapping[str, Json], note: Note) -> dict[str, Json]:
             made[key] = pair[1]
     for key, inner in _object(note, "within").items():
         if isinstance(plain.get(key), dict) and isinstance(inner, dict):
-            made[key] = restored(plain[key], inner)
+            made[key] = apply_note(plain[key], inner)
     return made
 
 
 def same(one: Json, other: Json) -> bool:
-    """Equal as JSON: 1, 1.0 and true are three things. Works at any depth."""
+    """Whether two values are equal as JSON: 1, 1.0 and true differ. Works at any depth."""
     pairs = [(one, other)]
     while pairs:
         left, right = pairs.pop()
@@ -184,12 +194,12 @@ def same(one: Json, other: Json) -> bool:
 
 
 def opaque(name: str, kind: str, value: Json, **marks: Json) -> Opaque:
-    """Something of a shape's own: a `block` among others, or a whole `message`, `item`, `part` or `call`."""
+    """Wrap a value that only this shape knows: a `block`, or a whole `message`, `item`, `part` or `call`."""
     return Opaque({name: {kind: value, **marks}})
 
 
 def stand_in(part: Opaque) -> str:
-    """What is said in place of content that only another shape has; nothing for its bookkeeping."""
+    """Return a text to replace content that only another shape can express; empty for bookkeeping values."""
     notes = part.value if isinstance(part.value, dict) else NOTHING
     for origin, note in notes.items():
         if isinstance(note, dict) and "block" in note:
@@ -199,8 +209,11 @@ def stand_in(part: Opaque) -> str:
     return ""
 
 
-def written_opaque(name: str, part: Opaque, *, spoken: bool, kind: str = "text") -> Json:
-    """The block it came as; from another shape, words in its place, though never in a model's mouth."""
+def write_opaque(name: str, part: Opaque, *, spoken: bool, kind: str = "text") -> Json:
+    """Return an opaque part as its original block; for another shape's block, a text in its place.
+
+    With `spoken`, content of the model itself, no text is put in its place.
+    """
     note = note_of(name, part)
     if "block" in note:
         return note["block"]
@@ -209,15 +222,17 @@ def written_opaque(name: str, part: Opaque, *, spoken: bool, kind: str = "text")
 
 
 def whole(name: str, message: Message) -> Note:
-    """What a message of theirs that we know nothing of was, as `message`; nothing for every other."""
+    """Return the note of a message that was kept unconverted, under `message`; empty for any
+    other message.
+    """
     note = note_of(name, message.parts[0]) if len(message.parts) == 1 else NOTHING
     return note if "message" in note else NOTHING
 
 
-def grouped(
+def group_messages(
     messages: Iterable[Message], joins: Callable[[Message, Message], bool]
 ) -> Iterator[list[Message]]:
-    """Messages of ours that are one of theirs, together."""
+    """Yield groups of our messages, each of which becomes one message of the provider."""
     group: list[Message] = []
     for message in messages:
         if group and not joins(group[-1], message):
@@ -229,14 +244,16 @@ def grouped(
 
 
 def text_of(value: Json) -> str:
-    """The value if it is text."""
+    """Return the value if it is text, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def content_in(
     value: Json, block: Callable[[Json], Part], *, name: str
 ) -> tuple[tuple[Part, ...], dict[str, Json]]:
-    """Content that is text or a list of blocks, as parts and the marks for the way back."""
+    """Convert a provider's content (text or blocks) to parts, and return them with marks for
+    converting back.
+    """
     if isinstance(value, str):
         return ((Text(value),) if value else ()), {}
     if not isinstance(value, list):
@@ -248,17 +265,17 @@ def content_in(
 def content_out(
     parts: Iterable[Part], block: Callable[[Part], Json], *, name: str, form: Json = None
 ) -> str | list[Json]:
-    """Parts as text where that says it all and no list was asked for, else as a list of blocks."""
-    given = tuple(parts)
-    written = [(part, made) for part in given if (made := block(part)) is not LEFT_OUT]
-    said = tuple(part for part, _ in written)
-    if form != "list" and is_plain(said, name=name) and bool(said) == bool(given):
-        return "".join(part.text for part in said if isinstance(part, Text))
+    """Convert parts to a provider's content: a text if that suffices and no list was noted, else blocks."""
+    all_parts = tuple(parts)
+    written = [(part, made) for part in all_parts if (made := block(part)) is not LEFT_OUT]
+    parts_written = tuple(part for part, _ in written)
+    if form != "list" and is_plain(parts_written, name=name) and bool(parts_written) == bool(all_parts):
+        return "".join(part.text for part in parts_written if isinstance(part, Text))
     return [made for _, made in written]
 
 
 def is_plain(parts: tuple[Part, ...], *, name: str) -> bool:
-    """Whether text alone says it all: nothing, or one text of which the shape noted nothing."""
+    """Whether parts can be written as a text alone: there are none, or one text without a note."""
     return not parts or (len(parts) == 1 and isinstance(parts[0], Text) and not _own_block(name, parts[0]))
 
 
@@ -266,21 +283,22 @@ def _own_block(name: str, part: Part) -> bool:
     return any(key not in ("item", "part") for key in note_of(name, part))
 
 
-def data_url(image: Image) -> str:
-    """A picture's address; its bytes become one."""
+def image_url(image: Image) -> str:
+    """Return a picture's address, which may be a `data:` URL."""
     return f"data:{image.media_type};base64,{image.data}" if image.data else image.url
 
 
-def from_url(url: str) -> Image:
-    """A picture by its address, which may hold its bytes."""
+def image_from_url(url: str) -> Image:
+    """Return a picture from an address, which may be a `data:` URL."""
     found = _DATA_URL.fullmatch(url)
     return Image(media_type=found[1], data=found[2]) if found else Image(url=url)
 
 
 def dumps(value: Json) -> str | None:
-    """A value as JSON text; None for what JSON cannot say or nests too deep.
+    """Return a value as JSON text; None for values that JSON does not have or that are nested too deeply.
 
-    Not escaped to ASCII: two lone surrogates side by side would come back as one character.
+    Characters are not escaped to ASCII: two lone surrogates next to each other would come back as one
+    character.
     """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -289,7 +307,7 @@ def dumps(value: Json) -> str | None:
 
 
 def loads(text: str) -> Json:
-    """The value of a JSON text; None for what is none, or holds numbers that JSON does not have."""
+    """Return the value of a JSON text; None for invalid JSON and for numbers that JSON lacks."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -297,7 +315,9 @@ def loads(text: str) -> Json:
 
 
 def to_object(arguments: str) -> dict[str, Json]:
-    """Arguments as an object; those that are none go under one key, and `from_object` finds them there."""
+    """Return a call's arguments as an object; invalid JSON is put under one key, where `from_object` finds
+    it.
+    """
     if not arguments:
         return {}
     value = loads(arguments)
@@ -305,24 +325,26 @@ def to_object(arguments: str) -> dict[str, Json]:
 
 
 def from_object(value: dict[str, Json]) -> str | None:
-    """An object as arguments: the other way round; None for what cannot be written as text."""
+    """Return an object as the JSON text of arguments, the inverse of `to_object`; None if JSON cannot express
+    it.
+    """
     return str(value[INVALID_JSON]) if _is_escape(value) else dumps(value)
 
 
 def arguments_in(value: Json) -> tuple[str, dict[str, Json]]:
-    """Arguments that should be text and may be an object, and the marks for the way back."""
+    """Return a call's arguments (text or object) as text, and the marks that restore the original form."""
     text = dumps(value) if isinstance(value, dict) else None
     return (text_of(value), {}) if text is None else (text, {"form": "object"})
 
 
 def arguments_out(call: ToolCall, form: Json) -> Json:
-    """Arguments as text, or as the object they were."""
+    """Return a call's arguments in the form that the provider gave them: text or object."""
     value = loads(call.arguments) if form == "object" else None
     return value if isinstance(value, dict) else call.arguments
 
 
 def free_text(arguments: str) -> str:
-    """What a tool that takes free text was given."""
+    """Return the input of a tool that takes plain text instead of named arguments."""
     value = loads(arguments)
     only = isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str)
     return str(value["input"]) if only else arguments

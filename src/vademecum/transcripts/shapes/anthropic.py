@@ -1,7 +1,7 @@
-"""Anthropic's Messages API: text or blocks, with a tool's results in the user's messages.
+"""Convert messages of Anthropic's Messages API: text or blocks, with tool results in user messages.
 
-A user's message that brings results and says something becomes several of ours, joined again on the way
-back; what Anthropic's own servers run (`server_tool_use` and the like) needs no answer and is carried opaque.
+A user message with tool results and text becomes several of our messages, which are joined again on the way
+back. Blocks of Anthropic's own servers (`server_tool_use` and the like) need no answer and are kept opaque.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, shapes
+from vademecum.transcripts import shapes
+from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.transcripts import Json, Part
+    from vademecum.transcripts.messages import Json, Part
 
 name = "anthropic"
 
@@ -23,11 +24,11 @@ _MARKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_to
 
 
 def read(messages: Sequence[Json]) -> list[Message]:
-    """Theirs as ours."""
+    """Convert the provider's messages to ours."""
     found: list[Message] = []
     tools: dict[str, str] = {}  # the name of the tool behind each call
-    for given in shapes.objects(messages, name=name):
-        pieces = _read_message(given, tools)
+    for raw in shapes.objects(messages, name=name):
+        pieces = _read_message(raw, tools)
         if found and found[-1].role is pieces[0].role is Role.TOOL:
             note = {**shapes.note_of(name, pieces[0]), "apart": True}
             pieces[0] = pieces[0]._replace(extra=shapes.as_extra(name, note))
@@ -36,12 +37,12 @@ def read(messages: Sequence[Json]) -> list[Message]:
 
 
 def write(messages: Sequence[Message]) -> list[Json]:
-    """Ours as theirs; the results of one turn come in one message."""
-    return [item for group in shapes.grouped(messages, _joins) for item in _write_group(group)]
+    """Convert our messages to the provider's; the results of one turn go into one message."""
+    return [item for group in shapes.group_messages(messages, _joins) for item in _write_group(group)]
 
 
 def recognises(messages: Sequence[Json]) -> bool:
-    """Whether there are blocks that only Anthropic has."""
+    """Whether the messages contain blocks that only Anthropic has."""
     blocks = [
         block
         for each in messages
@@ -52,20 +53,20 @@ def recognises(messages: Sequence[Json]) -> bool:
     return any(shapes.text_of(block.get("type")) in _MARKS or "cache_control" in block for block in blocks)
 
 
-def _read_message(given: dict[str, Json], tools: dict[str, str]) -> list[Message]:
-    role = _ROLES.get(shapes.text_of(given.get("role")))
+def _read_message(raw: dict[str, Json], tools: dict[str, str]) -> list[Message]:
+    role = _ROLES.get(shapes.text_of(raw.get("role")))
     if role is None:
-        return [Message(Role.USER, (shapes.opaque(name, "message", given),))]
-    parts, marks = shapes.content_in(given.get("content"), lambda block: _read_block(block, tools), name=name)
-    whole = Message(role, parts, id=shapes.text_of(given.get("id")), model=shapes.text_of(given.get("model")))
-    kept = shapes.keep(name, given, whole, _plain_message, **marks)
+        return [Message(Role.USER, (shapes.opaque(name, "message", raw),))]
+    parts, marks = shapes.content_in(raw.get("content"), lambda block: _read_block(block, tools), name=name)
+    whole = Message(role, parts, id=shapes.text_of(raw.get("id")), model=shapes.text_of(raw.get("model")))
+    converted = shapes.keep(name, raw, whole, _plain_message, **marks)
     if role is not Role.USER or not any(isinstance(part, ToolResult) for part in parts):
-        return [kept]
+        return [converted]
     pieces = [
         Message(Role.TOOL if results else Role.USER, tuple(run), extra=shapes.as_extra(name, {"join": True}))
         for results, run in groupby(parts, key=lambda part: isinstance(part, ToolResult))
     ]
-    pieces[0] = kept._replace(role=pieces[0].role, parts=pieces[0].parts)
+    pieces[0] = converted._replace(role=pieces[0].role, parts=pieces[0].parts)
     return pieces
 
 
@@ -77,7 +78,7 @@ def _joins(before: Message, message: Message) -> bool:
     ):
         return False
     note = shapes.note_of(name, message)
-    # All results of a turn must come in one message, unless they came in several that the API took.
+    # All results of a turn must be in one message, unless the API accepted them in several.
     return note.get("join") is True or ("apart" not in note and before.role is message.role is Role.TOOL)
 
 
@@ -87,8 +88,8 @@ def _write_group(group: list[Message]) -> list[Json]:
     whole = group[0]._replace(parts=tuple(part for each in group for part in each.parts))
     plain = _plain_message(whole)
     if whole.parts and plain["content"] == []:
-        return []  # nothing in it that this shape can say
-    return [shapes.restored(plain, shapes.note_of(name, whole))]
+        return []  # this shape can express nothing of it
+    return [shapes.apply_note(plain, shapes.note_of(name, whole))]
 
 
 def _role(message: Message) -> str:
@@ -103,20 +104,20 @@ def _plain_message(message: Message) -> dict[str, Json]:
     return {"role": _role(message), "content": shapes.content_out(message.parts, block, name=name, form=form)}
 
 
-def _read_block(given: Json, tools: dict[str, str]) -> Part:
-    kind = given.get("type") if isinstance(given, dict) else None
-    if kind == "text" and isinstance(given.get("text"), str):
-        return shapes.keep(name, given, Text(given["text"]), _plain_text)
-    if kind == "thinking" and isinstance(given.get("thinking"), str):
-        return shapes.keep(name, given, Thinking(given["thinking"]), _plain_thinking, kind="thinking")
-    if kind == "image" and (image := _read_source(given.get("source"))) is not None:
-        return shapes.keep(name, given, image, _plain_image)
-    if kind == "tool_use" and (call := _read_call(given)) is not None:
+def _read_block(raw: Json, tools: dict[str, str]) -> Part:
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    if kind == "text" and isinstance(raw.get("text"), str):
+        return shapes.keep(name, raw, Text(raw["text"]), _plain_text)
+    if kind == "thinking" and isinstance(raw.get("thinking"), str):
+        return shapes.keep(name, raw, Thinking(raw["thinking"]), _plain_thinking, kind="thinking")
+    if kind == "image" and (image := _read_source(raw.get("source"))) is not None:
+        return shapes.keep(name, raw, image, _plain_image)
+    if kind == "tool_use" and (call := _read_call(raw)) is not None:
         tools[call.id] = call.name
-        return shapes.keep(name, given, call, _plain_call)
+        return shapes.keep(name, raw, call, _plain_call)
     if kind == "tool_result":
-        return _read_result(given, tools)
-    return shapes.opaque(name, "block", given)
+        return _read_result(raw, tools)
+    return shapes.opaque(name, "block", raw)
 
 
 def _read_source(source: Json) -> Image | None:
@@ -129,44 +130,42 @@ def _read_source(source: Json) -> Image | None:
     return None
 
 
-def _read_call(given: dict[str, Json]) -> ToolCall | None:
-    value = given.get("input")
+def _read_call(raw: dict[str, Json]) -> ToolCall | None:
+    value = raw.get("input")
     arguments = shapes.from_object(value) if isinstance(value, dict) else ""
     if arguments is None:
         return None
-    return ToolCall(shapes.text_of(given.get("id")), shapes.text_of(given.get("name")), arguments)
+    return ToolCall(shapes.text_of(raw.get("id")), shapes.text_of(raw.get("name")), arguments)
 
 
-def _read_result(given: dict[str, Json], tools: dict[str, str]) -> ToolResult:
-    parts, marks = shapes.content_in(given.get("content"), _read_content, name=name)
-    answered = shapes.text_of(given.get("tool_use_id"))
+def _read_result(raw: dict[str, Json], tools: dict[str, str]) -> ToolResult:
+    parts, marks = shapes.content_in(raw.get("content"), _read_content, name=name)
+    call_id = shapes.text_of(raw.get("tool_use_id"))
     content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
-    found = ToolResult(answered, content, name=tools.get(answered, ""), error=given.get("is_error") is True)
-    return shapes.keep(name, given, found, _plain_result, **marks)
+    found = ToolResult(call_id, content, name=tools.get(call_id, ""), error=raw.get("is_error") is True)
+    return shapes.keep(name, raw, found, _plain_result, **marks)
 
 
-def _read_content(given: Json) -> shapes.Content:
-    part = (
-        _read_block(given, {}) if isinstance(given, dict) and given.get("type") in ("text", "image") else None
-    )
-    return part if isinstance(part, Text | Image) else shapes.opaque(name, "block", given)
+def _read_content(raw: Json) -> shapes.Content:
+    part = _read_block(raw, {}) if isinstance(raw, dict) and raw.get("type") in ("text", "image") else None
+    return part if isinstance(part, Text | Image) else shapes.opaque(name, "block", raw)
 
 
 def _write_block(part: Part, *, spoken: bool) -> Json:
     note = shapes.note_of(name, part)
     match part:
         case Text():
-            return shapes.restored(_plain_text(part), note)
+            return shapes.apply_note(_plain_text(part), note)
         case Image():
-            return shapes.restored(_plain_image(part), note)
+            return shapes.apply_note(_plain_image(part), note)
         case ToolCall():
-            return shapes.restored(_plain_call(part), note)
+            return shapes.apply_note(_plain_call(part), note)
         case ToolResult():
-            return shapes.restored(_plain_result(part), note)
+            return shapes.apply_note(_plain_result(part), note)
         case Thinking():
-            return shapes.restored(_plain_thinking(part), note) if note else shapes.LEFT_OUT
+            return shapes.apply_note(_plain_thinking(part), note) if note else shapes.LEFT_OUT
         case Opaque():
-            return shapes.written_opaque(name, part, spoken=spoken)
+            return shapes.write_opaque(name, part, spoken=spoken)
 
 
 def _plain_text(part: Text) -> dict[str, Json]:

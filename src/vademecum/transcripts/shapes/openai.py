@@ -1,25 +1,26 @@
-"""OpenAI's two APIs: Chat Completions, and Responses.
+"""Convert messages of OpenAI's two APIs, Chat Completions and Responses.
 
-In Chat Completions one message of theirs is one of ours. Also what compatible servers add:
-`reasoning_content`, arguments as objects. The older `function_call` and the `function` role have no ids; they
-get one here so that call and result stay a pair, and lose it going back.
+In Chat Completions, one message of the API is one of ours. Fields that compatible servers add are supported:
+`reasoning_content`, and arguments as objects. The older `function_call` and the `function` role have no ids;
+they get ids here so that call and result stay a pair, and lose them on the way back.
 
-Responses are a flat list of items. What an assistant thinks, says and asks for in one turn is several items
-there and one message here, so that a turn stays whole. A message item's own fields are noted on the first of
-its parts, as `item`; that note also says where one message item ends and the next begins. Reasoning is noted
-whole, to go back exactly as it came.
+Responses are a flat list of items. The reasoning, text and calls of an assistant in one turn are several
+items there and one message here, so that a turn stays whole. The other fields of a message item are noted on
+the first of its parts, as `item`; that note also marks where the next message item begins. Reasoning is noted
+as a whole, so that it goes back unchanged.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, shapes
+from vademecum.transcripts import shapes
+from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.transcripts import Json, Part
+    from vademecum.transcripts.messages import Json, Part
 
 # -------------------------------------------------------------------- Chat Completions
 
@@ -30,7 +31,9 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class _Calls:
-    """The calls seen so far: the tool behind each id, and the older kind's call that waits for its result."""
+    """The tool calls read so far: the tool of each id, and the call in the old style that waits for its
+    result.
+    """
 
     def __init__(self) -> None:
         self.tools: dict[str, str] = {}
@@ -38,20 +41,23 @@ class _Calls:
         self.waiting = ""
 
     def older(self) -> str:
-        """An id for a call that has none."""
+        """Return a new id for a call in the old style, which has no id."""
         self.made += 1
         self.waiting = f"function_call_{self.made}"
         return self.waiting
 
 
 def read_chat(messages: Sequence[Json]) -> list[Message]:
-    """Theirs as ours."""
+    """Convert the provider's messages to ours."""
     calls = _Calls()
-    return [_read_chat_message(given, calls) for given in shapes.objects(messages, name=_CHAT)]
+    return [_read_chat_message(raw, calls) for raw in shapes.objects(messages, name=_CHAT)]
 
 
 def write_chat(messages: Sequence[Message]) -> list[Json]:
-    """Ours as theirs; pictures in results, which this API does not take there, follow as the user's."""
+    """Convert our messages to the provider's.
+
+    This API takes no pictures in results, so they follow in a user message.
+    """
     found: list[Json] = []
     pictures: list[Json] = []
     for message in messages:
@@ -63,52 +69,52 @@ def write_chat(messages: Sequence[Message]) -> list[Json]:
 
 
 def recognises_chat(messages: Sequence[Json]) -> bool:
-    """Whether all have a role, as plain messages of any provider do."""
+    """Whether all messages have a role, as any provider's plain messages do."""
     return all(isinstance(each.get("role"), str) for each in messages)
 
 
-def _read_chat_message(given: dict[str, Json], calls: _Calls) -> Message:
-    role = shapes.ROLES.get(shapes.text_of(given.get("role")))
+def _read_chat_message(raw: dict[str, Json], calls: _Calls) -> Message:
+    role = shapes.ROLES.get(shapes.text_of(raw.get("role")))
     if role is None:
-        return Message(Role.USER, (shapes.opaque(_CHAT, "message", given),))
-    parts, marks = shapes.content_in(given.get("content"), _read_chat_block, name=_CHAT)
+        return Message(Role.USER, (shapes.opaque(_CHAT, "message", raw),))
+    parts, marks = shapes.content_in(raw.get("content"), _read_chat_block, name=_CHAT)
     if role is Role.TOOL:
-        return _read_chat_result(given, parts, marks, calls)
+        return _read_chat_result(raw, parts, marks, calls)
     if role is Role.ASSISTANT:
-        parts = (*_thoughts(given), *parts, *_refusal(given), *_read_calls(given, calls))
-    found = Message(role, parts, id=shapes.text_of(given.get("id")), name=shapes.text_of(given.get("name")))
-    return shapes.keep(_CHAT, given, found, _plain_chat_message, **marks)
+        parts = (*_thoughts(raw), *parts, *_refusal(raw), *_read_calls(raw, calls))
+    found = Message(role, parts, id=shapes.text_of(raw.get("id")), name=shapes.text_of(raw.get("name")))
+    return shapes.keep(_CHAT, raw, found, _plain_chat_message, **marks)
 
 
 def _read_chat_result(
-    given: dict[str, Json], parts: tuple[Part, ...], marks: dict[str, Json], calls: _Calls
+    raw: dict[str, Json], parts: tuple[Part, ...], marks: dict[str, Json], calls: _Calls
 ) -> Message:
     content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
-    if given["role"] == "function":
-        answered, calls.waiting = calls.waiting, ""
+    if raw["role"] == "function":
+        call_id, calls.waiting = calls.waiting, ""
         marks = {**marks, "kind": "function"}
-        tool = shapes.text_of(given.get("name"))
+        tool = shapes.text_of(raw.get("name"))
     else:
-        answered = shapes.text_of(given.get("tool_call_id"))
-        tool = shapes.text_of(given.get("name")) or calls.tools.get(answered, "")
-    found = Message(Role.TOOL, (ToolResult(answered, content, name=tool),))
-    return shapes.keep(_CHAT, given, found, _plain_result_message, **marks)
+        call_id = shapes.text_of(raw.get("tool_call_id"))
+        tool = shapes.text_of(raw.get("name")) or calls.tools.get(call_id, "")
+    found = Message(Role.TOOL, (ToolResult(call_id, content, name=tool),))
+    return shapes.keep(_CHAT, raw, found, _plain_result_message, **marks)
 
 
-def _thoughts(given: dict[str, Json]) -> tuple[Thinking, ...]:
-    key = next((each for each in _THOUGHTS if shapes.text_of(given.get(each))), None)
-    return () if key is None else (Thinking(given[key], extra=shapes.as_extra(_CHAT, {"slot": key})),)
+def _thoughts(raw: dict[str, Json]) -> tuple[Thinking, ...]:
+    key = next((each for each in _THOUGHTS if shapes.text_of(raw.get(each))), None)
+    return () if key is None else (Thinking(raw[key], extra=shapes.as_extra(_CHAT, {"slot": key})),)
 
 
-def _refusal(given: dict[str, Json]) -> tuple[Text, ...]:
-    words = shapes.text_of(given.get("refusal"))
+def _refusal(raw: dict[str, Json]) -> tuple[Text, ...]:
+    words = shapes.text_of(raw.get("refusal"))
     return (Text(words, extra=shapes.as_extra(_CHAT, {"slot": "refusal"})),) if words else ()
 
 
-def _read_calls(given: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
-    listed = given.get("tool_calls")
+def _read_calls(raw: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
+    listed = raw.get("tool_calls")
     parts = [_read_chat_call(each, calls) for each in listed] if isinstance(listed, list) else []
-    older = given.get("function_call")
+    older = raw.get("function_call")
     if isinstance(older, dict):
         arguments, marks = shapes.arguments_in(older.get("arguments"))
         call = ToolCall(calls.older(), shapes.text_of(older.get("name")), arguments)
@@ -116,48 +122,48 @@ def _read_calls(given: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _read_chat_call(given: Json, calls: _Calls) -> Part:
-    kind = next((key for key in ("function", "custom") if _is_object(given, key)), None)
+def _read_chat_call(raw: Json, calls: _Calls) -> Part:
+    kind = next((key for key in ("function", "custom") if _is_object(raw, key)), None)
     if kind is None:
-        return shapes.opaque(_CHAT, "call", given)
-    inner = given[kind]
+        return shapes.opaque(_CHAT, "call", raw)
+    inner = raw[kind]
     marks: dict[str, Json] = {}
     if kind == "custom":
         arguments = shapes.dumps({"input": inner["input"]}) if isinstance(inner.get("input"), str) else None
         if arguments is None:
-            return shapes.opaque(_CHAT, "call", given)
+            return shapes.opaque(_CHAT, "call", raw)
         marks = {"kind": "custom"}
     else:
         arguments, marks = shapes.arguments_in(inner.get("arguments"))
-    call = ToolCall(shapes.text_of(given.get("id")), shapes.text_of(inner.get("name")), arguments)
+    call = ToolCall(shapes.text_of(raw.get("id")), shapes.text_of(inner.get("name")), arguments)
     calls.tools[call.id] = call.name
-    return shapes.keep(_CHAT, given, call, _plain_chat_call, **marks)
+    return shapes.keep(_CHAT, raw, call, _plain_chat_call, **marks)
 
 
-def _is_object(given: Json, key: str) -> bool:
-    return isinstance(given, dict) and isinstance(given.get(key), dict)
+def _is_object(raw: Json, key: str) -> bool:
+    return isinstance(raw, dict) and isinstance(raw.get(key), dict)
 
 
-def _read_chat_block(given: Json) -> Part:
-    kind = given.get("type") if isinstance(given, dict) else None
-    if kind == "text" and isinstance(given.get("text"), str):
-        return shapes.keep(_CHAT, given, Text(given["text"]), _plain_chat_text)
-    if kind == "refusal" and isinstance(given.get("refusal"), str):
-        return shapes.keep(_CHAT, given, Text(given["refusal"]), _plain_chat_text, kind="refusal")
-    if kind == "image_url" and _is_object(given, "image_url"):
-        url = given["image_url"].get("url")
+def _read_chat_block(raw: Json) -> Part:
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    if kind == "text" and isinstance(raw.get("text"), str):
+        return shapes.keep(_CHAT, raw, Text(raw["text"]), _plain_chat_text)
+    if kind == "refusal" and isinstance(raw.get("refusal"), str):
+        return shapes.keep(_CHAT, raw, Text(raw["refusal"]), _plain_chat_text, kind="refusal")
+    if kind == "image_url" and _is_object(raw, "image_url"):
+        url = raw["image_url"].get("url")
         if isinstance(url, str):
-            return shapes.keep(_CHAT, given, shapes.from_url(url), _plain_chat_image, kind="image_url")
-    return shapes.opaque(_CHAT, "block", given)
+            return shapes.keep(_CHAT, raw, shapes.image_from_url(url), _plain_chat_image, kind="image_url")
+    return shapes.opaque(_CHAT, "block", raw)
 
 
 def _write_chat_message(message: Message, pictures: list[Json]) -> list[Json]:
     note = shapes.note_of(_CHAT, message)
-    if kept := shapes.whole(_CHAT, message):
-        return [kept["message"]]
+    if whole_note := shapes.whole(_CHAT, message):
+        return [whole_note["message"]]
     if message.role is Role.TOOL and len(message.parts) == 1 and message.results:
         pictures += _pictures(message.results[0])
-        return [shapes.restored(_plain_result_message(message), note)]
+        return [shapes.apply_note(_plain_result_message(message), note)]
     found: list[Json] = []
     for result in message.results:
         pictures += _pictures(result)
@@ -167,8 +173,8 @@ def _write_chat_message(message: Message, pictures: list[Json]) -> list[Json]:
         return found
     plain = _plain_chat_message(rest)
     if rest.parts and not plain["content"] and plain.keys() <= {"role", "name", "content"} and not rest.text:
-        return found  # nothing in it that this shape can say
-    return [*found, shapes.restored(plain, note)]
+        return found  # this shape can express nothing of it
+    return [*found, shapes.apply_note(plain, note)]
 
 
 def _plain_chat_message(message: Message) -> dict[str, Json]:
@@ -181,9 +187,9 @@ def _plain_chat_message(message: Message) -> dict[str, Json]:
         note = shapes.note_of(_CHAT, part)
         slot = note.get("slot")
         if isinstance(part, ToolCall) and slot == "function_call" and slot not in made:
-            made[slot] = shapes.restored(_plain_function(part), note)
+            made[slot] = shapes.apply_note(_plain_function(part), note)
         elif isinstance(part, ToolCall):
-            calls.append(shapes.restored(_plain_chat_call(part), note))
+            calls.append(shapes.apply_note(_plain_chat_call(part), note))
         elif isinstance(part, Opaque) and "call" in note:
             calls.append(note["call"])
         elif isinstance(part, Text | Thinking) and isinstance(slot, str) and slot not in made:
@@ -197,7 +203,7 @@ def _plain_chat_message(message: Message) -> dict[str, Json]:
     words = shapes.content_out(
         content, lambda part: _write_chat_block(part, spoken=spoken), name=_CHAT, form=form
     )
-    # An assistant that only calls, thinks or refuses says null, not nothing.
+    # An assistant message with only calls, reasoning or a refusal has `null` as its content.
     silent = spoken and not words and form != "list" and not content and len(made) > 1
     return {**made, "content": None if silent else words}
 
@@ -217,7 +223,9 @@ def _plain_result_message(message: Message) -> dict[str, Json]:
 
 
 def _pictures(result: ToolResult) -> list[Json]:
-    """What a foreign result shows: it was not read from here, where it would have a note."""
+    """Return the pictures in a tool result that came from another shape, as blocks; none for a result of this
+    shape.
+    """
     found = [part for part in result.content if isinstance(part, Image) and not shapes.note_of(_CHAT, part)]
     if not found:
         return []
@@ -228,11 +236,11 @@ def _write_chat_block(part: Part, *, spoken: bool) -> Json:
     note = shapes.note_of(_CHAT, part)
     match part:
         case Text():
-            return shapes.restored(_plain_chat_text(part), note)
+            return shapes.apply_note(_plain_chat_text(part), note)
         case Image():
-            return shapes.restored(_plain_chat_image(part), note)
+            return shapes.apply_note(_plain_chat_image(part), note)
         case Opaque():
-            return shapes.written_opaque(_CHAT, part, spoken=spoken)
+            return shapes.write_opaque(_CHAT, part, spoken=spoken)
         case _:
             return shapes.LEFT_OUT
 
@@ -243,7 +251,7 @@ def _plain_chat_text(part: Text) -> dict[str, Json]:
 
 
 def _plain_chat_image(part: Image) -> dict[str, Json]:
-    return {"type": "image_url", "image_url": {"url": shapes.data_url(part)}}
+    return {"type": "image_url", "image_url": {"url": shapes.image_url(part)}}
 
 
 def _plain_function(part: ToolCall) -> dict[str, Json]:
@@ -263,8 +271,8 @@ def _plain_chat_call(part: ToolCall) -> dict[str, Json]:
 
 _RESPONSES = "openai_responses"
 
-_ROLES = {said: role for said, role in shapes.ROLES.items() if role is not Role.TOOL}
-# Calls that the caller answers; what OpenAI's servers run (`web_search_call`, …) is carried opaque.
+_ROLES = {role_name: role for role_name, role in shapes.ROLES.items() if role is not Role.TOOL}
+# Calls that the caller answers; calls that OpenAI's servers run (`web_search_call`, …) are kept opaque.
 _CALLS = {
     "function_call",
     "custom_tool_call",
@@ -276,33 +284,33 @@ _CALLS = {
 _RESULTS = {f"{each}_output" for each in _CALLS}
 _ITEMS = _CALLS | _RESULTS | {"reasoning", "item_reference"}
 _BLOCKS = {"input_text", "output_text", "input_image", "input_file"}
-_ASKED = ("action", "actions", "operation")  # where the calls of built-in tools say what to do
+_ARGUMENT_KEYS = ("action", "actions", "operation")  # keys with the arguments of built-in tools
 
 
 def read_items(messages: Sequence[Json]) -> list[Message]:
-    """Theirs as ours."""
+    """Convert the provider's items to our messages."""
     found: list[Message] = []
     turn: list[Part] = []
     tools: dict[str, str] = {}
-    for given in shapes.objects(messages, name=_RESPONSES):
-        role, parts = _read_item(given, tools, inside=bool(turn) and _in_message(turn[-1]))
+    for raw in shapes.objects(messages, name=_RESPONSES):
+        role, parts = _read_item(raw, tools, inside=bool(turn) and _in_message(turn[-1]))
         if role is Role.ASSISTANT:
             turn += parts
             continue
         if turn:
             found.append(_turn(turn))
             turn = []
-        found.append(Message(role, tuple(parts), id=shapes.text_of(given.get("id"))))
+        found.append(Message(role, tuple(parts), id=shapes.text_of(raw.get("id"))))
     return [*found, _turn(turn)] if turn else found
 
 
 def write_items(messages: Sequence[Message]) -> list[Json]:
-    """Ours as theirs."""
+    """Convert our messages to the provider's items."""
     return [item for message in messages for item in _write_item_message(message)]
 
 
 def recognises_items(messages: Sequence[Json]) -> bool:
-    """Whether there are items or blocks that only this API has."""
+    """Whether the list contains items or blocks that only the Responses API has."""
     for each in messages:
         if shapes.text_of(each.get("type")) in _ITEMS and "role" not in each:
             return True
@@ -318,46 +326,46 @@ def _turn(parts: list[Part]) -> Message:
 
 
 def _in_message(part: Part) -> bool:
-    """Whether a part stands inside a message item, so that the next one must say that it begins another."""
+    """Whether a part stands inside a message item, so that the next item must be marked as a new one."""
     if isinstance(part, Opaque):
         return "item" not in part.value[_RESPONSES] or "block" in part.value[_RESPONSES]
     return isinstance(part, Text | Image)
 
 
-def _read_item(given: dict[str, Json], tools: dict[str, str], *, inside: bool) -> tuple[Role, list[Part]]:
-    kind = given.get("type", "message")
-    whole = shapes.opaque(_RESPONSES, "item", given)
+def _read_item(raw: dict[str, Json], tools: dict[str, str], *, inside: bool) -> tuple[Role, list[Part]]:
+    kind = raw.get("type", "message")
+    whole = shapes.opaque(_RESPONSES, "item", raw)
     if kind == "message":
-        role = _ROLES.get(shapes.text_of(given.get("role")))
+        role = _ROLES.get(shapes.text_of(raw.get("role")))
         if role is None:
             return Role.USER, [whole]
-        return role, _read_item_message(given, role, inside=inside and role is Role.ASSISTANT) or [whole]
+        return role, _read_item_message(raw, role, inside=inside and role is Role.ASSISTANT) or [whole]
     if kind == "reasoning":
-        words = "\n".join(_words(given.get("summary")) + _words(given.get("content")))
-        note = {"reasoning": given}
+        words = "\n".join(_words(raw.get("summary")) + _words(raw.get("content")))
+        note = {"reasoning": raw}
         return Role.ASSISTANT, [Thinking(words, extra=shapes.as_extra(_RESPONSES, note))]
     if isinstance(kind, str) and kind in _CALLS:
-        call = _read_item_call(given, kind)
+        call = _read_item_call(raw, kind)
         if isinstance(call, ToolCall):
             tools[call.id] = call.name
         return Role.ASSISTANT, [call]
     if isinstance(kind, str) and kind in _RESULTS:
-        return Role.TOOL, [_read_item_result(given, kind, tools)]
+        return Role.TOOL, [_read_item_result(raw, kind, tools)]
     return Role.ASSISTANT, [whole]
 
 
-def _read_item_message(given: dict[str, Json], role: Role, *, inside: bool) -> list[Part]:
-    """The parts of a message item, the first with the item's note; none where there is no content."""
+def _read_item_message(raw: dict[str, Json], role: Role, *, inside: bool) -> list[Part]:
+    """Return the parts of a message item, the first with the item's note; empty if there is no content."""
     parts, marks = shapes.content_in(
-        given.get("content"), lambda block: _read_item_block(block, role), name=_RESPONSES
+        raw.get("content"), lambda block: _read_item_block(block, role), name=_RESPONSES
     )
     if not parts:
         return []
-    if role is Role.ASSISTANT and isinstance(given["content"], list):
+    if role is Role.ASSISTANT and isinstance(raw["content"], list):
         marks = {
             "form": "list"
-        }  # always said, because without it each text goes alone: see `_write_item_message`
-    note = {**marks, **shapes.difference(given, _plain_item(parts, role, form=marks.get("form")))}
+        }  # always noted, because otherwise each text becomes an item: see `_write_item_message`
+    note = {**marks, **shapes.difference(raw, _plain_item(parts, role, form=marks.get("form")))}
     if not note and not inside:
         return list(parts)
     return [_with_item(parts[0], note), *parts[1:]]
@@ -373,58 +381,58 @@ def _words(value: Json) -> list[str]:
     return [block["text"] for block in each if isinstance(block, dict) and isinstance(block.get("text"), str)]
 
 
-def _read_item_call(given: dict[str, Json], kind: str) -> Part:
+def _read_item_call(raw: dict[str, Json], kind: str) -> Part:
     marks: dict[str, Json] = {}
-    tool = shapes.text_of(given.get("name"))
+    tool = shapes.text_of(raw.get("name"))
     if kind == "function_call":
-        arguments, marks = shapes.arguments_in(given.get("arguments"))
+        arguments, marks = shapes.arguments_in(raw.get("arguments"))
     elif kind == "custom_tool_call":
-        arguments = shapes.dumps({"input": shapes.text_of(given.get("input"))}) or ""
+        arguments = shapes.dumps({"input": shapes.text_of(raw.get("input"))}) or ""
         marks = {"kind": "custom"}
     else:
         tool = kind.removesuffix("_call")
-        asked = {key: given[key] for key in _ASKED if key in given}
-        only = next(iter(asked.values())) if len(asked) == 1 else asked
+        values = {key: raw[key] for key in _ARGUMENT_KEYS if key in raw}
+        only = next(iter(values.values())) if len(values) == 1 else values
         arguments = shapes.dumps(only) or ""
-    call = ToolCall(shapes.text_of(given.get("call_id")), tool, arguments)
-    return shapes.keep(_RESPONSES, given, call, _plain_item_call, **marks)
+    call = ToolCall(shapes.text_of(raw.get("call_id")), tool, arguments)
+    return shapes.keep(_RESPONSES, raw, call, _plain_item_call, **marks)
 
 
-def _read_item_result(given: dict[str, Json], kind: str, tools: dict[str, str]) -> ToolResult:
+def _read_item_result(raw: dict[str, Json], kind: str, tools: dict[str, str]) -> ToolResult:
     parts, marks = shapes.content_in(
-        given.get("output"), lambda block: _read_item_block(block, Role.TOOL), name=_RESPONSES
+        raw.get("output"), lambda block: _read_item_block(block, Role.TOOL), name=_RESPONSES
     )
     # `local_shell_call_output` names the call in `id`.
-    answered = shapes.text_of(given.get("call_id", given.get("id")))
+    call_id = shapes.text_of(raw.get("call_id", raw.get("id")))
     content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
     if kind != "function_call_output":
         marks = {**marks, "kind": kind}
-    found = ToolResult(answered, content, name=tools.get(answered, ""))
-    return shapes.keep(_RESPONSES, given, found, _plain_item_result, **marks)
+    found = ToolResult(call_id, content, name=tools.get(call_id, ""))
+    return shapes.keep(_RESPONSES, raw, found, _plain_item_result, **marks)
 
 
-def _read_item_block(given: Json, role: Role) -> Part:
-    kind = given.get("type") if isinstance(given, dict) else None
+def _read_item_block(raw: Json, role: Role) -> Part:
+    kind = raw.get("type") if isinstance(raw, dict) else None
     spoken = role is Role.ASSISTANT
-    if kind in ("input_text", "output_text", "text") and isinstance(given.get("text"), str):
+    if kind in ("input_text", "output_text", "text") and isinstance(raw.get("text"), str):
         return shapes.keep(
-            _RESPONSES, given, Text(given["text"]), lambda part: _plain_item_text(part, spoken=spoken)
+            _RESPONSES, raw, Text(raw["text"]), lambda part: _plain_item_text(part, spoken=spoken)
         )
-    if kind == "refusal" and isinstance(given.get("refusal"), str):
-        text = Text(given["refusal"])
+    if kind == "refusal" and isinstance(raw.get("refusal"), str):
+        text = Text(raw["refusal"])
         return shapes.keep(
-            _RESPONSES, given, text, lambda part: _plain_item_text(part, spoken=spoken), kind="refusal"
+            _RESPONSES, raw, text, lambda part: _plain_item_text(part, spoken=spoken), kind="refusal"
         )
-    if kind == "input_image" and isinstance(given.get("image_url"), str):
-        return shapes.keep(_RESPONSES, given, shapes.from_url(given["image_url"]), _plain_item_image)
-    return shapes.opaque(_RESPONSES, "block", given)
+    if kind == "input_image" and isinstance(raw.get("image_url"), str):
+        return shapes.keep(_RESPONSES, raw, shapes.image_from_url(raw["image_url"]), _plain_item_image)
+    return shapes.opaque(_RESPONSES, "block", raw)
 
 
 def _write_item_message(message: Message) -> list[Json]:
-    """The items of one message.
+    """Return a message as items of the Responses API.
 
-    An assistant's `output_text` belongs in items with an id and a status that only the API gives, so what it
-    said elsewhere goes as plain text, one item for each.
+    An assistant's `output_text` belongs in items with an id and a status that only the API assigns, so text
+    from elsewhere is written as plain text, one item for each.
     """
     found: list[Json] = []
     run: list[Part] = []
@@ -446,13 +454,15 @@ def _write_item_message(message: Message) -> list[Json]:
 
 
 def _write_alone(part: Part) -> list[Json] | None:
-    """The item that a part is by itself; None for what stands in a message item."""
+    """Return the items for a part that is an item of its own; None for a part that belongs in a
+    message item.
+    """
     note = shapes.note_of(_RESPONSES, part)
     match part:
         case ToolCall():
-            return [shapes.restored(_plain_item_call(part), note)]
+            return [shapes.apply_note(_plain_item_call(part), note)]
         case ToolResult():
-            return [shapes.restored(_plain_item_result(part), note)]
+            return [shapes.apply_note(_plain_item_result(part), note)]
         case Thinking():
             return [note["reasoning"]] if "reasoning" in note else []
         case Opaque() if "block" not in note and "item" in note:
@@ -466,8 +476,8 @@ def _write_run(run: list[Part], role: Role) -> list[Json]:
     note = note if isinstance(note, dict) else {}
     plain = _plain_item(tuple(run), role, form=note.get("form"))
     if run and plain["content"] == []:
-        return []  # nothing in it that this shape can say
-    return [shapes.restored(plain, note)]
+        return []  # this shape can express nothing of it
+    return [shapes.apply_note(plain, note)]
 
 
 def _plain_item(parts: tuple[Part, ...], role: Role, *, form: Json) -> dict[str, Json]:
@@ -484,11 +494,11 @@ def _write_item_block(part: Part, *, spoken: bool) -> Json:
     note = shapes.note_of(_RESPONSES, part)
     match part:
         case Text():
-            return shapes.restored(_plain_item_text(part, spoken=spoken), note)
+            return shapes.apply_note(_plain_item_text(part, spoken=spoken), note)
         case Image():
-            return shapes.restored(_plain_item_image(part), note)
+            return shapes.apply_note(_plain_item_image(part), note)
         case Opaque():
-            return shapes.written_opaque(_RESPONSES, part, spoken=spoken, kind="input_text")
+            return shapes.write_opaque(_RESPONSES, part, spoken=spoken, kind="input_text")
         case _:
             return shapes.LEFT_OUT
 
@@ -500,7 +510,7 @@ def _plain_item_text(part: Text, *, spoken: bool) -> dict[str, Json]:
 
 
 def _plain_item_image(part: Image) -> dict[str, Json]:
-    return {"type": "input_image", "image_url": shapes.data_url(part), "detail": "auto"}
+    return {"type": "input_image", "image_url": shapes.image_url(part), "detail": "auto"}
 
 
 def _plain_item_call(part: ToolCall) -> dict[str, Json]:

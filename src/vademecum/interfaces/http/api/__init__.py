@@ -1,1 +1,1 @@
-"""The API, `/api/v1`: one module per noun, and the description that is made from them."""
+"""The API, `/api/v1`: one module per noun, and the description made from them."""

@@ -1,4 +1,4 @@
-"""How things are: status, settings, projects, sources, and the audit."""
+"""Status, settings, projects, sources, and the audit."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def get_settings(call: ApiCall) -> dict[str, Any]:
 
     loaded = call.memory.workspace.loaded
     values = config.flatten(loaded.settings)
-    told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
-    return to_json.settings_json(settings=told)
+    values_with_origin = {
+        name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()
+    }
+    return to_json.settings_json(settings=values_with_origin)
 
 
 @calls.add("GET", "/projects", to_json.projects_json, scope="read")

@@ -1,4 +1,4 @@
-"""How a call of the API is declared: its name, who may make it, what it answers; and what all calls share."""
+"""The declaration of API calls: name, permissions and answer; and the code that all calls share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.responses import Response
 from vademecum.errors import Conflict
 from vademecum.interfaces.http.guard import HOW_IN, holds_secret
 from vademecum.interfaces.http.problems import HttpProblem, JsonAnswer
-from vademecum.interfaces.http.site import site_of, visitor_of, whose
+from vademecum.interfaces.http.site import owner_of, site_of, visitor_of
 from vademecum.interfaces.present.safe import clean_value
 from vademecum.types import RecordType, Scope
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 ROOT = "/api/v1"
-SCOPE_FIELD = "x-vade-scope"  # by which the description says who may make a call
+SCOPE_FIELD = "x-vade-scope"  # the field of the description that names the required scope
 LONGEST_KEY = 200
 _CHANGES = ("PUT", "PATCH", "DELETE")
 
-# What parameters are called and may be, once for all calls.
+# Parameters that several calls share.
 ScopeQuery = Annotated[Scope | None, Query(description="Only this scope; default: all visible.")]
 TypeQuery = Annotated[RecordType | None, Query(description="Only records of this type.")]
 LimitQuery = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
@@ -43,33 +43,36 @@ CursorQuery = Annotated[
 
 
 class Body(BaseModel):
-    """What is sent; a field that is not known is refused, since it would be ignored otherwise."""
+    """The body of a call; unknown fields are refused, because they would otherwise be ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One call: the memory of whoever makes it, and the headers that say what it is meant for."""
+    """The context of one API call: its visitor, the visitor's memory, and the headers that name a version."""
 
     memory: Memory
     visitor: Visitor
     matches: str | None = None  # If-Match
     known: str | None = None  # If-None-Match
-    done: Any = None  # what an attempt with the same key had done when it was cut off
+    done: Any = None  # the result of an interrupted attempt with the same key
 
     @property
     def is_person(self) -> bool:
-        """Whether a person makes it, at the page."""
+        """Return whether a person makes the call, from a page."""
         return self.visitor.kind == "person"
 
     def match(self, text: str | None, *, yours: str | None = None) -> None:
-        """Refuse a change of what the caller has not seen as it is: both versions are told."""
+        """Raise an error for a change to a version that the caller has not seen; it holds both versions."""
         if not self.holds("" if text is None else tag_of(text)):
             raise stale(text, yours=yours)
 
     def holds(self, tag: str) -> bool:
-        """Whether the caller means this version, which is empty when there is none; they have to mean one."""
+        """Return whether the caller's If-Match header names this ETag; raise an error without the header.
+
+        `tag` is empty for a document that does not exist yet.
+        """
         if self.matches is None:
             raise HttpProblem(
                 428,
@@ -80,16 +83,16 @@ class ApiCall:
 
 
 class ApiReply(NamedTuple):
-    """An answer with more than its body: the version of what it shows, another status."""
+    """An answer with its body, version and status."""
 
     body: Mapping[str, Any]
     tag: str = ""
     status: int = 0
-    raw: bool = False  # a person's own text, for an editor: nothing is taken out of it
+    raw: bool = False  # a person's own text for an editor, from which nothing is removed
 
 
 class ApiOperation(NamedTuple):
-    """A call as it is declared."""
+    """A declared API call: its address, permission, function and answer."""
 
     id: str
     method: str
@@ -98,15 +101,15 @@ class ApiOperation(NamedTuple):
     shapes: tuple[JsonShape, ...]
     status: int
     summary: str
-    tagged: bool  # changes what the caller has to have seen
-    once: bool  # takes a key by which a retried call happens once
+    tagged: bool  # changes a version that the caller must name
+    once: bool  # accepts a key that makes a retried call happen once
 
 
 class ScopedRoute(APIRoute):
-    """A route that looks at who asks before it reads anything of what they sent."""
+    """A route that checks the visitor's permission before it reads the request's body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
+        """Return the function that answers a request."""
         answer = super().get_route_handler()
         scope = str((self.openapi_extra or {})[SCOPE_FIELD])
 
@@ -119,7 +122,7 @@ class ScopedRoute(APIRoute):
 
 @dataclass
 class Calls:
-    """The calls of one noun."""
+    """The API calls of one noun, such as records."""
 
     noun: str
     router: APIRouter = field(default_factory=lambda: APIRouter(route_class=ScopedRoute))
@@ -136,7 +139,10 @@ class Calls:
         once: bool = False,
         name: str = "",
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare a function as a call; its first argument is the `ApiCall`, the others are what is sent."""
+        """Return a decorator that declares a function as an API call.
+
+        The function's first argument is the `ApiCall`; the others are the request's parameters.
+        """
 
         def declare(do: Callable[..., Any]) -> Callable[..., Any]:
             summary = (do.__doc__ or "").partition("\n")[0].rstrip(".")
@@ -160,7 +166,7 @@ class Calls:
 
 
 def _endpoint(operation: ApiOperation, do: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The route of a call: who asks, the thread, the versions, the retried call."""
+    """Return the endpoint of a call, which handles permissions, the thread, versions and retries."""
     asked = _parameters(do)
 
     async def endpoint(**given: Any) -> Response:
@@ -183,16 +189,16 @@ def _endpoint(operation: ApiOperation, do: Callable[..., Any], name: str) -> Cal
 
         reviewing = operation.scope == "review"
         return _rendered(
-            await site_of(request).pool.run(whose(request, deciding=reviewing), made), operation, known
+            await site_of(request).pool.run(owner_of(request, deciding=reviewing), made), operation, known
         )
 
     endpoint.__name__ = operation.id
-    endpoint.__signature__ = _signature(operation, asked)  # type: ignore[attr-defined]  # what FastAPI reads
+    endpoint.__signature__ = _signature(operation, asked)  # type: ignore[attr-defined]  # read by FastAPI
     return endpoint
 
 
 def check_scope(request: Request, scope: str) -> Visitor:
-    """Who asks, if they may; nobody else gets further."""
+    """Return the visitor if the scope allows the call; raise an error otherwise."""
     visitor = request.state.visitor
     if visitor is None:
         raise HttpProblem(401, "this needs to know who asks", hint=HOW_IN)
@@ -215,7 +221,7 @@ def _rendered(reply: ApiReply, operation: ApiOperation, known: str | None) -> Re
 
 
 def _parameters(do: Callable[..., Any]) -> list[inspect.Parameter]:
-    """What a function is called with behind its `ApiCall`, with the types that its annotations name."""
+    """Return the parameters of a call's function after its `ApiCall`, with their types."""
     space = vars(sys.modules[do.__module__])
     _, *rest = inspect.signature(do).parameters.values()
     return [
@@ -224,23 +230,29 @@ def _parameters(do: Callable[..., Any]) -> list[inspect.Parameter]:
     ]
 
 
-def _signature(operation: ApiOperation, asked: list[inspect.Parameter]) -> inspect.Signature:
+def _signature(operation: ApiOperation, parameters: list[inspect.Parameter]) -> inspect.Signature:
     only = inspect.Parameter.KEYWORD_ONLY
-    made = [inspect.Parameter("request", only, annotation=Request), *asked]
+    all_parameters = [inspect.Parameter("request", only, annotation=Request), *parameters]
     if operation.method in _CHANGES or operation.tagged:
-        told = Header(description="The ETag of the version that this changes; 428 without it, 409 if stale.")
-        made.append(inspect.Parameter("if_match", only, default=None, annotation=Annotated[str | None, told]))
+        header = Header(
+            description="The ETag of the version that this changes; 428 without it, 409 if stale."
+        )
+        all_parameters.append(
+            inspect.Parameter("if_match", only, default=None, annotation=Annotated[str | None, header])
+        )
     if operation.once:
-        told = Header(min_length=1, max_length=200, description="Makes a retried call happen once.")
-        annotation = Annotated[str | None, told]
-        made.append(inspect.Parameter("idempotency_key", only, default=None, annotation=annotation))
+        header = Header(min_length=1, max_length=200, description="Makes a retried call happen once.")
+        annotation = Annotated[str | None, header]
+        all_parameters.append(inspect.Parameter("idempotency_key", only, default=None, annotation=annotation))
     project = Query(min_length=1, max_length=200, description="The id of another project that is known here.")
-    made.append(inspect.Parameter("project", only, default=None, annotation=Annotated[str | None, project]))
-    return inspect.Signature(made)
+    all_parameters.append(
+        inspect.Parameter("project", only, default=None, annotation=Annotated[str | None, project])
+    )
+    return inspect.Signature(all_parameters)
 
 
 def _plain(value: Any) -> Any:
-    """What was sent, as plain values by which a retried call is known."""
+    """Return the request's parameters as plain JSON values, by which a retried call is recognised."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, dict):
@@ -252,12 +264,12 @@ def _plain(value: Any) -> Any:
 
 
 def tag_of(text: str) -> str:
-    """The ETag of a text: the hash of its bytes."""
+    """Return the ETag of a text: the hash of its bytes."""
     return f'"{hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}"'
 
 
 def stale(current: str | None, *, yours: str | None) -> HttpProblem:
-    """What is told when something was changed meanwhile: how it stands now, and what was to be written."""
+    """Return the error for a stale version, with the current text and the caller's text."""
     now = None if current is None else {"text": current, "etag": tag_of(current)}
     return HttpProblem(
         409,
@@ -270,7 +282,7 @@ def stale(current: str | None, *, yours: str | None) -> HttpProblem:
 
 
 def _matches(given: str, tag: str) -> bool:
-    """Whether a header names this version, or any."""
+    """Return whether an If-Match header names this ETag, or any version (`*`)."""
     return any(each.strip() in ("*", tag) for each in given.split(","))
 
 
@@ -278,7 +290,7 @@ def _matches(given: str, tag: str) -> bool:
 
 
 def read_cursor(cursor: str | None) -> int:
-    """Where a list goes on."""
+    """Return the position at which a list continues, from its cursor; 0 without a cursor."""
     if cursor is None:
         return 0
     try:
@@ -291,5 +303,5 @@ def read_cursor(cursor: str | None) -> int:
 
 
 def write_cursor(at: int, total: int) -> str | None:
-    """The cursor of what comes next; None at the end."""
+    """Return the cursor of the next page; None at the end."""
     return base64.urlsafe_b64encode(f"at:{at}".encode()).decode().rstrip("=") if at < total else None

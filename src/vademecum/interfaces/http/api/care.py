@@ -1,4 +1,4 @@
-"""Problems, runs that put things in order, and what is pending for a person."""
+"""Problems, clean-up runs, and items that are pending for a person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ decisions_json = JsonShape("review_decisions", "run", decided=many(_decision))
 
 
 class NewRun(Body):
-    """A clean-up: what it would do, and with `apply` do it."""
+    """A clean-up run: proposed only, or with `apply` carried out."""
 
     what: Literal["sweep", "heal", "promote", "merge"]
     apply: bool = False
@@ -68,22 +68,22 @@ def list_runs(call: ApiCall) -> dict[str, Any]:
 
 @calls.add("POST", "/runs", to_json.outcome_json, to_json.promoted_json, scope="write", tagged=True)
 def start_run(call: ApiCall, body: NewRun) -> ApiReply:
-    """Propose what a clean-up would do, or with `apply` do it; what it did can be undone.
+    """Propose a clean-up, or with `apply` carry it out; a clean-up can be undone.
 
-    The ETag of the proposals goes into If-Match of the call that applies them: 409 with the new ones if
-    they are others by then.
+    The call that applies proposals passes their ETag in If-Match; the answer is 409 with new proposals if
+    they have changed.
     """
-    proposed, told = run_pass(call.memory, body.what, scope=body.scope)
+    proposed, results = run_pass(call.memory, body.what, scope=body.scope)
     tag = tag_of_proposals(proposed.proposals)
     if not body.apply:
-        return ApiReply(told(), tag)
+        return ApiReply(results(), tag)
     if not call.holds(tag):
         raise HttpProblem(
             409,
             "what would be done changed meanwhile; nothing was changed",
             hint="look at what is proposed now, and send its ETag",
             kind=Conflict.__name__,
-            current={**clean_value(told()), "etag": tag},
+            current={**clean_value(results()), "etag": tag},
         )
     _, done = run_pass(call.memory, body.what, apply=True, scope=body.scope, large=body.large)
     return ApiReply(done())
@@ -92,7 +92,7 @@ def start_run(call: ApiCall, body: NewRun) -> ApiReply:
 def run_pass(
     memory: Memory, what: str, *, apply: bool = False, scope: Scope | None = None, large: bool = False
 ) -> tuple[RunOutcome, Callable[[], dict[str, Any]]]:
-    """What a clean-up would do, or with `apply` did, and what makes JSON of it."""
+    """Run a clean-up; return its proposals, or its result if applied, and a function that makes it JSON."""
     care = memory.care
     if what == "promote":
         promoted = care.promote(apply=apply, scope=scope)
@@ -105,25 +105,22 @@ def run_pass(
 
 
 def tag_of_proposals(proposals: Sequence[Proposal]) -> str:
-    """The ETag of proposals: which files they change, from what to what.
-
-    A new entry gets its time and its id when it is written: these are not compared.
-    """
-    told = [
+    """Return the ETag of proposals: the files they change, with the old and new texts."""
+    changes = [
         (
             each.where,
             [(edit.path, edit.before, edit.after and _MADE.sub(b"", edit.after)) for edit in each.edits],
         )
         for each in proposals
     ]
-    return tag_of(repr(told))
+    return tag_of(repr(changes))
 
 
 @calls.add("POST", "/runs/{run}/undo", to_json.undone_json, scope="write", once=True)
 def undo_run(call: ApiCall, run: RunId) -> dict[str, Any]:
-    """Undo a whole run; a review is undone by who may review."""
-    undone, told = call.memory.care.undo(run)
-    return to_json.undone_json(run=undone, files=told)
+    """Undo a whole run; a review can be undone only by visitors who may review."""
+    undone, files = call.memory.care.undo(run)
+    return to_json.undone_json(run=undone, files=files)
 
 
 @calls.add("GET", "/review", to_json.inbox_json, scope="review")
@@ -133,13 +130,13 @@ def list_pending(
     scope: ScopeQuery = None,
     declined: Annotated[bool, Query(description="List rejected items instead.")] = False,
 ) -> dict[str, Any]:
-    """List what waits for a person."""
+    """List what is pending for a person."""
     return to_json.inbox_json(call.memory.review.inbox(kind or (), scope=scope, declined=declined))
 
 
 @calls.add("POST", "/review", decisions_json, scope="review")
 def decide(call: ApiCall, body: PersonsDecision) -> dict[str, Any]:
-    """Decide about things that wait, exactly as they were shown; what changed since then is left alone."""
+    """Decide about pending items exactly as they were shown; items changed since then stay pending."""
     review = call.memory.review
     waiting = {each.id: each for each in (*review.inbox().items, *review.inbox(declined=True).items)}
     missing = [each for each in body.ids if each not in waiting]
@@ -148,5 +145,5 @@ def decide(call: ApiCall, body: PersonsDecision) -> dict[str, Any]:
     run, decided = review.decide(
         [waiting[each] for each in dict.fromkeys(body.ids)], yes=body.yes, keep=body.keep
     )
-    told = [_decision(each, id=each.item.id, kind=each.item.kind, name=each.item.name) for each in decided]
-    return {"run": run, "decided": told}
+    results = [_decision(each, id=each.item.id, kind=each.item.kind, name=each.item.name) for each in decided]
+    return {"run": run, "decided": results}

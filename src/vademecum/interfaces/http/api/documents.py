@@ -22,8 +22,8 @@ from vademecum.interfaces.http.api.records import (
     WhichVersion,
     WholeText,
     edit_text,
+    editable_text,
     text_json,
-    told_text,
     versions_json,
 )
 from vademecum.interfaces.present import to_json
@@ -94,8 +94,8 @@ def list_pinned(call: ApiCall, scope: ScopeQuery = None) -> dict[str, Any]:
 
 @calls.add("GET", "/pinned/{name}/text", text_json, scope="read")
 def get_pinned_text(call: ApiCall, name: Name, scope: ScopeQuery = None) -> ApiReply:
-    """Read a pinned document; one that does not exist yet is empty, and can be written."""
-    return told_text(call, *call.memory.care.editable(name, scope=scope))
+    """Read a pinned document; a document that does not exist yet is empty, and can be written."""
+    return editable_text(call, *call.memory.care.editable(name, scope=scope))
 
 
 @calls.add("PUT", "/pinned/{name}/text", text_json, scope="write")
@@ -112,7 +112,7 @@ def restore_pinned(call: ApiCall, name: Name, body: WhichVersion, scope: ScopeQu
     if body.version not in (None, *(each.id for each in archive.versions(name, scope=scope))):
         raise NotFound(f"{name} has no such version", hint="list its versions again")
     archive.restore(body.version or name, scope=scope)
-    return told_text(call, *care.editable(name, scope=scope))
+    return editable_text(call, *care.editable(name, scope=scope))
 
 
 @calls.add("GET", "/pinned/{name}/versions", versions_json, scope="read")

@@ -1,4 +1,4 @@
-"""What is found: search, sessions and their transcripts, the graph, what an agent is told."""
+"""Search, sessions and their transcripts, the graph, and the memory block of an agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ transcript_json = JsonShape(
     "transcript", "session path", usage=to_json.usage_json, lines=to_json.SESSION_LINES, next=maybe(TEXT)
 )
 exported_json = JsonShape("session_export", "name text")
-_LARGEST = 32 << 20  # characters of an export that is sent as a whole
+_LARGEST = 32 << 20  # characters of an export that is sent in one piece
 
 
 @calls.add("GET", "/search", to_json.found_json, to_json.explained_found_json, scope="read")
@@ -124,7 +124,7 @@ def export_session(
 
 @calls.add("GET", "/graph", to_json.graph_json, scope="read")
 def get_graph(call: ApiCall, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Read how records hang together."""
+    """Read the connections between records."""
     return to_json.graph_json(call.memory.graph.read(scope=scope))
 
 

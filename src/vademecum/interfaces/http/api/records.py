@@ -27,6 +27,7 @@ from vademecum.interfaces.present import to_json
 from vademecum.interfaces.present.safe import clean_text, has_secret
 from vademecum.interfaces.present.shape import COUNT, FLAG, TEXT, JsonShape, many, maybe
 from vademecum.interfaces.web import markdown
+from vademecum.store import request_view
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def list_records(
 
 @calls.add("POST", "/records", to_json.stored_json, scope="write", status=201, once=True, name="store")
 def create_record(call: ApiCall, body: NewRecord) -> dict[str, Any]:
-    """Save a text; under a key that is there already it becomes another entry of that record."""
+    """Save a text; under an existing key it becomes another entry of that record."""
     return to_json.stored_json(call.memory.store(**body.model_dump()))
 
 
@@ -152,19 +153,19 @@ def get_record(call: ApiCall, key: Key, scope: ScopeQuery = None) -> ApiReply:
 @calls.add("GET", "/records/{key}/text", text_json, scope="read")
 def get_record_text(call: ApiCall, key: Key, scope: ScopeQuery = None) -> ApiReply:
     """Read the file of a record as it stands, to edit it."""
-    return told_text(call, *read_text(call.memory, key, scope))
+    return editable_text(call, *read_text(call.memory, key, scope))
 
 
 @calls.add("PUT", "/records/{key}/text", text_json, scope="write")
 def replace_record_text(call: ApiCall, key: Key, body: WholeText, scope: ScopeQuery = None) -> ApiReply:
-    """Put an edited text in the place of a record's file; the old one goes to the archive."""
+    """Replace the text of a record's file; the old text goes to the archive."""
     _no_document(key)
     return edit_text(call, key, body.text, scope)
 
 
 @calls.add("GET", "/records/{key}/versions", versions_json, scope="read")
 def list_record_versions(call: ApiCall, key: Key, scope: ScopeQuery = None) -> dict[str, Any]:
-    """List every version of a record, oldest first; the last one is how it stands."""
+    """List every version of a record, oldest first; the last one is the current version."""
     return versions_json(key=key, versions=call.memory.archive.history(key, scope=scope))
 
 
@@ -172,7 +173,7 @@ def list_record_versions(call: ApiCall, key: Key, scope: ScopeQuery = None) -> d
     "POST", "/records/{key}/entries", to_json.stored_json, scope="write", status=201, once=True, name="store"
 )
 def append_entry(call: ApiCall, key: Key, body: NewEntry, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Add an entry to a record; nothing of it is changed, so no version is needed."""
+    """Add an entry to a record; existing entries stay unchanged, so no version is needed."""
     record = call.memory.show(key, scope=scope)
     return to_json.stored_json(call.memory.store(body.text, key=record.key, scope=record.place.scope))
 
@@ -186,7 +187,7 @@ def forget_record(call: ApiCall, key: Key, scope: ScopeQuery = None) -> dict[str
 
 @calls.add("POST", "/records/{key}/restore", to_json.brief_json, scope="write", tagged=True)
 def restore_record(call: ApiCall, key: Key, body: WhichVersion, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Bring a forgotten record back, or an earlier version by its id; the latter changes the record."""
+    """Restore a forgotten record, or an earlier version of a record by its id."""
     if body.version is not None:
         call.match(read_text(call.memory, key, scope)[1])
         return to_json.brief_json(call.memory.restore(body.version, scope=scope))
@@ -202,7 +203,7 @@ def tag_record(call: ApiCall, key: Key, body: NewTags, scope: ScopeQuery = None)
 
 @calls.add("POST", "/records/{key}/rename", to_json.arranged_json, scope="write", tagged=True)
 def rename_record(call: ApiCall, key: Key, body: NewName, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Give a record another key; the old one still finds it."""
+    """Give a record another key; the old key still finds it."""
     call.match(read_text(call.memory, key, scope)[1])
     return to_json.arranged_json(call.memory.care.rename(key, body.key, scope=scope))
 
@@ -216,23 +217,23 @@ def move_record(call: ApiCall, key: Key, body: NewPlace, scope: ScopeQuery = Non
 
 @calls.add("POST", "/records/{key}/protect", to_json.protected_json, scope="review", tagged=True)
 def protect_record(call: ApiCall, key: Key, body: OnOff, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Protect a record from automatic removal, or take that back."""
+    """Protect a record from automatic removal, or withdraw the protection."""
     call.match(read_text(call.memory, key, scope)[1])
     return to_json.protected_json(call.memory.review.protect(key, scope=scope, on=body.on))
 
 
 @calls.add("POST", "/records/{key}/verify", to_json.verified_json, scope="review", tagged=True)
 def verify_record(call: ApiCall, key: Key, body: OnOff, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Say that what a record says is true as it stands, or take that back."""
+    """Verify a record as it stands, or withdraw the verification."""
     call.match(read_text(call.memory, key, scope)[1])
     entries = call.memory.review.verify(key, scope=scope, on=body.on)
-    told = {"key": key, "verified": body.on, "texts": [each.text for each in entries]}
-    return to_json.verified_json(verified=[told])
+    verified = {"key": key, "verified": body.on, "texts": [each.text for each in entries]}
+    return to_json.verified_json(verified=[verified])
 
 
 @calls.add("POST", "/bulk", to_json.arranged_json, scope="write", once=True)
 def change_records(call: ApiCall, body: BulkChange, scope: ScopeQuery = None) -> dict[str, Any]:
-    """Forget, tag or move many records as one run that can be undone; `dry_run` shows which they are."""
+    """Forget, tag or move many records as one run that can be undone; `dry_run` only lists them."""
     care = call.memory.care
     if not body.keys and not body.match:
         return to_json.arranged_json(run="", records=[], told=[])
@@ -252,20 +253,20 @@ def change_records(call: ApiCall, body: BulkChange, scope: ScopeQuery = None) ->
 
 @calls.add("POST", "/preview", preview_json, scope="read")
 def preview_text(call: ApiCall, body: WholeText) -> dict[str, Any]:
-    """Render a text that is being edited, as the page will show it; nothing is kept."""
+    """Render a text as the page will show it; nothing is saved."""
     return preview_json(html=str(markdown.render(_NO_PROSE.sub("", body.text))))
 
 
 @calls.add("GET", "/archive", to_json.forgotten_json, scope="read")
 def list_forgotten(call: ApiCall, scope: ScopeQuery = None) -> dict[str, Any]:
-    """List what was forgotten and can be restored."""
+    """List forgotten records that can be restored."""
     found = call.memory.archive.forgotten(scope=scope)
     return to_json.forgotten_json(forgotten=[forgotten_of(each) for each in found])
 
 
 def show_record(memory: Memory, key: str, scope: Scope | str | None) -> dict[str, Any]:
-    """A record as `vade show --json` tells it."""
-    with memory.workspace.one_look():
+    """Return a record as in `vade show --json`."""
+    with request_view():
         record = memory.show(key, scope=scope, reveal=True)
         trust = [memory.review.trust_of(entry, record=record) for entry in record.entries]
         return to_json.record_json(
@@ -287,21 +288,21 @@ def show_record(memory: Memory, key: str, scope: Scope | str | None) -> dict[str
 
 
 def read_text(memory: Memory, name: str, scope: Scope | str | None) -> tuple[str, str]:
-    """The path and the text of a record's file."""
+    """Return the path and the text of a record's file, from its key, number or id."""
     _no_document(name)
     return memory.workspace.text_of(name, scope)
 
 
-def told_text(call: ApiCall, path: str, text: str) -> ApiReply:
-    """A text to edit: as it stands for a person, without its secrets and not to be edited for an agent."""
+def editable_text(call: ApiCall, path: str, text: str) -> ApiReply:
+    """Return the answer with a text to edit: unchanged for a person, without secrets for an agent."""
     tag = tag_of(text)
     hidden = not call.is_person and has_secret(text)
-    shown = clean_text(text) if hidden else text
-    return ApiReply(text_json(path=path, text=shown, etag=tag, editable=not hidden), tag, raw=True)
+    visible_text = clean_text(text) if hidden else text
+    return ApiReply(text_json(path=path, text=visible_text, etag=tag, editable=not hidden), tag, raw=True)
 
 
 def edit_text(call: ApiCall, name: str, text: str, scope: Scope | str | None) -> ApiReply:
-    """Put an edited text in the place of the one that the caller has seen."""
+    """Replace a file's text if it is still the text that the caller has seen; return the new text."""
     care = call.memory.care
     path, before = care.editable(name, scope=scope)
     call.match(before, yours=text)
@@ -313,7 +314,7 @@ def edit_text(call: ApiCall, name: str, text: str, scope: Scope | str | None) ->
         care.edited(name, before, text, scope=scope)
     except Conflict as error:
         raise stale(care.editable(name, scope=scope)[1], yours=text) from error
-    return told_text(call, *care.editable(name, scope=scope))
+    return editable_text(call, *care.editable(name, scope=scope))
 
 
 def _no_document(name: str) -> None:
@@ -322,6 +323,6 @@ def _no_document(name: str) -> None:
 
 
 def forgotten_of(version: Any) -> dict[str, Any]:
-    """What was forgotten, as `vade list --forgotten --json` tells it."""
-    scope = str(version.shelf.place.scope)
+    """Return a forgotten record as JSON data, as in `vade list --forgotten --json`."""
+    scope = str(version.scope_folder.place.scope)
     return {"key": version.key, "scope": scope, "at": version.image.at, "why": version.why}

@@ -50,13 +50,13 @@ _SECURITY = {
 
 
 def operations() -> Iterator[ApiOperation]:
-    """Every call."""
+    """Yield every declared call of the API."""
     for noun in NOUNS:
         yield from noun.operations
 
 
 def make_router() -> APIRouter:
-    """The routes of every call."""
+    """Return a router with the routes of all calls."""
     made = APIRouter()
     for noun in NOUNS:
         made.include_router(noun.router)
@@ -64,7 +64,7 @@ def make_router() -> APIRouter:
 
 
 def describe_api() -> dict[str, Any]:
-    """The API as an OpenAPI document; the same for every server, so that it names none."""
+    """Return the API as an OpenAPI document, which is the same for every server and names none."""
     made = get_openapi(
         title="Vademecum",
         version="1",
@@ -75,32 +75,35 @@ def describe_api() -> dict[str, Any]:
     known: dict[str, Any] = {"problem": _PROBLEM}
     by_id = {each.id: each for each in operations()}
     for methods in made["paths"].values():
-        for told in methods.values():
-            _complete(told, by_id[told["operationId"]], known)
+        for call_description in methods.values():
+            _complete(call_description, by_id[call_description["operationId"]], known)
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     schemas |= known
     made["components"]["securitySchemes"] = _SECURITY
     made["security"] = [{"token": []}, {"session": [], "page": []}]
-    found: dict[str, Any] = _moved(made)
+    found: dict[str, Any] = _with_openapi_refs(made)
     return found
 
 
-def _complete(told: dict[str, Any], operation: ApiOperation, known: dict[str, Any]) -> None:
-    """Say of a call what it answers, and who may make it."""
-    shown = {"description": operation.summary, "content": _json(_schema(operation.shapes, known))}
+def _complete(description: dict[str, Any], operation: ApiOperation, known: dict[str, Any]) -> None:
+    """Add a call's possible answers and permissions to the API's description."""
+    success = {"description": operation.summary, "content": _json(_schema(operation.shapes, known))}
     if operation.path.endswith("/text") or operation.id == "get_record":
-        shown["headers"] = {"ETag": _TAG}
+        success["headers"] = {"ETag": _TAG}
     waiting = "It waits until a person has decided."
-    told["responses"] = {
-        str(operation.status): shown,
+    description["responses"] = {
+        str(operation.status): success,
         "default": {"description": "A problem.", "content": {TYPE: {"schema": _ref("problem")}}},
     }
     if operation.scope == "write":
-        told["responses"]["202"] = {"description": waiting, "content": {TYPE: {"schema": _ref("problem")}}}
+        description["responses"]["202"] = {
+            "description": waiting,
+            "content": {TYPE: {"schema": _ref("problem")}},
+        }
     if operation.method == "GET":
-        told["responses"]["304"] = {"description": "The version that If-None-Match names."}
+        description["responses"]["304"] = {"description": "The version that If-None-Match names."}
 
 
 def _schema(shapes: tuple[JsonShape, ...], known: dict[str, Any]) -> dict[str, Any]:
@@ -116,11 +119,13 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _moved(value: Any) -> Any:
-    """References to definitions of a shape, where OpenAPI keeps them."""
+def _with_openapi_refs(value: Any) -> Any:
+    """Return a schema whose references point to where OpenAPI keeps definitions."""
     if isinstance(value, dict):
         return {
-            name: each.replace("#/$defs/", "#/components/schemas/") if name == "$ref" else _moved(each)
+            name: each.replace("#/$defs/", "#/components/schemas/")
+            if name == "$ref"
+            else _with_openapi_refs(each)
             for name, each in value.items()
         }
-    return [_moved(each) for each in value] if isinstance(value, list) else value
+    return [_with_openapi_refs(each) for each in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Every view, in the order of the menu."""
+"""All views, in the order of the menu."""
 
 from __future__ import annotations
 

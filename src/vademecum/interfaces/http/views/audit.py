@@ -1,4 +1,4 @@
-"""Audit: who changed what, and when, the newest first; and whether anybody has tampered with that list."""
+"""Audit page: who changed what and when, newest first, and whether the lines were tampered with."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import finding_json
+from vademecum.store import request_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vademecum.memory import Memory
 
-PAGE = 100  # lines at once
-VERIFIED_AT_ONCE = 20_000  # lines; a longer chain is checked when it is asked for
+PAGE = 100  # lines of a page
+VERIFIED_AT_ONCE = 20_000  # lines; a longer chain is checked only on request
 FILTERS = ("op", "by", "scope", "day")
-_SHOWN = 12  # values of a filter
+_SHOWN = 12  # values shown of a filter
 
 
 def read_audit(
@@ -28,9 +29,9 @@ def read_audit(
     before: int | None = None,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """A page of the lines that have the values chosen, older than line `before`; with how the chain is."""
+    """Return a page of audit lines with the chosen values, older than line `before`, and their state."""
     chosen = {name: value for name, value in (chosen or {}).items() if value and name in FILTERS}
-    lines = [_told(each) for each in memory.audit.lines()]
+    lines = [_row(each) for each in memory.audit.lines()]
     matching = [each for each in lines if all(each[name] == value for name, value in chosen.items())]
     older = matching if before is None else [each for each in matching if each["seq"] < before]
     page = older[: -PAGE - 1 : -1]
@@ -44,12 +45,12 @@ def read_audit(
         "filters": [_filter(name, lines, chosen) for name in FILTERS[:3]],
         "days": _days(chosen),
         "next_query": _query(chosen, before=str(page[-1]["seq"])) if more else "",
-        "chain": _chain(memory, len(lines), asked=verify),
+        "chain": _chain(memory, len(lines), requested=verify),
         "verify_query": _query(chosen, verify="yes"),
     }
 
 
-def _told(line: Mapping[str, Any]) -> dict[str, Any]:
+def _row(line: Mapping[str, Any]) -> dict[str, Any]:
     actor = str(line.get("actor") or "")
     kind, _, name = actor.partition(":")
     at = str(line.get("at") or "")
@@ -69,20 +70,20 @@ def _told(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name_records(memory: Memory, page: Sequence[dict[str, Any]]) -> None:
-    """Say which record a line is about, where it is still here: the audit itself holds no text and no key."""
+    """Add to each line the key of its record, if the record still exists; the audit holds no keys."""
     known: dict[str, str] = {}
-    with memory.workspace.one_look():
+    with request_view():
         for id in {each["record"] for each in page if each["record"]}:
             try:
                 known[id] = memory.show(id).key
-            except VadeError:  # archived since, or of another project
+            except VadeError:  # archived since then, or in another project
                 continue
     for each in page:
         each["key"] = known.get(each["record"] or "", "")
 
 
 def _filter(name: str, lines: Sequence[Mapping[str, Any]], chosen: Mapping[str, str]) -> dict[str, Any]:
-    """A filter with its most frequent values, counted as if only the others were chosen."""
+    """Return a filter with its most frequent values, counted as if only the other filters were set."""
     others = {other: value for other, value in chosen.items() if other != name}
     counts = Counter(
         each[name]
@@ -103,15 +104,15 @@ def _filter(name: str, lines: Sequence[Mapping[str, Any]], chosen: Mapping[str, 
 
 
 def _days(chosen: Mapping[str, str]) -> dict[str, str] | None:
-    """The day that is chosen, and the address without it."""
+    """Return the chosen day, and the page's address without it; None when no day is chosen."""
     if "day" not in chosen:
         return None
     return {"day": chosen["day"], "query": _query({name: chosen[name] for name in chosen if name != "day"})}
 
 
-def _chain(memory: Memory, lines: int, *, asked: bool) -> dict[str, Any]:
-    """Whether the lines are the ones that were written."""
-    if lines > VERIFIED_AT_ONCE and not asked:
+def _chain(memory: Memory, lines: int, *, requested: bool) -> dict[str, Any]:
+    """Return whether the audit's lines are unchanged; a long audit is checked only if `requested`."""
+    if lines > VERIFIED_AT_ONCE and not requested:
         return {"state": "unchecked", "problems": []}
     report = memory.audit.verify()
     problems = [finding_json(each) for each in report.problems[:PAGE]]
@@ -122,8 +123,8 @@ def _query(chosen: Mapping[str, str], **more: str) -> str:
     return urlencode({**chosen, **more})
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """The audit: `?op=&by=&scope=&day=&before=&verify=yes`."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the audit page's data for `?op=&by=&scope=&day=&before=&verify=yes`."""
     before = ask.query.get("before", "")
     return read_audit(
         ask.memory,

@@ -1,4 +1,4 @@
-"""What my agent is told: the block as it is sent, what each part takes, and why things are in or out."""
+"""Briefing page: an agent's memory block as sent, the size of each part, and why items are in or out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from vademecum.errors import NotFound
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.http.views.query import read_number
 from vademecum.memory import connect
 from vademecum.types import Audience, Origin
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vademecum.memory import Memory
-    from vademecum.memory.values import Block, BlockItem, BlockSection, Delivery
+    from vademecum.memory.values import Block, BlockItem, BlockSection, HookDelivery
 
-PAGE = 100  # things left out that are named at once
+PAGE = 100  # omitted items of a page
 LONGEST = 20_000  # characters of a prompt
-REMINDER = 600  # tokens for what one prompt brings back, as in a hook
+REMINDER = 600  # tokens of the block for one prompt, as in a hook
 _REASONS = {
     "pending": "Waiting for review",
     "limit": "Over the number that is told",
@@ -45,7 +45,7 @@ _WHY = {
 
 
 class BriefingRequest(NamedTuple):
-    """For whom a block is shown, and what is switched on and off to see what that does."""
+    """The agent whose block is shown, and the parts that are switched off to see the effect."""
 
     agent: str = ""
     prompt: str = ""
@@ -54,25 +54,25 @@ class BriefingRequest(NamedTuple):
     knowledge: bool = True
     sessions: bool = True
     without: tuple[str, ...] = ()
-    after: int = 0  # things left out that come before this page
+    after: int = 0  # the number of omitted items before this page
 
     @property
     def changes(self) -> bool:
-        """Whether something is other than it is sent."""
+        """Return whether the shown block differs from the block that is sent."""
         plain = BriefingRequest(self.agent, self.prompt, after=self.after)
         return self != plain
 
 
-def briefing(memory: Memory, asked: BriefingRequest) -> dict[str, Any]:
-    """What one agent is told in one project, and what becomes of that when something is switched off."""
+def briefing(memory: Memory, wanted: BriefingRequest) -> dict[str, Any]:
+    """Return an agent's block in a project, and the effect of switching items off."""
     deliveries = memory.injection.deliveries()
-    delivery = _chosen(deliveries, asked.agent)
+    delivery = _chosen(deliveries, wanted.agent)
     own = memory.caller.project
     with _opened(memory, delivery.agent) as agent:
-        sent = _block(agent, delivery, BriefingRequest(prompt=asked.prompt))
-        block = _block(agent, delivery, asked) if asked.changes else sent
-        reminder = _reminder(agent, delivery, asked.prompt, block)
-        budget = asked.tokens or agent.settings.inject.total_tokens
+        sent = _block(agent, delivery, BriefingRequest(prompt=wanted.prompt))
+        block = _block(agent, delivery, wanted) if wanted.changes else sent
+        reminder = _reminder(agent, delivery, wanted.prompt, block)
+        budget = wanted.tokens or agent.settings.inject.total_tokens
         enabled = agent.settings.inject.enabled and not agent.settings.incognito
         envelope = agent.injection.deliver(delivery.agent, block.text)
         trusts = _trusts(agent, block)
@@ -84,27 +84,28 @@ def briefing(memory: Memory, asked: BriefingRequest) -> dict[str, Any]:
         "agents": [each.agent for each in deliveries],
         "project": own.id if own else "",
         "projects": _projects(memory),
-        "asked": {**asked._asdict(), "without": [*asked.without]},
+        "asked": {**wanted._asdict(), "without": [*wanted.without]},
         "enabled": enabled,
         "text": block.text,
         "envelope": envelope,
         "tokens": block.tokens,
         "budget": budget,
-        "sections": _sections(block, trusts, prompted=bool(asked.prompt) and not delivery.at_start),
-        "plain_query": _query(BriefingRequest(asked.agent, asked.prompt), memory),
+        "sections": _sections(block, trusts, prompted=bool(wanted.prompt) and not delivery.at_start),
+        "plain_query": _query(BriefingRequest(wanted.agent, wanted.prompt), memory),
         "reminder": None if reminder is None else {"text": reminder.text, "tokens": reminder.tokens},
-        "waiting": block.waiting,
+        "waiting": block.pending,
         "warnings": [*block.warnings],
-        **_left_out(block, asked, memory),
-        "effect": _effect(sent, block) if asked.changes else None,
+        **_omitted(block, wanted, memory),
+        "effect": _effect(sent, block) if wanted.changes else None,
         "toggles": {
-            path: _query(_toggled(asked, path), memory)
-            for path in {item.path for section in block.sections for item in section.items} | {*asked.without}
+            path: _query(_toggle(wanted, path), memory)
+            for path in {item.path for section in block.sections for item in section.items}
+            | {*wanted.without}
         },
     }
 
 
-def _chosen(deliveries: Sequence[Delivery], name: str) -> Delivery:
+def _chosen(deliveries: Sequence[HookDelivery], name: str) -> HookDelivery:
     for each in deliveries:
         if not name or each.agent == name:
             return each
@@ -113,7 +114,7 @@ def _chosen(deliveries: Sequence[Delivery], name: str) -> Delivery:
 
 
 def _projects(memory: Memory) -> list[dict[str, Any]]:
-    """The projects whose folder is there, the one that is looked at first."""
+    """Return the projects whose folder exists, the current one first."""
     own = memory.caller.project
     known = {each.id: each.name for each in memory.projects.list() if each.present and not each.joined_to}
     found = {own.id: own.root.name, **known} if own else known
@@ -121,7 +122,7 @@ def _projects(memory: Memory) -> list[dict[str, Any]]:
 
 
 def _opened(memory: Memory, agent: str) -> Memory:
-    """Memory as a hook of that agent opens it here."""
+    """Return the memory as a hook of that agent opens it here."""
     own = memory.caller.project
     return connect(
         home=memory.home.path,
@@ -136,22 +137,22 @@ def _opened(memory: Memory, agent: str) -> Memory:
     )
 
 
-def _block(memory: Memory, delivery: Delivery, asked: BriefingRequest) -> Block:
-    """The block that a hook would answer with, when a session begins or with its first prompt."""
+def _block(memory: Memory, delivery: HookDelivery, wanted: BriefingRequest) -> Block:
+    """Return the block that a hook would send at a session's start, or for the first prompt."""
     return memory.injection.block(
-        query="" if delivery.at_start else asked.prompt,
-        budget=asked.tokens,
-        knowledge=asked.knowledge,
-        audience=Audience.GROUP if asked.group else None,
+        query="" if delivery.at_start else wanted.prompt,
+        budget=wanted.tokens,
+        knowledge=wanted.knowledge,
+        audience=Audience.GROUP if wanted.group else None,
         notices=True,
-        recent=asked.sessions,
+        recent=wanted.sessions,
         explain=True,
-        exclude=asked.without,
+        exclude=wanted.without,
     )
 
 
-def _reminder(memory: Memory, delivery: Delivery, prompt: str, block: Block) -> Block | None:
-    """What a prompt brings back beside the block; None where no prompt was given or is heard."""
+def _reminder(memory: Memory, delivery: HookDelivery, prompt: str, block: Block) -> Block | None:
+    """Return the block for a prompt; None without a prompt, or if the agent has no hook for prompts."""
     if not prompt.strip() or not (delivery.at_start and delivery.at_prompt):
         return None
     until = time.monotonic() + memory.settings.limits.hook
@@ -159,7 +160,7 @@ def _reminder(memory: Memory, delivery: Delivery, prompt: str, block: Block) -> 
 
 
 def _trusts(memory: Memory, block: Block) -> Mapping[str, dict[str, str]]:
-    """How far each record of a block is trusted, by the path of its file."""
+    """Return the trust of each record in a block, by the path of its file."""
     found: dict[str, dict[str, str]] = {}
     for item in (item for section in block.sections for item in section.items):
         if item.key and item.path not in found:
@@ -168,7 +169,7 @@ def _trusts(memory: Memory, block: Block) -> Mapping[str, dict[str, str]]:
 
 
 def _trust(memory: Memory, item: BlockItem) -> dict[str, str]:
-    """How far one is trusted, and whose word it is; nothing when it went just now."""
+    """Return a record's trust and origin; empty if it was removed just now."""
     try:
         record = memory.show(item.path.rpartition("/")[2].removesuffix(".md"))
     except NotFound:
@@ -187,25 +188,28 @@ def _trust(memory: Memory, item: BlockItem) -> dict[str, str]:
     }
 
 
-def _query(asked: BriefingRequest, memory: Memory) -> str:
-    """The words behind `?` that ask for this."""
+def _query(wanted: BriefingRequest, memory: Memory) -> str:
+    """Return the query string of an address for this request."""
     own = memory.caller.project
-    pairs = [("agent", asked.agent), ("project", own.id if own else ""), ("prompt", asked.prompt)]
-    pairs += [("tokens", str(asked.tokens or "")), ("audience", "group" if asked.group else "")]
-    pairs += [("knowledge", "" if asked.knowledge else "off"), ("sessions", "" if asked.sessions else "off")]
-    pairs += [("without", each) for each in asked.without]
-    pairs += [("after", str(asked.after or ""))]
+    pairs = [("agent", wanted.agent), ("project", own.id if own else ""), ("prompt", wanted.prompt)]
+    pairs += [("tokens", str(wanted.tokens or "")), ("audience", "group" if wanted.group else "")]
+    pairs += [
+        ("knowledge", "" if wanted.knowledge else "off"),
+        ("sessions", "" if wanted.sessions else "off"),
+    ]
+    pairs += [("without", each) for each in wanted.without]
+    pairs += [("after", str(wanted.after or ""))]
     return urlencode([(name, value) for name, value in pairs if value])
 
 
-def _toggled(asked: BriefingRequest, path: str) -> BriefingRequest:
-    """With something switched off, or on again."""
-    kept = tuple(each for each in asked.without if each != path)
-    return asked._replace(without=kept if path in asked.without else (*asked.without, path), after=0)
+def _toggle(wanted: BriefingRequest, path: str) -> BriefingRequest:
+    """Return the request with an item switched off; switched on again if it was off."""
+    others = tuple(each for each in wanted.without if each != path)
+    return wanted._replace(without=others if path in wanted.without else (*wanted.without, path), after=0)
 
 
 def _sections(block: Block, trusts: Mapping[str, dict[str, str]], *, prompted: bool) -> list[dict[str, Any]]:
-    """The headings of a block with what stands below them."""
+    """Return the sections of a block with their items."""
     total = block.tokens or 1
     made = []
     for section in block.sections:
@@ -244,18 +248,18 @@ def _item(
     }
 
 
-def _left_out(block: Block, asked: BriefingRequest, memory: Memory) -> dict[str, Any]:
-    """What is not told, a page of it, and how much for each reason."""
-    counts = Counter(each.reason for each in block.left)
-    after = asked.after
-    following = asked._replace(after=after + PAGE)
+def _omitted(block: Block, wanted: BriefingRequest, memory: Memory) -> dict[str, Any]:
+    """Return a page of omitted items, and the number of items for each reason."""
+    counts = Counter(each.reason for each in block.omitted)
+    after = wanted.after
+    following = wanted._replace(after=after + PAGE)
     return {
         "left": [
             {**each._asdict(), "label": _REASONS.get(each.reason, each.reason)}
-            for each in block.left[after : after + PAGE]
+            for each in block.omitted[after : after + PAGE]
         ],
-        "left_total": len(block.left),
-        "left_next_query": _query(following, memory) if after + PAGE < len(block.left) else "",
+        "left_total": len(block.omitted),
+        "left_next_query": _query(following, memory) if after + PAGE < len(block.omitted) else "",
         "left_counts": [
             {"reason": name, "label": _REASONS[name], "count": counts[name]}
             for name in _REASONS
@@ -264,18 +268,18 @@ def _left_out(block: Block, asked: BriefingRequest, memory: Memory) -> dict[str,
     }
 
 
-def _effect(sent: Block, shown: Block) -> dict[str, Any]:
-    """What is other than it is sent: in tokens, and what went and came."""
-    before, after = _told(sent), _told(shown)
+def _effect(sent: Block, changed: Block) -> dict[str, Any]:
+    """Return how the changed block differs from the sent one: in tokens, and the items removed and added."""
+    before, after = _items_of(sent), _items_of(changed)
     return {
         "tokens_sent": sent.tokens,
-        "tokens_shown": shown.tokens,
+        "tokens_shown": changed.tokens,
         "gone": [each for name, each in before.items() if name not in after],
         "came": [each for name, each in after.items() if name not in before],
     }
 
 
-def _told(block: Block) -> dict[tuple[str, str], dict[str, str]]:
+def _items_of(block: Block) -> dict[tuple[str, str], dict[str, str]]:
     return {
         (item.path, item.key): {"path": item.path, "key": item.key, "section": section.title}
         for section in block.sections
@@ -283,11 +287,13 @@ def _told(block: Block) -> dict[tuple[str, str], dict[str, str]]:
     }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """`?agent=&project=&prompt=`; to change: `tokens`, `audience`, `knowledge`, `sessions`, `without`."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the page: `?agent=&project=&prompt=`, changed by `tokens`, `audience`, `knowledge`, `sessions`,
+    `without`.
+    """
     query = ask.query
     tokens = read_number(query.get("tokens"))
-    asked = BriefingRequest(
+    wanted = BriefingRequest(
         agent=query.get("agent", ""),
         prompt=query.get("prompt", "")[:LONGEST],
         tokens=max(tokens, 100) if tokens else None,
@@ -297,7 +303,7 @@ def data(ask: Ask) -> dict[str, Any]:
         without=tuple(dict.fromkeys(query.getlist("without"))),
         after=read_number(query.get("after")),
     )
-    return briefing(ask.memory, asked)
+    return briefing(ask.memory, wanted)
 
 
 VIEW = PageView("/briefing", "What my agent is told", data, "briefing.html", icon="told", key="w")

@@ -1,4 +1,4 @@
-"""Check and tidy: what is wrong, what would be tidied up and how, and the way back from each run."""
+"""Check and tidy page: problems, proposed clean-ups, and how to undo each run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.http.api.care import run_pass, tag_of_proposals
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.http.views.query import read_number
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import finding_json
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
     from vademecum.memory.values import Proposal
 
-SECONDS = 10.0  # that a look at everything may take
-PAGE = 50  # findings, proposals or runs at once
-LINES = 60  # of one difference
-EDITS = 10  # of one proposal that are drawn
+SECONDS = 10.0  # seconds that a full check may take
+PAGE = 50  # findings, proposals or runs of a page
+LINES = 60  # lines of one diff
+EDITS = 10  # edits of one proposal that are shown
 _LABELS = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
 PASSES: dict[str, str] = {
     "sweep": "Archive old, expired and duplicate memories",
@@ -34,7 +34,7 @@ PASSES: dict[str, str] = {
 
 
 def check(memory: Memory, *, severity: str = "", what: str = "", after: int = 0) -> dict[str, Any]:
-    """What is wrong with memory, the worst first."""
+    """Return the problems of memory, worst first."""
     found = [finding_json(each) for each in memory.care.lint(seconds=SECONDS)]
     fitting = [each for each in found if severity in ("", each["severity"]) and what in ("", each["what"])]
     for each in fitting[after : after + PAGE]:
@@ -65,13 +65,13 @@ def _paged(after: int, total: int) -> dict[str, Any]:
 
 
 def _key_of(path: str) -> str:
-    """The key of the record in a file; empty for what is no record's."""
+    """Return the key of the record in the file at a path; empty for any other file."""
     folder, _, name = path.rpartition("/")
     return name.removesuffix(".md") if folder.endswith("records") and name.endswith(".md") else ""
 
 
 def tidy(memory: Memory, *, after: int = 0, only: str = "") -> dict[str, Any]:
-    """What one pass would change, as differences; nothing is changed, and no other pass is run."""
+    """Return the changes that a clean-up would make, as diffs, without making them."""
     name = only or next(iter(PASSES))
     if name not in PASSES:
         raise NotFound(f"there is no clean-up {name}", hint=f"one of {', '.join(PASSES)}")
@@ -117,13 +117,13 @@ def _proposal(proposal: Proposal) -> dict[str, Any]:
 
 
 def _text(content: bytes | None, *, whole: bool) -> str:
-    """A file as it is shown: without secrets, and when it comes or goes as a whole, without its labels."""
+    """Return a file's text for a diff, without secrets; unless `whole`, without frontmatter fields."""
     text = clean_text((content or b"").decode(errors="replace"))
     return text if whole else _LABELS.sub("", text)
 
 
 def list_runs(memory: Memory, *, after: int = 0) -> dict[str, Any]:
-    """The runs that changed something, the newest first."""
+    """Return the runs that changed something, newest first."""
     found: Sequence[Any] = memory.care.runs()
     return {
         "show": "runs",
@@ -143,8 +143,8 @@ def list_runs(memory: Memory, *, after: int = 0) -> dict[str, Any]:
     }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """`?show=findings|tidy|runs`, with `severity`, `what`, `only` and `after`."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the page: `?show=findings|tidy|runs`, with `severity`, `what`, `only` and `after`."""
     query, after = ask.query, read_number(ask.query.get("after"))
     show = query.get("show", "findings")
     if show == "tidy":

@@ -1,4 +1,4 @@
-"""Graph: how records hang together, as a picture and as a list beside it."""
+"""Graph: how records are connected, as a picture and as a list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from vademecum.memory.values import Graph
     from vademecum.types import Record
 
-MOST = 5_000  # nodes that are drawn, the most joined first
-LISTED = 150  # of them in the list beside
+MOST = 5_000  # nodes that are drawn, those with the most edges first
+LISTED = 150  # nodes in the list
 FILTERS = ("scope", "type")
 RELATIONS = ("relates_to", "supersedes", "contradicts")
-NOTE = "note"  # a file of an attached folder, which has no page of its own
+NOTE = "note"  # a file of an attached folder, which has no page
 _SAID = {
     "link": "a link",
     "wiki": "a [[link]]",
@@ -31,9 +31,9 @@ _SAID = {
 def read_graph(
     memory: Memory, chosen: Mapping[str, str] | None = None, *, words: str = "", focus: str = ""
 ) -> dict[str, Any]:
-    """The records that fit, the edges between them, and what one of them is joined to.
+    """Return the matching records, the edges between them, and the edges of the record in focus.
 
-    An edge is a list: the places of its two nodes, and that of its relation.
+    An edge is a list of three indexes: its two nodes, and its relation.
     """
     chosen = {name: value for name, value in (chosen or {}).items() if value and name in FILTERS}
     found = memory.graph.read()
@@ -80,9 +80,11 @@ def _node(record: Record) -> dict[str, Any]:
 
 
 def _fits(record: Record, chosen: Mapping[str, str], words: Sequence[str]) -> bool:
-    told = f"{record.key} {record.title} {' '.join(record.tags)}".lower()
+    searched_text = f"{record.key} {record.title} {' '.join(record.tags)}".lower()
     mine = {"scope": str(record.place.scope), "type": str(record.type)}
-    return all(mine[name] == value for name, value in chosen.items()) and all(word in told for word in words)
+    return all(mine[name] == value for name, value in chosen.items()) and all(
+        word in searched_text for word in words
+    )
 
 
 def _filter(name: str, records: Sequence[Record], chosen: Mapping[str, str], words: str) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def _filter(name: str, records: Sequence[Record], chosen: Mapping[str, str], wor
 
 
 def _focus(found: Graph, path: str) -> dict[str, Any] | None:
-    """One node and what it is joined to, the surest first; None where it is not here."""
+    """Return a record with its edges, the most certain first; None if the graph does not have it."""
     by_path = {each.path: each for each in found.records}
     if path not in by_path:
         return None
@@ -133,8 +135,8 @@ def _query(chosen: Mapping[str, str], words: str) -> str:
     return urlencode({**({"q": words} if words else {}), **chosen})
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """The graph: `?q=WORDS&scope=&type=` narrows it down, `&focus=PATH` tells what one node is joined to."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the graph: `?q=WORDS&scope=&type=` filters it, `&focus=PATH` shows the edges of one node."""
     query = ask.query
     chosen = {name: query.get(name, "") for name in FILTERS}
     return read_graph(ask.memory, chosen, words=query.get("q", "")[:200], focus=query.get("focus", ""))

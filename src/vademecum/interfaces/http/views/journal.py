@@ -1,4 +1,4 @@
-"""The journal as a calendar: a month at a time, and the notes of one day."""
+"""The journal as a calendar: one month at a time, and the notes of one day."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import UsageError
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from vademecum.memory import Memory
 
-CUT = 20_000  # characters of a note that are shown
+CUT = 20_000  # characters shown of a note
 
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """The files of a journal whose names begin so: those of a month, or of a day with its sessions' notes."""
+    """A container of the journal file names with this prefix: those of a month or a day."""
 
     prefix: str
 
@@ -29,7 +29,7 @@ class _Beginning:
 
 
 def journal(memory: Memory, *, month: str = "", day: str = "") -> dict[str, Any]:
-    """A month of the journal, and the notes of a day: the one asked for, or the last that has any."""
+    """Return a month of the journal, and the notes of the requested day, else of the last day with notes."""
     now = memory.workspace.now().date()
     chosen = _date(day) if day else None
     first = _date(f"{month}-01") if month else (chosen or now).replace(day=1)
@@ -69,7 +69,7 @@ def _date(text: str) -> date:
 
 
 def _counts(memory: Memory, prefix: str) -> tuple[dict[str, int], list[dict[str, str]]]:
-    """How many notes each day of a month has, and what cannot be read."""
+    """Return how many notes each day of a month has, and the files that cannot be read."""
     counts: dict[str, int] = {}
     findings = []
     work = memory.workspace
@@ -84,7 +84,7 @@ def _counts(memory: Memory, prefix: str) -> tuple[dict[str, int], list[dict[str,
 
 
 def notes_of(memory: Memory, day: str) -> list[dict[str, Any]]:
-    """The notes of a day, of all scopes, in their order."""
+    """Return the notes of a day, of all scopes, in order."""
     found = []
     work = memory.workspace
     with work.reported("read the journal"):
@@ -112,13 +112,13 @@ def notes_of(memory: Memory, day: str) -> list[dict[str, Any]]:
 
 
 def _scopes(memory: Memory) -> list[str]:
-    """Where a note can go."""
+    """Return the scopes that can take a note."""
     has = memory.caller.project is not None
     return ["project", "agent", "global"] if has else ["agent", "global"]
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """`?month=2026-11&day=2026-11-15`."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the page: `?month=2026-11&day=2026-11-15`."""
     return journal(ask.memory, month=ask.query.get("month", ""), day=ask.query.get("day", ""))
 
 

@@ -1,22 +1,23 @@
-"""Memories: every visible record as a table, with facets that narrow it down."""
+"""Memories: every visible record in a table, with facets that filter it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum import fields
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import finding_json
-from vademecum.interfaces.present.to_text import short
-from vademecum.memory.browse import FACETS, SORTS
+from vademecum.interfaces.present.to_text import shorten
+from vademecum.memory.browse import FACETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vademecum.memory.browse import TableRow
 
-PAGE = 60  # rows at once
-_SHOWN = 12  # values of a facet; of tags and agents there may be thousands
+PAGE = 60  # rows of a page
+_SHOWN = 12  # values shown of a facet; there may be thousands of tags and agents
 _ORDER = {
     "scope": ("session", "project", "agent", "global", "federated"),
     "origin": ("user", "agent", "external", "tool", "import"),
@@ -33,11 +34,11 @@ AGES = {
 }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """A page of records: `?type=&tag=&scope=&origin=&trust=&age=&agent=&sort=&after=&limit=`."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return a page of records: `?type=&tag=&scope=&origin=&trust=&age=&agent=&sort=&after=&limit=`."""
     query = ask.query
     chosen = {facet: query.getlist(facet) for facet in FACETS if query.getlist(facet)}
-    sort = query.get("sort", "updated")
+    sort = query.get("sort", fields.DEFAULT_ORDER)
     limit = int(query.get("limit", "")) if query.get("limit", "").isdecimal() else PAGE
     page = ask.memory.browse.table(chosen, sort=sort, after=query.get("after", ""), limit=limit)
     facets = [_facet(name, page.facets.get(name, {}), chosen, sort) for name in FACETS]
@@ -46,7 +47,7 @@ def data(ask: Ask) -> dict[str, Any]:
         "matching": page.matching,
         "total": page.total,
         "sort": sort,
-        "sorts": [{"name": each, "query": _query(chosen, each)} for each in SORTS],
+        "sorts": [{"name": each, "query": _query(chosen, each)} for each in fields.ORDERS],
         "facets": [each for each in facets if each["values"]],
         "chosen": _chosen(chosen, sort),
         "next": page.next,
@@ -56,7 +57,7 @@ def data(ask: Ask) -> dict[str, Any]:
     }
 
 
-def _project(ask: Ask) -> str:
+def _project(ask: ViewRequest) -> str:
     project = ask.memory.caller.project
     return project.root.name if project else ""
 
@@ -72,7 +73,7 @@ def _row(row: TableRow) -> dict[str, Any]:
         "type": record.type,
         "title": record.title,
         "tags": list(record.tags),
-        "text": short(record.text, 240),
+        "text": shorten(record.text, 240),
         "entries": len(record.entries),
         "live": len(record.live),
         "protected": record.protected,
@@ -82,13 +83,14 @@ def _row(row: TableRow) -> dict[str, Any]:
         "origin": row.origin,
         "trust": row.trust,
         "agent": row.agent,
+        "labels": [f"{each.name} {value}" for each in fields.BADGES if (value := each.value_of(record))],
     }
 
 
 def _facet(
     name: str, counted: Mapping[str, int], chosen: Mapping[str, Sequence[str]], sort: str
 ) -> dict[str, Any]:
-    """A facet with its values: those that are chosen, then the most frequent ones."""
+    """Return a facet (filter) with its values: the chosen ones, then the most frequent ones."""
     mine = chosen.get(name, [])
     order = _ORDER.get(name)
     if order is not None:
@@ -113,7 +115,7 @@ def _toggled(values: Sequence[str], value: str) -> list[str]:
 
 
 def _chosen(chosen: Mapping[str, Sequence[str]], sort: str) -> list[dict[str, str]]:
-    """What is chosen, each with the address without it."""
+    """Return the chosen values, each with the page's address without that value."""
     return [
         {"facet": name, "value": each, "query": _query({**chosen, name: _toggled(values, each)}, sort)}
         for name, values in chosen.items()
@@ -122,9 +124,9 @@ def _chosen(chosen: Mapping[str, Sequence[str]], sort: str) -> list[dict[str, st
 
 
 def _query(chosen: Mapping[str, Sequence[str]], sort: str, *, after: str = "", limit: int = PAGE) -> str:
-    """The words behind `?` that choose this."""
+    """Return the query string of an address for this choice."""
     pairs = [(name, each) for name in FACETS for each in chosen.get(name, ())]
-    pairs += [("sort", sort)] if sort != SORTS[0] else []
+    pairs += [("sort", sort)] if sort != fields.DEFAULT_ORDER else []
     pairs += [("after", after)] if after else []
     pairs += [("limit", str(limit))] if limit != PAGE else []
     return urlencode(pairs)

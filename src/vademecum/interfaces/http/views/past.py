@@ -6,8 +6,8 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from vademecum.interfaces.http.pages import Ask, PageView
-from vademecum.interfaces.present.to_text import short
+from vademecum.interfaces.http.pages import PageView, ViewRequest
+from vademecum.interfaces.present.to_text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
     from vademecum.memory.browse import PastRow
 
-PAGE = 60  # rows at once
-BARS = 120  # of the picture of all days, at most
+PAGE = 60  # rows of a page
+BARS = 120  # the largest number of bars in the chart of all days
 _STEPS = (("a year", 365), ("a month", 30), ("a week", 7), ("a day", 1))
 
 
 def travel(memory: Memory, day: str = "", *, offset: int = 0) -> dict[str, Any]:
-    """Memory at the end of a day, today unless one is named; with the days one can go to."""
+    """Return memory at the end of a day, by default today, and the days to choose from."""
     today = date.fromisoformat(f"{memory.workspace.now():%Y-%m-%d}")
     page = memory.browse.as_of(day or today.isoformat(), offset=offset, limit=PAGE)
     at = date.fromisoformat(page.moment[:10])
@@ -59,11 +59,11 @@ def _row(row: PastRow) -> dict[str, Any]:
         "scope": str(record.place.scope),
         "type": record.type,
         "tags": list(record.tags),
-        "text": short(row.entry.text, 400),
+        "text": shorten(row.entry.text, 400),
         "time": row.entry.time or record.created,
         "origin": str(row.entry.origin or "user"),
         "standing": row.standing,
-        "now": short(record.text, 240) if row.standing == "replaced" else "",
+        "now": shorten(record.text, 240) if row.standing == "replaced" else "",
     }
 
 
@@ -73,7 +73,7 @@ def _step(name: str, at: date, days: int, first: date) -> dict[str, str]:
 
 
 def _bars(days: Mapping[str, int], first: date, last: date, at: date) -> list[dict[str, Any]]:
-    """How much every stretch of days brought, as bars from 0 to 100 high."""
+    """Return bars for ranges of days, each 0 to 100 high by its number of changes."""
     width = (last - first).days // BARS + 1
     sums = [0] * ((last - first).days // width + 1)
     for day, count in days.items():
@@ -91,8 +91,8 @@ def _bars(days: Mapping[str, int], first: date, last: date, at: date) -> list[di
     ]
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """Memory as of a day: `?at=2026-05-02`, and `&offset=` for the next page."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return memory as of a day: `?at=2026-05-02`, and `&offset=` for the next page."""
     offset = ask.query.get("offset", "")
     return travel(
         ask.memory,

@@ -1,4 +1,4 @@
-"""Pinned documents: what is always told, how much of its budget each takes, and its sections."""
+"""Pinned documents, which every session gets: their budget, and their sections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_text import diff_lines
 from vademecum.types import Scope
@@ -22,13 +22,13 @@ PURPOSES = {
     "MEMORY.md": "What matters everywhere: people, systems, decisions.",
     "profile.md": "Who you are and how you like to work.",
 }
-VERSIONS = 30  # of a history, the newest
-LINES = 200  # of one difference
+VERSIONS = 30  # the newest versions of a history
+LINES = 200  # lines of one diff
 _UNITS = {"context.md": "bytes"}
 
 
 def list_pinned(memory: Memory) -> dict[str, Any]:
-    """Every pinned document there is, with its budget, and those that could be begun."""
+    """Return every pinned document with its budget, and those that do not exist yet."""
     work = memory.workspace
     with work.reported("read the pinned documents"):
         found, findings = work.pinned(work.places(None))
@@ -49,7 +49,7 @@ def list_pinned(memory: Memory) -> dict[str, Any]:
 
 
 def _possible(memory: Memory) -> list[tuple[str, str]]:
-    """The documents that can be, with their scopes, the widest first."""
+    """Return the possible documents with their scopes, the widest scope first."""
     scopes = {str(place.scope): place.scope.rule.documents for place in memory.workspace.places(None)}
     order = ["global", "agent", "project", "session"]
     return [(name, scope) for name in PURPOSES for scope in order if name in scopes.get(scope, ())]
@@ -86,7 +86,7 @@ def _document(memory: Memory, found: Pinned) -> dict[str, Any]:
 
 
 def show_pinned(memory: Memory, name: str, scope: str) -> dict[str, Any]:
-    """One pinned document for an editor: its text as it stands, and what it was before."""
+    """Return one pinned document for an editor: its text, and its earlier versions."""
     wanted = next((each for each in PURPOSES if each.lower() == name.lower()), "")
     if not wanted:
         raise NotFound(f"{name[:40]} is no pinned document", hint=f"one of {', '.join(PURPOSES)}")
@@ -114,7 +114,7 @@ def show_pinned(memory: Memory, name: str, scope: str) -> dict[str, Any]:
 
 
 def _scope_of(path: str) -> str:
-    """The scope of a document that is not there yet: its folder says it, a repository's is the project's."""
+    """Return the scope of a document that does not exist yet, from its path (a repository's: project)."""
     top, _, rest = path.partition("/")
     if rest.startswith("hub/"):  # a team's: its workspace stands before the scope
         rest = rest.split("/", 2)[2]
@@ -122,24 +122,24 @@ def _scope_of(path: str) -> str:
 
 
 def _history(steps: Sequence[HistoryStep]) -> list[dict[str, Any]]:
-    """Each change as a difference, the newest first, with the id that brings the version before it back."""
+    """Return each change as a diff, newest first, with the id that restores the version before it."""
     shown = []
     for before, after in reversed([*itertools.pairwise(steps)][-VERSIONS:]):
         diff = diff_lines(clean_text(before.text), clean_text(after.text))
         if diff:
             cut = max(len(diff) - LINES, 0)
-            told = {"at": after.at, "by": after.by, "restores": before.id, "diff": diff[:LINES], "cut": cut}
-            shown.append(told)
+            change = {"at": after.at, "by": after.by, "restores": before.id, "diff": diff[:LINES], "cut": cut}
+            shown.append(change)
     return shown
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """All of them."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return all pinned documents."""
     return list_pinned(ask.memory)
 
 
-def data_of_one(ask: Ask) -> dict[str, Any]:
-    """One of them, with `?scope=`."""
+def data_of_one(ask: ViewRequest) -> dict[str, Any]:
+    """Return one pinned document, with `?scope=`."""
     return show_pinned(ask.memory, ask.path["name"], ask.query.get("scope", ""))
 
 

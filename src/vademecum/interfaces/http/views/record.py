@@ -1,13 +1,15 @@
-"""One record: what it says, whose word each line is, how it came about, and what it hangs together with."""
+"""One record: its text, the origin of each line, its history, and its connections."""
 
 from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.fields import FIELDS
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import record_json, related_json
 from vademecum.interfaces.present.to_text import diff_lines
+from vademecum.store import request_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,25 +19,25 @@ if TYPE_CHECKING:
     from vademecum.memory.values import HistoryStep
     from vademecum.types import Record
 
-_VERSIONS = 50  # of a history, the newest
-_LINES = 400  # of one difference
+_VERSIONS = 50  # the newest versions of a history
+_LINES = 400  # lines of one diff
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """A record by its key, number or id, with `?scope=` where more than one scope has it."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return a record by its key, number or id, with `?scope=` if several scopes have it."""
     memory, name = ask.memory, ask.path["key"]
     scope = ask.query.get("scope") or None
-    with memory.workspace.one_look():
+    with request_view():
         record = memory.show(name, scope=scope)
         lost = len(memory.archive.lost_entries(name, scope=scope))
         entries = memory.browse.entries(record)
         related = memory.graph.related(name, scope=scope)
         steps = list(memory.archive.history(name, scope=scope))
-    told = record_json(
+    fields = record_json(
         record, entries=[], trust=memory.review.trust_of(record), related=related, lost=lost, versions=[]
     )
     return {
-        **{name: value for name, value in told.items() if name not in ("entries", "related", "versions")},
+        **{name: value for name, value in fields.items() if name not in ("entries", "related", "versions")},
         "entries": [_entry(each, index) for index, each in enumerate(entries)],
         "related": [{**related_json(each), "title": each.record.title} for each in related],
         "lines": _lines(memory, record, entries),
@@ -47,20 +49,7 @@ def data(ask: Ask) -> dict[str, Any]:
     }
 
 
-_SHOWN = {
-    "type",
-    "id",
-    "num",
-    "key",
-    "title",
-    "scope",
-    "scope_id",
-    "created",
-    "updated",
-    "tags",
-    "protected",
-    "generated",
-}
+_SHOWN = {field.name for field in FIELDS if field.placed}
 
 
 def _entry(origin: EntryOrigin, index: int) -> dict[str, Any]:
@@ -88,33 +77,33 @@ def _entry(origin: EntryOrigin, index: int) -> dict[str, Any]:
 
 
 def _lines(memory: Memory, record: Record, entries: Sequence[EntryOrigin]) -> list[dict[str, Any]]:
-    """The file line by line, each with the entry it belongs to: 0 for what stands above them."""
+    """Return the file's lines, each with the number of its entry; 0 for lines above the first entry."""
     begins = {each.entry.start: index for index, each in enumerate(entries, 1)}
-    shown, at = [], 0
+    rows, at = [], 0
     for number, line in enumerate(memory.get(record.path).text.split("\n"), 1):
         at = begins.get(number, at)
-        shown.append({"line": number, "text": line, "entry": at})
-    return shown
+        rows.append({"line": number, "text": line, "entry": at})
+    return rows
 
 
 def _history(steps: Sequence[HistoryStep], entries: Sequence[EntryOrigin]) -> list[dict[str, Any]]:
-    """Each change, the newest first, with the id that brings the version before it back.
+    """Return each change, newest first, with the id that restores the version before the change.
 
-    What an entry only added left no version behind: it is told by the entry.
+    A change that only added an entry left no archived version, so its diff is made from the entry.
     """
-    shown = [_change(before, after) for before, after in [*itertools.pairwise(steps)][-_VERSIONS:]]
-    shown = [each for each in shown if each["diff"]]
-    told = {line for each in shown for line in each["diff"]}
+    rows = [_change(before, after) for before, after in [*itertools.pairwise(steps)][-_VERSIONS:]]
+    rows = [each for each in rows if each["diff"]]
+    diff_lines = {line for each in rows for line in each["diff"]}
     first = next((line for line in steps[0].text.split("\n") if line.startswith("## ")), "") if steps else ""
     for each in entries:
         entry, heading = each.entry, f"## {each.entry.time}"
-        if entry.time and heading != first and f"+{heading}" not in told:
+        if entry.time and heading != first and f"+{heading}" not in diff_lines:
             added = [f"+{line}" for line in (heading, *entry.text.split("\n"))]
-            shown.append(_event(entry.time, each.client or each.by, "added", added))
-    shown.sort(key=lambda each: str(each["at"]), reverse=True)
+            rows.append(_event(entry.time, each.client or each.by, "added", added))
+    rows.sort(key=lambda each: str(each["at"]), reverse=True)
     if steps:
-        shown.append(_event(steps[0].at, steps[0].by, "", []))
-    return shown
+        rows.append(_event(steps[0].at, steps[0].by, "", []))
+    return rows
 
 
 def _change(before: HistoryStep, after: HistoryStep) -> dict[str, Any]:

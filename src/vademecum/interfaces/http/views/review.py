@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import inbox_json
 from vademecum.memory.review import KINDS
 
-_SHOWN = 100  # things at once; the counts are of all
+_SHOWN = 100  # items of a page; the counts cover all items
 _NAMES = {
     "write": ("Writes agents asked for", "Write it", "Refuse it"),
     "folder": ("Folders that are not trusted", "Trust it", "Not now"),
@@ -24,15 +24,15 @@ _NAMES = {
 }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """What waits: `?kind=` only one kind, `?declined=1` what was said no to."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the pending items: `?kind=` only one kind, `?declined=1` the declined ones."""
     kind, declined = ask.query.get("kind", ""), bool(ask.query.get("declined"))
     inbox = ask.memory.review.inbox([kind] if kind in KINDS else [], declined=declined)
-    told = inbox_json(inbox)
+    inbox_fields = inbox_json(inbox)
     records = {each.id: getattr(each.about, "record", None) for each in inbox.items[:_SHOWN]}
     items = [
         {**each, **_words(each["kind"]), "key": getattr(records[each["id"]], "key", "")}
-        for each in told["items"][:_SHOWN]
+        for each in inbox_fields["items"][:_SHOWN]
     ]
     return {
         "items": items,
@@ -44,13 +44,13 @@ def data(ask: Ask) -> dict[str, Any]:
                 "on": name == kind,
                 "query": _query(name, declined=declined),
             }
-            for name, count in told["counts"].items()
+            for name, count in inbox_fields["counts"].items()
         ],
         "kind": kind,
         "declined": declined,
-        "waiting": len(told["items"]),
-        "left": max(len(told["items"]) - _SHOWN, 0),
-        "notes": [*told["notes"], *(f"Not sent: {each}" for each in told["refused"])],
+        "waiting": len(inbox_fields["items"]),
+        "left": max(len(inbox_fields["items"]) - _SHOWN, 0),
+        "notes": [*inbox_fields["notes"], *(f"Not sent: {each}" for each in inbox_fields["refused"])],
         "all": _query("", declined=declined),
         "other": _query(kind, declined=not declined),
     }

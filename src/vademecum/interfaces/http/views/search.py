@@ -1,11 +1,11 @@
-"""Search: what answers a question, why it ranks where it does, and what was searched."""
+"""Search: matching passages, why each has its rank, and what was searched."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import answer_json
 from vademecum.interfaces.web import markdown
 from vademecum.types import LEARNED, RecordType, Scope
@@ -13,39 +13,41 @@ from vademecum.types import LEARNED, RecordType, Scope
 if TYPE_CHECKING:
     from vademecum.memory import Memory
 
-MOST = 20  # results, unless more are asked for
-_LONGEST = 2000  # characters of a question
+MOST = 20  # results, unless more are requested
+_LONGEST = 2000  # characters of a query
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """What answers `?q=`; filters stand in the question, as in `vade search`."""
-    asked = ask.query.get("q", "")[:_LONGEST]
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the results for `?q=`; the query may hold filters, as in `vade search`."""
+    query = ask.query.get("q", "")[:_LONGEST]
     limit = ask.query.get("limit", "")
     most = min(int(limit), 100) if limit.isdecimal() and int(limit) else MOST
-    shown: dict[str, Any] = {
-        "q": asked,
-        "filters": markdown.find_filters(asked),
+    page_data: dict[str, Any] = {
+        "q": query,
+        "filters": markdown.find_filters(query),
         "groups": [],
         "answer": None,
     }
-    shown["suggested"] = [] if shown["filters"] else _suggested(ask.memory, asked)
-    if not asked.strip():
-        return shown
-    answer = ask.memory.search(asked, explain=True, max_results=most, max_weak=-1)
-    told = answer_json(answer, explain=True)
-    shown["answer"] = {**told, "results": []}
-    shown["groups"] = markdown.group_passages(told, asked)
-    shown["more"] = urlencode({"q": asked, "limit": min(most * 2, 100)}) if len(answer) >= most < 100 else ""
-    return shown
+    page_data["suggested"] = [] if page_data["filters"] else _suggested(ask.memory, query)
+    if not query.strip():
+        return page_data
+    answer = ask.memory.search(query, explain=True, max_results=most, max_weak=-1)
+    answer_fields = answer_json(answer, explain=True)
+    page_data["answer"] = {**answer_fields, "results": []}
+    page_data["groups"] = markdown.group_passages(answer_fields, query)
+    page_data["more"] = (
+        urlencode({"q": query, "limit": min(most * 2, 100)}) if len(answer) >= most < 100 else ""
+    )
+    return page_data
 
 
-def _suggested(memory: Memory, asked: str) -> list[dict[str, str]]:
-    """Filters that one could add to a question."""
+def _suggested(memory: Memory, query: str) -> list[dict[str, str]]:
+    """Return filters that could be added to a query."""
     learned = next(iter(LEARNED))
     words = [f"scope:{Scope.GLOBAL}", f"type:{RecordType.USER}", f"type:{learned}"]
     if memory.caller.project is not None:
         words.insert(0, f"scope:{Scope.PROJECT}")
-    return [{"text": each, "query": urlencode({"q": f"{asked} {each}".strip()})} for each in words]
+    return [{"text": each, "query": urlencode({"q": f"{query} {each}".strip()})} for each in words]
 
 
 VIEW = PageView("/search", "Search", data, "search.html", icon="search", key="f")

@@ -1,10 +1,10 @@
-"""Sessions: every agent's transcripts, one of them turn by turn, and what was saved from it."""
+"""Sessions: every agent's transcripts, a session turn by turn, and the records saved from it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.http.views.query import read_number
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import hit_json, session_json
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from vademecum.memory.values import SessionTurn, TurnPart, Usage
     from vademecum.types import Record
 
-PAGE = 50  # sessions of a list
-LINES = 100  # lines of a session at once
-CUT = 8_000  # characters of a text that are shown until all are asked for
-FOUND = 20  # messages that a search shows
-BEFORE = 4  # lines that stand before the one that was asked for
+PAGE = 50  # sessions of a page
+LINES = 100  # lines of a page
+CUT = 8_000  # characters of a text that are shown at first
+FOUND = 20  # messages in a search result
+BEFORE = 4  # lines before the requested one
 
 
 def list_sessions(
     memory: Memory, *, project: str = "", agent: str = "", query: str = "", after: int = 0
 ) -> dict[str, Any]:
-    """The sessions of all agents, the one written to last first, or the messages that answer a question."""
+    """Return the sessions of all agents, last written first; with a query, the messages that match."""
     everything = memory.caller.origin is Origin.USER
     page = memory.sessions.page(all=everything, project=project, agent=agent, limit=PAGE, offset=after)
     names = {each.id: each.name for each in memory.projects.list()}
@@ -64,10 +64,10 @@ def _answers(memory: Memory, query: str, *, everything: bool) -> dict[str, Any]:
 def show_session(
     memory: Memory, which: str, *, line: int = 0, start: int = 1, whole: bool = False, key: str = ""
 ) -> dict[str, Any]:
-    """One session from a line on: who said what, what it took, and what was saved from it.
+    """Return a session from a line on: its turns, its usage, and the records saved from it.
 
-    The page begins a little before `line`, or before the line that the record `key` was saved from; with
-    `whole` it is that line alone, uncut.
+    The page begins a little before `line`, or before the line from which the record `key` was saved. With
+    `whole`, it holds only the given line, uncut.
     """
     everything = memory.caller.origin is Origin.USER
     card = memory.sessions.card(which, all=everything)
@@ -92,7 +92,7 @@ def show_session(
 
 
 def _shares(usage: Usage) -> list[dict[str, Any]]:
-    """What the tokens of a session were, as parts of a bar."""
+    """Return the tokens of a session, divided into the parts of a bar."""
     cached = min(usage.cached, usage.input)
     parts = {"new input": usage.input - cached, "read from the cache": cached, "written": usage.output}
     total = sum(parts.values()) or 1
@@ -114,12 +114,15 @@ def _saved(record: Record, line: int) -> dict[str, Any]:
 
 
 def _turn_at(turns: Sequence[dict[str, Any]], line: int) -> int:
-    """The line of the turn in which a line is shown: a result stands with its call; 0 when none does."""
+    """Return the first line of the turn that shows a line; 0 if no turn does.
+
+    A tool's result is shown in the turn of its call.
+    """
     return max((each["line"] for each in turns if each["line"] <= line), default=0)
 
 
 def _put_with_turns(turns: Sequence[dict[str, Any]], memories: Sequence[dict[str, Any]]) -> None:
-    """Put each record with the turn that it was saved from."""
+    """Add each record to the turn from which it was saved."""
     last = turns[-1]["line"] if turns else 0
     for each in memories:
         at = _turn_at(turns, each["line"]) if each["line"] <= last + 1 else 0
@@ -143,21 +146,21 @@ def _turn(turn: SessionTurn, *, whole: bool) -> dict[str, Any]:
 
 
 def _part(part: TurnPart, *, whole: bool) -> dict[str, Any]:
-    """A part whose text was cleaned already, or as much of it as is shown at first."""
-    shown = part.text if whole else part.text[:CUT]
+    """Return a part of a message (already without secrets), shortened unless `whole`."""
+    visible = part.text if whole else part.text[:CUT]
     return {
         "kind": part.kind,
         "label": part.label,
-        "text": shown,
-        "cut": len(part.text) - len(shown),
+        "text": visible,
+        "cut": len(part.text) - len(visible),
         "line": part.line,
         "error": part.error,
         "result": None if part.result is None else _part(part.result, whole=whole),
     }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """The list: `?q=&agent=&in=&after=`, where `in` is a project."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the list: `?q=&agent=&in=&after=`, where `in` is a project."""
     query = ask.query
     given = {"project": query.get("in", ""), "agent": query.get("agent", "")}
     return list_sessions(
@@ -165,8 +168,8 @@ def data(ask: Ask) -> dict[str, Any]:
     )
 
 
-def data_of_one(ask: Ask) -> dict[str, Any]:
-    """One of them: `?line=&start=&whole=&key=`."""
+def data_of_one(ask: ViewRequest) -> dict[str, Any]:
+    """Return one session: `?line=&start=&whole=&key=`."""
     query = ask.query
     return show_session(
         ask.memory,

@@ -1,38 +1,40 @@
-"""Settings: every one with its value, what it means, and where the value came from."""
+"""Settings: each with its value, its meaning, and the origin of the value."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from vademecum import config
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 
 if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 
 def list_settings(memory: Memory, words: str = "", *, changed: bool = False) -> dict[str, Any]:
-    """The settings by group, with all the words; with `changed`, only those not at their default."""
+    """Return the settings by group that match all the words; with `changed`, only those that differ from
+    their default.
+    """
     loaded = memory.workspace.loaded
     wanted = words.lower().split()
     found = [
         _row(name, value, loaded.origins[name]) for name, value in config.flatten(loaded.settings).items()
     ]
-    shown = [
+    rows = [
         each
         for each in found
         if (not changed or each["changed"])
         and all(word in f"{each['name']} {each['meaning']}".lower() for word in wanted)
     ]
     groups: dict[str, list[dict[str, Any]]] = {}
-    for each in shown:
+    for each in rows:
         group, dot, _ = each["name"].rpartition(".")
         groups.setdefault(group if dot else "general", []).append(each)
     return {
         "file": str(memory.home.path / config.FILE_NAME),
         "groups": [{"name": name, "settings": rows} for name, rows in groups.items()],
         "total": len(found),
-        "matching": len(shown),
+        "matching": len(rows),
         "changed": sum(each["changed"] for each in found),
         "words": words,
         "only_changed": changed,
@@ -55,7 +57,7 @@ def _row(name: str, value: object, origin: str) -> dict[str, Any]:
 
 
 def _repository(shared: config.Shared | None) -> dict[str, Any] | None:
-    """What the settings file of the repository sets, or would set if it were trusted."""
+    """Return the settings that the repository's file sets, or would set if the project were trusted."""
     if shared is None:
         return None
     return {
@@ -66,8 +68,8 @@ def _repository(shared: config.Shared | None) -> dict[str, Any] | None:
     }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """Settings: `?q=WORDS` narrows them down, `?changed=yes` leaves those at their default out."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the page: `?q=WORDS` filters the settings, `?changed=yes` leaves out those at their default."""
     return list_settings(ask.memory, ask.query.get("q", "")[:200], changed=ask.query.get("changed") == "yes")
 
 

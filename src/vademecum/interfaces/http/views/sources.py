@@ -1,10 +1,10 @@
-"""Sources: the folders of Markdown that are attached, and how each of them is."""
+"""Sources: the attached folders of Markdown, and the state of each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import source_json
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def list_sources(memory: Memory) -> dict[str, Any]:
-    """The attached folders with how many files they have, and what is wrong with them."""
+    """Return the attached folders with their number of files, and their problems."""
     found = [{**source_json(each), "problem": each.problem, "at": each.at} for each in memory.sources.list()]
     return {
         "sources": found,
@@ -21,8 +21,8 @@ def list_sources(memory: Memory) -> dict[str, Any]:
     }
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """What is attached to this memory."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return the folders attached to this memory."""
     return list_sources(ask.memory)
 
 

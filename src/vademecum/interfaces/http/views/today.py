@@ -1,4 +1,4 @@
-"""Today: what was added and by which agent, what is pending, how memory is, and a year of activity."""
+"""Today: new records by agent, pending items, the state of memory, and a year of activity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import finding_json
 
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def today(memory: Memory) -> dict[str, Any]:
-    """What happened today, what is pending, and how the last year went."""
+    """Return today's changes, the pending items, and the activity of the last year."""
     now = memory.workspace.now()
     day = f"{now:%Y-%m-%d}"
     lines = memory.audit.day(day)
@@ -56,7 +56,7 @@ def today(memory: Memory) -> dict[str, Any]:
 
 
 def _changed(memory: Memory, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The records that were written today and are in sight, the newest first."""
+    """Return the visible records that were written today, newest first."""
     changes: dict[str, list[Mapping[str, Any]]] = {}
     for line in lines:
         if line.get("record") and line.get("after"):
@@ -85,7 +85,7 @@ def _changed(memory: Memory, lines: Sequence[Mapping[str, Any]]) -> list[dict[st
 
 
 def _who(line: Mapping[str, Any]) -> str:
-    """Who made a change, as a person says it: the program it came through, or the actor."""
+    """Return who made a change, as people write it: the program, or the actor."""
     actor = str(line.get("actor") or "")
     kind, _, name = actor.partition(":")
     return "you" if kind == "human" else str(line.get("client") or "") or name or kind or "unknown"
@@ -107,7 +107,7 @@ def _notes(memory: Memory, day: str) -> list[dict[str, Any]]:
 
 
 def _pending(memory: Memory) -> list[dict[str, Any]]:
-    """How much waits for a person, by kind; an agent is not told."""
+    """Return how many items are pending, by kind; empty for an agent."""
     try:
         counts = memory.review.inbox((*_KINDS,)).counts
     except VadeError:
@@ -120,7 +120,7 @@ def _pending(memory: Memory) -> list[dict[str, Any]]:
 
 
 def _health(status: Any, problems: Sequence[Any]) -> dict[str, str]:
-    """How memory is, in one line."""
+    """Return the state of memory in one line."""
     errors = sum(each.severity == "error" for each in problems)
     if errors:
         return {"tone": "bad", "text": f"{errors} error{'s' if errors > 1 else ''} to look at"}
@@ -137,7 +137,7 @@ def _health(status: Any, problems: Sequence[Any]) -> dict[str, str]:
 
 
 def _activity(counts: Mapping[str, int], last: date) -> dict[str, Any]:
-    """The changes of each day of the last year, in weeks that begin on Monday."""
+    """Return the numbers of changes on each day of the last year, in weeks that begin on Monday."""
     monday = last - timedelta(days=last.weekday() + 7 * (WEEKS - 1))
     days = [monday + timedelta(days=at) for at in range((last - monday).days + 1)]
     most = max((counts.get(day.isoformat(), 0) for day in days), default=0)
@@ -165,14 +165,14 @@ def _activity(counts: Mapping[str, int], last: date) -> dict[str, Any]:
 
 
 def _level(count: int, most: int) -> int:
-    """From 0 for nothing to 4 for the busiest days; the root lets quiet days be seen beside a busy one."""
+    """Return a level from 0 (no change) to 4 (busiest days); a square root keeps quiet days visible."""
     if not count:
         return 0
     return max(1, round(LEVELS * math.sqrt(count / most)))
 
 
-def data(ask: Ask) -> dict[str, Any]:
-    """Today, in this memory."""
+def data(ask: ViewRequest) -> dict[str, Any]:
+    """Return today's page."""
     return today(ask.memory)
 
 

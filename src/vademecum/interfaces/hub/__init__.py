@@ -1,1 +1,0 @@
-"""The hub: where machines and members meet, on PostgreSQL."""

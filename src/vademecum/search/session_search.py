@@ -1,0 +1,761 @@
+"""Search earlier sessions through an index of their words, which can always be rebuilt.
+
+The index tells where a message is; the text that is shown comes from the log, and only if the log still holds
+the indexed text. A filter in each query of the index decides what the caller may see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFailed
+from vademecum.index import IndexFile, SqliteIndex, Sync, SyncReport, moment, words
+from vademecum.index.embed.base import common_direction, likeness
+from vademecum.index.reads import ReadScope
+from vademecum.index.sqlite import SESSIONS
+from vademecum.search import rank, relevance, session_index
+from vademecum.search.base import TRANSCRIPT, Passage, readable
+from vademecum.search.legs import Legs, knows_english_only, knows_words, window
+from vademecum.search.locking import one_at_a_time
+from vademecum.search.question_times import NO_TIMES, times_asked
+from vademecum.search.reading import Passages, read_passages
+from vademecum.search.session_index import IndexedLog, LogFilter, PieceLocation, SessionIndexReport, path_of
+from vademecum.search.session_keywords import Hit, SessionHits
+from vademecum.store import FileLines, lookup, reported, scopes
+from vademecum.text import WORD, names, secrets
+from vademecum.text.outgoing import clean_text
+from vademecum.transcripts import Log, LogFile, MessageEvent, Role, without_memory_calls
+from vademecum.transcripts.events import Started, TornLine
+from vademecum.transcripts.events import parse as parse_event
+from vademecum.transcripts.events import render as render_event
+from vademecum.transcripts.log import ENDING, FOLDER, clean_event
+from vademecum.types import Audience, Place, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from vademecum.index import (
+        ChunkRow,
+        Filter,
+        Index,
+        LazyEmbedder,
+        PassageReader,
+        QuestionCues,
+        Stamp,
+        Survey,
+    )
+    from vademecum.index.embed.base import Vector
+    from vademecum.search.base import Query
+    from vademecum.search.engine import Options
+    from vademecum.search.question_times import TimesAsked
+    from vademecum.search.rerank import Rerank
+    from vademecum.store import Home
+    from vademecum.transcripts import Sessions
+
+    Progress = Callable[[str, int, int], None]
+
+_DEPTH = 200  # candidates at least
+_STEP = 50  # candidates that are scored in one step
+_NEAREST = 50  # candidates by meaning
+_VECTOR = 0.35  # the weight of meaning beside words, the same as for notes
+_ALIKE = 0.4  # from this similarity on, a message needs no word of the query
+_READ_ALIKE = 0.25  # the same for a model that read both texts: nine of ten right messages have more
+READ_COMMAND = "vade index --read sessions"
+# Tool results are not read by the model: they are not talk, and reading them would take most of the time.
+_SAID = ReadScope(speakers=(Role.USER, Role.ASSISTANT))
+_MEANING = 0.3  # seconds that a question may spend on missing vectors
+# a query with a phrase fetches this many times more messages, and checks the phrase word for word
+_STEMMED = 5
+
+
+class SessionQuery(NamedTuple):
+    """A query of sessions: its words, its filters, and the limits of the answer."""
+
+    text: str
+    max_results: int
+    min_score: float = 0.0
+    max_sessions: int | None = None
+    after: str | None = None
+    before: str | None = None
+    as_of: str | None = None
+    path: str | None = None
+    phrases: tuple[str, ...] = ()  # phrases that a message must contain
+    times: TimesAsked = NO_TIMES  # times that a message must mention
+    newest: bool = False  # order by time alone, because there is no query text or it does not count
+    read: bool = True  # whether a model may read the query when no match is strong
+    reranked: bool = True  # whether the best hits may be reranked
+
+
+class _LogChanged(Exception):
+    """The error that a log no longer holds the indexed text, though its stamp did not change."""
+
+    def __init__(self, row: ChunkRow) -> None:
+        super().__init__(row.path)
+        self.file = row.file
+
+
+# Above this size, vectors cost more time than they find.
+_MOST_EMBEDDED = 200_000_000  # bytes of a project's transcripts
+
+
+class SessionSearch:
+    """The search over the sessions that a caller can see, with an index that follows their logs."""
+
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        sessions: Sessions,
+        *,
+        name: str,
+        embedder: LazyEmbedder,
+        reader: Callable[[], PassageReader | None] = lambda: None,
+        rerank: Rerank | None = None,
+    ) -> None:
+        self.home, self.caller, self.name = home, caller, name
+        self._lazy = embedder
+        self._by_meaning = False
+        self._reader, self._rerank = reader, rerank
+        # the number of passages that a model has read, and the state that it was counted for
+        self._read_count: tuple[object, tuple[int, int]] = (None, (0, 0))
+        self._mean: Vector | None = None
+        self._sessions = sessions
+        self._file = IndexFile(home, self.path, SESSIONS)
+        self._turn = threading.RLock()
+
+    @property
+    def path(self) -> Path:
+        """The path of the index file.
+
+        An agent's name has no tilde, so no agent's index of notes can have this path.
+        """
+        return self.home.path / "index" / f"{names.check_id(self.name, 'an agent')}~sessions.db"
+
+    # ---------------------------------------------------------------- asking
+
+    @one_at_a_time
+    def recall(
+        self,
+        query: str,
+        *,
+        max_sessions: int,
+        max_results: int,
+        min_score: float,
+        seconds: float,
+        all: bool = False,
+        now: datetime,
+    ) -> SessionHits:
+        """Return the messages that match a query best, after new messages are indexed."""
+        text = readable(query)
+        wanted = SessionQuery(
+            text,
+            max_results,
+            min_score,
+            max_sessions,
+            phrases=words.phrases_in(text),
+            times=times_asked(text, now),
+        )
+        found = _without_weak(self._search(wanted, self._view(all=all), seconds), max_results)
+        found = found._replace(notes=(*wanted.times.notes, *found.notes))
+        if found.hits or not wanted.phrases:
+            return found
+        again = self._search(wanted._replace(phrases=()), self._view(all=all), seconds)
+        phrases = " and ".join(names.shown(each) for each in wanted.phrases)
+        return _without_weak(again, max_results)._replace(
+            notes=(*wanted.times.notes, *again.notes),
+            degraded=(*again.degraded, f"no message contains the phrase {phrases}; its words were searched"),
+        )
+
+    @one_at_a_time
+    def answer(
+        self, query: Query, options: Options, *, places: int, seconds: float
+    ) -> tuple[tuple[Passage, ...], SessionHits]:
+        """Return passages of sessions for a search of all memory, and the numbers of what was searched."""
+        wanted = SessionQuery(
+            query.text,
+            places,
+            options.min_score,
+            after=query.after,
+            before=query.before,
+            as_of=query.as_of,
+            path=query.path,
+            phrases=words.units(query.text, query.phrases) if options.mode == "metadata" else query.phrases,
+            newest=not query.text,
+            times=query.times,
+            read=options.read,
+            reranked=options.mode != "metadata" and options.sort_by is None,
+        )
+        found = self._search(wanted, self._view(), seconds)
+        hits = list(found.hits)
+        if options.sort_by == "recency" or options.mode == "metadata":
+            hits.sort(key=lambda hit: moment(hit.time) or "", reverse=True)
+        if options.mode == "vector" and not self._by_meaning:
+            found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
+        place = scopes.place_for(self.caller, Scope.PROJECT)
+        return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
+
+    def _search(self, wanted: SessionQuery, view: LogFilter, seconds: float) -> SessionHits:
+        until = time.monotonic() + seconds
+        for last in (False, False, True):
+            try:
+                followed = self._look(view, until=until)
+                if not followed.sessions:
+                    return SessionHits((), followed.searched, followed.warnings)
+                found = self._ask(wanted, view)
+                counted = self._count_read(self._file.open(), view)
+                return found._replace(
+                    sessions=followed.searched,
+                    degraded=(*followed.warnings, *found.degraded),
+                    passages_read=counted[0],
+                    passages_unread=counted[1],
+                )
+            except _LogChanged as changed:
+                with contextlib.suppress(IndexFailed):  # the next update reports the problem
+                    self._file.open().drop([changed.file])
+            except (IndexFailed, OSError) as error:
+                if last:
+                    raise
+                self._file.discard(error)
+                until = time.monotonic() + seconds  # the whole index must be made again
+        return SessionHits((), 0, ("sessions changed during the search; try again",))
+
+    def _ask(self, wanted: SessionQuery, view: LogFilter) -> SessionHits:
+        if wanted.max_results < 1:
+            return SessionHits()
+        filter = view.filter._replace(
+            after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
+        )
+        if wanted.newest:
+            with self._file.open() as index:
+                rows = _newest(index, wanted, filter)
+            return SessionHits(
+                tuple(self._hit(_Scored(row, 0.0, 1.0, 0, exact=False), wanted) for row in rows)
+            )
+        rerank, most = self._rerank if wanted.reranked else None, wanted.max_results
+        if rerank is not None:
+            wanted = wanted._replace(max_results=max(most, rerank.most))
+        with self._file.open() as index:
+            chosen, legs, trouble = self._matching(index, wanted, filter)
+        if rerank is not None:
+            chosen, problems = self._rerank_hits(rerank, wanted.text, chosen)
+            chosen, trouble = chosen[:most], (*trouble, *problems)
+        hits = tuple(self._hit(each, wanted) for each in chosen)
+        notes = legs.notes([hit.preview for hit in hits])
+        return SessionHits(hits, degraded=trouble, notes=notes, read=legs.read is not None)
+
+    def _matching(
+        self, index: Index, wanted: SessionQuery, filter: Filter
+    ) -> tuple[list[_Scored], Legs, tuple[str, ...]]:
+        """Return the matching messages with every required phrase, how they were found, and any problems."""
+        needed = words.required(wanted.phrases)
+        if not needed:
+            legs = self._legs(index, wanted, filter)
+            best, trouble = self._best(index, wanted, filter, legs)
+            return best, legs, trouble
+        only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
+        more = wanted._replace(max_results=wanted.max_results * _STEMMED)
+        legs = self._legs(index, more, only)
+        best, trouble = self._best(index, more, only, legs)
+        # The index holds stems, so the exact phrase is checked in the text.
+        holding = (each for each in best if words.holds(self._text(each.row), wanted.phrases))
+        return list(itertools.islice(holding, wanted.max_results)), legs, trouble
+
+    def _rerank_hits(
+        self, rerank: Rerank, question: str, chosen: list[_Scored]
+    ) -> tuple[list[_Scored], tuple[str, ...]]:
+        """Return the messages with the best ones in the reranker's order; each place keeps its old score.
+
+        If there is no new order, return the messages unchanged, with the reason if reranking failed.
+        """
+        best = chosen[: rerank.most]
+        spots = [PieceLocation.of(each.row) for each in best]
+        texts = [
+            self._text(each.row)[spot.at : spot.at + spot.length]
+            for each, spot in zip(best, spots, strict=True)
+        ]
+        order = rerank.ordered(question, texts)
+        if isinstance(order, str):
+            return chosen, (order,)
+        if not order:
+            return chosen, ()
+        moved = [
+            best[at]._replace(score=best[place].score, reranked=(made, at + 1))
+            for place, (at, made) in enumerate(order)
+        ]
+        return [*moved, *chosen[len(best) :]], ()
+
+    def _legs(self, index: Index, wanted: SessionQuery, filter: Filter) -> Legs:
+        """Search for candidates by words, and by meaning if that is possible.
+
+        It is when sessions have vectors and the model knows the query's words.
+        """
+        asked = words.terms(wanted.text)
+        limit = max(_DEPTH, 8 * wanted.max_results)
+        legs = Legs(index, asked)
+        legs.find_words(filter, limit)
+        embedder = self._lazy.embedder if self._by_meaning else None
+        if embedder is not None and (not legs.narrow or knows_words(embedder, wanted.text, asked)):
+            legs.query = embedder.embed([wanted.text], query=True)[0]
+            legs.english_only = knows_english_only(embedder)
+            # Only the nearest few match by meaning alone; the others are found by their words.
+            legs.find_meaning(filter, _NEAREST, made_by=self._syncing(index, LogFilter()).identity[1] or "")
+        if wanted.times.spans:
+            legs.mark_all()
+            legs.find_times(wanted.times, filter, limit)
+        return legs
+
+    def _similarities(self, legs: Legs, ids: Sequence[int]) -> dict[int, float]:
+        """Return how similar these messages are to the query in meaning."""
+        embedder = self._lazy.embedder if legs.nearest is not None else None
+        if embedder is None or legs.nearest is None:
+            return {}
+        if self._mean is None:
+            self._mean = common_direction(embedder)
+        known, vectors = legs.nearest.vectors(ids)
+        return dict(zip(known, likeness(vectors, legs.query, mean=self._mean).tolist(), strict=True))
+
+    def _best(
+        self, index: Index, wanted: SessionQuery, filter: Filter, legs: Legs
+    ) -> tuple[list[_Scored], tuple[str, ...]]:
+        """Return the messages that match best, and the problems of the model that reads the query."""
+        chosen = self._chosen(index, wanted, filter, legs)
+        reader = self._reader() if wanted.read else None
+        if reader is None:
+            return chosen, ()
+        # The decision to read, and the weight of reading, are the same as for notes.
+        sure = relevance.curve("none" if legs.nearest is None else "static")
+        trouble = legs.find_by_reading(
+            reader.model,
+            wanted.text,
+            filter,
+            _NEAREST,
+            best=lambda: max((sure(each.signs) for each in chosen if each.signs), default=0.0),
+            command=READ_COMMAND,
+        )
+        return (chosen if legs.read is None else self._chosen(index, wanted, filter, legs)), trouble
+
+    def _chosen(self, index: Index, wanted: SessionQuery, filter: Filter, legs: Legs) -> list[_Scored]:
+        """Return the matching messages, best first, from at most `max_sessions` sessions.
+
+        Of messages with the same text, only the best is returned.
+        """
+        read = {} if legs.read is None else legs.read.cosines
+        rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely, *read}, filter)
+        scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
+        weigh = legs.weigher(wanted.text)
+        kind = "read" if read else "none" if legs.nearest is None else "static"
+        curve = relevance.curve(kind, spoken=True)
+        chosen: list[_Scored] = []
+        sessions: set[int] = set()
+        seen: set[object] = set()
+        ordered = _ordered(scores, rows)
+        for start in range(0, len(ordered), _STEP):
+            ids = tuple(ordered[start : start + _STEP])
+            these = filter._replace(only=ids)
+            holding = [legs.holders(word, these) for word in legs.asked.words]
+            alike = self._similarities(legs, ids)
+            for id_ in ids:
+                row = rows[id_]
+                marks: tuple[object, ...] = ((row.file, row.start), PieceLocation.of(row).digest)
+                words_held = legs.words_held(id_, [id_ in having for having in holding])
+                score = legs.narrow.get(id_, 0.0)
+                signs = weigh(
+                    words_held,
+                    row.size,
+                    around=score,
+                    score=score,
+                    exact=legs.identified(id_),
+                    alike=alike.get(id_, 0.0),
+                    apart=legs.apart(id_),
+                    read=read.get(id_, 0.0),
+                    clear=legs.clear(id_),
+                    said=row.speech,
+                )
+                weight = curve(signs)
+                near = alike.get(id_, 0.0) >= _ALIKE or read.get(id_, 0.0) >= _READ_ALIKE
+                answers = any(words_held) or id_ in legs.exact or near
+                if weight < wanted.min_score or not answers or not seen.isdisjoint(marks):
+                    continue
+                full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions
+                if full and row.file not in sessions:
+                    continue
+                seen.update(marks)
+                sessions.add(row.file)
+                chosen.append(
+                    _Scored(row, scores[id_], weight, int(sum(words_held)), id_ in legs.certain, signs)
+                )
+                if len(chosen) >= wanted.max_results:
+                    return chosen
+        return chosen
+
+    def _hit(self, scored: _Scored, wanted: SessionQuery) -> Hit:
+        row, spot = scored.row, PieceLocation.of(scored.row)
+        raw_text = self._text(row)
+        text = clean_text(raw_text)
+        start, end = (spot.at, spot.at + spot.length) if text == raw_text else (0, len(text))
+        whole = " ".join(wanted.text.lower().split())
+        return Hit(
+            row.key or "",
+            row.scope_id,
+            clean_text(row.title),
+            row.speech.speaker or "",
+            spot.turn,
+            row.start,
+            row.time or "",
+            window(text, words.terms(wanted.text).words, start=start, end=end),
+            round(scored.score, 4),
+            scored.word_count,
+            scored.exact or bool(whole and whole in " ".join(text.lower().split())),
+            round(scored.relevance, 4),
+            scored.reranked,
+        )
+
+    def _text(self, row: ChunkRow) -> str:
+        """Return the text of a message from its log; raise an error if the log no longer holds the indexed
+        text.
+        """
+        spot = PieceLocation.of(row)
+        try:
+            log_file = LogFile(self.home, row.scope_id, row.key or "")
+            with reported(f"read the transcript {log_file.path}"):
+                file = log_file.open()
+                if file is None:
+                    raise _LogChanged(row)
+                with file:
+                    file.seek(spot.start)
+                    event = parse_event(file.read(spot.last - spot.start).removesuffix(b"\n"))
+        except (OutsideMemory, StorageFailed, InvalidKey) as error:
+            raise _LogChanged(row) from error
+        if not isinstance(event, MessageEvent):
+            raise _LogChanged(row)
+        text = session_index.searchable_text(without_memory_calls(event.message))
+        # some formats give results no tool name, so the calls before them show which belong to memory
+        if not _matches_digest(text, spot):
+            open_calls = session_index.open_memory_calls(Log(row.key or "", log_file), spot.start)
+            text = session_index.searchable_text(open_calls.without(event.message))
+        if not _matches_digest(text, spot):
+            raise _LogChanged(row)
+        return text
+
+    # ---------------------------------------------------------------- updating the index
+
+    @one_at_a_time
+    def sync(self, *, check: bool = False, progress: Progress | None = None) -> SessionIndexReport:
+        """Bring the index up to date with every visible log; a broken index is deleted and made anew."""
+        view = self._indexed_logs()
+        if not session_index.list_logs(self.home, view)[0] and not self.path.exists():
+            return SessionIndexReport()
+        try:
+            if check:
+                self._check(view)
+            return self._finished(view, progress)
+        except (IndexFailed, OSError) as error:
+            self._file.discard(error)
+            return self._finished(view, progress)
+
+    def read_said(self, *, progress: Progress | None = None) -> None:
+        """Let the reader model read the messages of user and assistant, the newest first."""
+        reader, view = self._reader(), self._indexed_logs()
+        if reader is not None and self.path.exists():
+            passages = Passages(self._file, self._turn, view.filter, _SAID, self._to_read, self.sync)
+            read_passages(passages, reader, progress=progress)
+
+    @one_at_a_time
+    def unread(self) -> int:
+        """Return how many passages the reader model has not read; 0 if it never read any passage."""
+        return self._count_read(self._file.open(), self._indexed_logs())[1] if self.path.exists() else 0
+
+    @one_at_a_time
+    def rebuild(self, *, progress: Progress | None = None) -> SessionIndexReport:
+        """Make a new index from the logs in another file, and replace the old index in one transaction."""
+        view = self._indexed_logs()
+        if not session_index.list_logs(self.home, view)[0] and not self.path.exists():
+            return SessionIndexReport()
+        with self._file.rebuilding() as fresh:
+            found = session_index.list_logs(self.home, view)
+            followed = session_index.update_index(
+                self.home, fresh, view, *found, until=None, progress=progress
+            )
+            if self._has_meaning(found[0].values()):
+                self._embed(fresh, view, None, progress)
+            fresh.put(last=True)
+        return followed
+
+    @one_at_a_time
+    def survey(self, notes: Survey) -> Survey:
+        """Return the report on the index of notes with the sessions added; change nothing."""
+        view = self._indexed_logs()
+        there, wrong = session_index.list_logs(self.home, view)
+        known: dict[session_index.Key, IndexedLog] = {}
+        if self.path.exists():
+            try:
+                with contextlib.closing(SqliteIndex(self.path, SESSIONS)) as index:
+                    known = session_index.logs_in(index, view.projects)
+                    notes.sessions_unread = self._count_read(index, view)[1]
+            except IndexFailed as error:
+                notes.trouble = notes.trouble or str(error)
+        session_index.survey(view, there, wrong, known=known, into=notes)
+        return notes
+
+    @one_at_a_time
+    def close(self) -> None:
+        """Close the index file; the next query opens it again."""
+        self._file.close()
+
+    def _finished(self, view: LogFilter, progress: Progress | None) -> SessionIndexReport:
+        followed = self._look(view, until=None, progress=progress)
+        if followed.sessions:
+            self._file.open().put(last=True)
+        return followed
+
+    def _look(
+        self, view: LogFilter, *, until: float | None, progress: Progress | None = None
+    ) -> SessionIndexReport:
+        """Index the new lines of the logs that `view` allows, until the deadline."""
+        listed, wrong = session_index.list_logs(self.home, view)
+        if not listed and not wrong and not self.path.exists():
+            return SessionIndexReport()  # there are no sessions, so no index file is made
+        index = self._file.open()
+        index.patience = None if until is None else max(until - time.monotonic(), 0.05)
+        try:
+            followed = session_index.update_index(
+                self.home, index, view, listed, wrong, until=until, progress=progress
+            )
+            self._by_meaning = self._has_meaning(listed.values())
+            if self._by_meaning and not followed.pending:
+                self._embed(index, view, until, progress)
+        finally:
+            index.patience = None
+        return followed._replace(degraded=tuple(self._file.told), unwritten=self._file.unwritten)
+
+    def _has_meaning(self, stamps: Iterable[Stamp]) -> bool:
+        """Whether sessions are few enough to be searched by meaning; vectors of more text would cost too
+        much.
+        """
+        return 0 < sum(each.size for each in stamps) <= _MOST_EMBEDDED and self._lazy.embedder is not None
+
+    def _syncing(self, index: Index, view: LogFilter, progress: Progress | None = None) -> Sync:
+        return Sync(index, view.filter, embedder=self._lazy, progress=progress, text_of=self._to_embed)
+
+    def _embed(self, index: Index, view: LogFilter, until: float | None, progress: Progress | None) -> None:
+        """Make the missing vectors of messages; during a query, only for a short time."""
+        syncing, report = self._syncing(index, view, progress), SyncReport()
+        syncing.renew(report, vectors=True)
+        syncing.embed(report, None if until is None else min(until, time.monotonic() + _MEANING))
+
+    def _to_embed(self, row: ChunkRow) -> str:
+        """Return the text of a piece from which its vector is made; '' when its log has changed."""
+        spot = PieceLocation.of(row)
+        try:
+            return self._text(row)[spot.at : spot.at + spot.length]
+        except _LogChanged:
+            return ""
+
+    def _to_read(self, row: ChunkRow) -> str | None:
+        """Return the text of a piece for the reader model.
+
+        When the log has changed, remove the log from the index and return None.
+        """
+        spot = PieceLocation.of(row)
+        try:
+            return self._text(row)[spot.at : spot.at + spot.length]
+        except _LogChanged as changed:
+            with self._turn:
+                self._file.open().drop([changed.file])
+            return None
+
+    def _count_read(self, index: SqliteIndex, view: LogFilter) -> tuple[int, int]:
+        """Return how many pieces of messages were read and how many not; zeros if none was ever read."""
+        reader = self._reader()
+        if reader is None or index.reads.made_by() is None:
+            return 0, 0
+        stats = index.stats()
+        state = (stats.version, stats.settings.get("made"), view)
+        if self._read_count[0] != state:
+            total, unread = index.reads.count(view.filter, made_by=reader.model.identity, wanted=_SAID)
+            self._read_count = state, (total - unread, unread)
+        return self._read_count[1]
+
+    def _check(self, view: LogFilter) -> None:
+        """Compare the index with the logs; a log that is indexed wrongly is removed and indexed again."""
+        index = self._file.open()
+        problems = index.check()
+        if problems:
+            raise IndexFailed(f"the sessions' index is damaged: {problems[0]}")
+        listed, _ = session_index.list_logs(self.home, view)
+        known = session_index.logs_in(index, view.projects)
+        wrong_ids = [
+            log.id
+            for key, log in known.items()
+            if key in listed and not session_index.is_indexed_correctly(self.home, index, log)
+        ]
+        if wrong_ids:
+            index.drop(wrong_ids)
+            count = f"{len(wrong_ids)} {'session' if len(wrong_ids) == 1 else 'sessions'}"
+            self._file.trouble.append(f"the index was missing content of {count}; indexed again")
+
+    # ---------------------------------------------------------------- visibility
+
+    def _view(self, *, all: bool = False) -> LogFilter:
+        if all:
+            return LogFilter()
+        place = scopes.place_for(self.caller, Scope.PROJECT)
+        scope_folders = scopes.scope_folders(self.home, self.caller, place)
+        projects = dict.fromkeys(
+            [place.id, *(scope_folder.parts[-1] for scope_folder in scope_folders if not scope_folder.shared)]
+        )
+        if self.caller.audience is Audience.PRIVATE:
+            return LogFilter(tuple(projects), self.caller.agent or "")
+        own = tuple(each.id for each in self._sessions.list() if not each.trouble)
+        return LogFilter(tuple(projects), self.caller.agent or "", own)
+
+    def _indexed_logs(self) -> LogFilter:
+        """Return the filter for the logs that the index covers; without a project, for no logs."""
+        return LogFilter((), "") if self.caller.project is None else self._view()
+
+    def read(self, path: str, *, start: int = 1, count: int | None = None) -> FileLines:
+        """Return lines of the log with this path; a log that the caller may not see counts as missing."""
+        top, _, rest = path.partition("/")
+        project, _, name = rest.partition("/")
+        session = name.removesuffix(ENDING)
+        refused = OutsideMemory(f"{names.shown(path)} is not a file of this memory")
+        view = LogFilter(()) if self.caller.project is None else self._view()
+        if top != FOLDER or not name.endswith(ENDING) or project not in (view.projects or ()):
+            raise refused
+        try:
+            log_file = LogFile(self.home, project, session)
+            started = next(session_index.start_events(Log(session, log_file)), Started())
+        except InvalidKey as error:
+            raise refused from error
+        visible = view.allows(IndexedLog(project, session, started.agent, started.audience))
+        file = log_file.open() if visible else None
+        if file is None:
+            raise refused
+        with file:
+            found = lookup.streamed(path, file, start=start, count=count)
+        return replace(found, text="\n".join(map(_clean_line, found.text.split("\n"))))
+
+
+def _without_weak(found: SessionHits, wanted: int) -> SessionHits:
+    """Return the messages that were found; only a few of them if all are weak matches.
+
+    Messages that the reader model ordered look weak but are all returned.
+    """
+    weak = not found.read and all(hit.match == relevance.WEAK for hit in found.hits)
+    return found._replace(hits=found.hits[: relevance.most_weak(wanted)]) if weak else found
+
+
+def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:
+    """Return a message that was found as a passage for a search of all memory; its origin is a tool."""
+    return Passage(
+        path_of((hit.project, hit.session)),
+        hit.line,
+        hit.line,
+        hit.preview,
+        hit.score,
+        hit.relevance,
+        TRANSCRIPT,
+        place,
+        {"keywords": hit.score},
+        hit.title,
+        time=hit.time or None,
+        origin="tool",
+        arithmetic=_score_parts(hit) if explain else None,
+    )
+
+
+def _score_parts(hit: Hit) -> dict[str, float]:
+    parts = {"words": float(hit.keyword_hits), "turn": float(hit.turn)}
+    if hit.reranked is not None:
+        parts |= {"reranked": hit.reranked[0], "place_before": hit.reranked[1]}
+    return parts
+
+
+# -------------------------------------------------------------------- scores
+
+
+class _Scored(NamedTuple):
+    row: ChunkRow
+    score: float
+    relevance: float
+    word_count: int  # words of the query that it contains
+    exact: bool
+    signs: relevance.Signs | None = None
+    reranked: tuple[float, int] | None = None
+
+
+def _newest(index: Index, wanted: SessionQuery, filter: Filter) -> list[ChunkRow]:
+    """Return messages by time alone, the newest first; a message in several pieces counts once."""
+    limit = wanted.max_results
+    while True:
+        ids = index.match((), filter, limit)
+        rows = index.rows(ids)
+        pieces = sorted((rows[id_] for id_ in ids), key=lambda row: row.order)
+        firsts = {(row.file, row.start): row.id for row in reversed(pieces)}
+        chosen = [rows[id_] for id_ in ids if firsts[rows[id_].file, rows[id_].start] == id_]
+        if len(chosen) >= wanted.max_results or len(ids) < limit:
+            return chosen[: wanted.max_results]
+        limit *= 4
+
+
+def _scores(legs: Legs, rows: Mapping[int, ChunkRow], asked: QuestionCues) -> dict[int, float]:
+    """Return the score of each candidate, from its words, exact matches, meaning and speaker.
+
+    Where sessions are searched by meaning, the second stage orders the best candidates again, as for notes. A
+    session counts as its best piece.
+    """
+    legs.marks = {id_: row.mark for id_, row in rows.items()}
+    for id_, (file, order, *_) in legs.marks.items():
+        own = legs.own[file, order] = legs.narrow.get(id_, 0.0)
+        legs.wide[file] = max(legs.wide.get(file, 0.0), own)
+    merged = rank.weighted(
+        {id_: mark.file for id_, mark in legs.marks.items()},
+        vector=legs.vector,
+        narrow=legs.narrow,
+        wide={},
+        exact=legs.exact,
+        weights=rank.Weights(vector=_VECTOR, narrow=1 - _VECTOR if legs.vector else 1.0, wide=0.0),
+    )
+    scores = dict(zip(legs.marks, merged.scores, strict=True))
+    for id_, mark in legs.marks.items():
+        scores[id_] += sum(rank.speech_gain(mark.speech, asked))
+    if legs.vector:
+        from vademecum.search import second_stage  # and numpy with it, which a search by words does not need
+
+        second_stage.refine(scores, legs, asked)
+    for added in legs.added.values():
+        for id_, more in added.items():
+            scores[id_] += more
+    return legs.with_reading(scores)
+
+
+def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:
+    """Return the ids in the order of their scores, the best first.
+
+    Among equals, the newest session comes first, and within a session the last line.
+    """
+
+    def place(id_: int) -> tuple[float, str, str, str, int, int]:
+        row = rows[id_]
+        return round(scores[id_], 9), row.updated or "", row.scope_id, row.key or "", row.start, -row.order
+
+    return sorted(rows, key=place, reverse=True)
+
+
+def _matches_digest(text: str, spot: PieceLocation) -> bool:
+    return session_index.digest(text[spot.at : spot.at + spot.length]) == spot.digest
+
+
+def _clean_line(line: str) -> str:
+    """Return a line of a log without secrets; a line that is no readable event is treated as plain text."""
+    if not any(secrets.clues(line)):
+        return line
+    event = parse_event(line.encode(errors="replace"))
+    return clean_text(line) if isinstance(event, TornLine) else render_event(clean_event(event)).decode()

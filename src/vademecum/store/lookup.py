@@ -1,0 +1,234 @@
+"""Lookup of a file's lines by its path, and of archived versions by a record's name or a version's id.
+
+By path, a caller can read only files in sight. The archived version of a deleted record is found by the
+record's name, any other by its id. A file deleted by hand is treated as a forgotten record: the archive and
+the log of acknowledged entries still know its text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from vademecum.errors import Malformed, OutsideMemory
+from vademecum.store import archive, scopes, short_numbers, sources
+from vademecum.text import document, filenames, names, outgoing
+from vademecum.text.filenames import is_record, key_of
+from vademecum.types import Audience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from vademecum.store.home import Home, ScopeFolder
+    from vademecum.store.records import Found, Records
+    from vademecum.types import Place
+
+MOST = 8 * 1024 * 1024  # bytes of a log that one answer holds
+BLOCK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileLines:
+    """Lines of a file, as `get` returns them; none when the file is missing."""
+
+    path: str
+    text: str
+    start: int = 1
+    end: int = 0
+    lines: int = 0
+
+
+def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | None = None) -> FileLines:
+    """Return a range of a file's lines, counted from 1."""
+    if content is None:
+        return FileLines(path, "")
+    every = document.decode(content).split("\n")
+    if every[-1] == "":
+        every.pop()
+    chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
+    return FileLines(path, "\n".join(chosen), start, start + len(chosen) - 1, len(every))
+
+
+def clean_lines_of(
+    path: str, content: bytes | None, *, start: int = 1, count: int | None = None
+) -> FileLines:
+    """Return a range of a file's lines without secrets; the whole file is cleaned first."""
+    if content is not None:
+        content = outgoing.clean_lines(document.decode(content)).encode()
+    return lines_of(path, content, start=start, count=count)
+
+
+def streamed(path: str, file: BinaryIO, *, start: int = 1, count: int | None = None) -> FileLines:
+    """Read a range of lines from a file of any length; lines beyond the size of an answer are left out.
+
+    An answer has at least one whole line. The field `lines` of the result is the number of all lines.
+    """
+    chosen: list[bytes] = []
+    held = number = 0
+    full = False
+    while piece := file.readline(BLOCK):
+        number += 1
+        wanted = number >= start and not full and (count is None or len(chosen) < count)
+        line = [piece] if wanted else []
+        while not piece.endswith(b"\n") and (piece := file.readline(BLOCK)):
+            if wanted:
+                line.append(piece)
+        if wanted:
+            whole = b"".join(line).removesuffix(b"\n")
+            held += len(whole)
+            full = bool(chosen) and held > MOST
+            chosen += [] if full else [whole]
+    text = "\n".join(each.decode(errors="replace") for each in chosen)
+    return FileLines(path, text, start, start + len(chosen) - 1, number)
+
+
+def from_source(top: str, names_below: tuple[str, ...]) -> bytes | None:
+    """Return the content of a file in an attached source, opened without following links."""
+    try:
+        with sources.entered(top, names_below[:-1]) as inside:
+            return inside.read(names_below[-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def by_path(home: Home, caller: scopes.Caller, path: str) -> tuple[str, bytes | None]:
+    """Return a file of memory by its path as shown to users."""
+    clean = path.removeprefix(f"{home.path}/")
+    for place in scopes.visible(caller):
+        for scope_folder in scopes.scope_folders(home, caller, place):
+            if clean.startswith(f"{scope_folder.label}/"):
+                parts = clean.removeprefix(f"{scope_folder.label}/").split("/")
+                if _readable(caller, parts):
+                    return clean, scope_folder.read(*parts)
+    for source in sources.visible(home, caller):
+        inside = source.holds(path)
+        if inside is not None:
+            return path, from_source(*inside)
+    raise OutsideMemory(f"{names.shown(path)} is not a file of this memory")
+
+
+def _readable(caller: scopes.Caller, parts: list[str]) -> bool:
+    """Return whether a path in a folder is that of a record, a journal or a pinned document."""
+    if caller.audience is Audience.GROUP and parts[0] == filenames.JOURNAL:
+        return False
+    hidden = any(not part or part.startswith(".") for part in parts)
+    return not hidden and parts[-1].endswith(".md") and len(parts) <= 2
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One archived version of a record's file, and its folder."""
+
+    scope_folder: ScopeFolder
+    name: str
+    image: archive.ArchivedVersion
+
+    @property
+    def key(self) -> str:
+        """The key of the record."""
+        return key_of(self.name)
+
+    @property
+    def why(self) -> str:
+        """The reason why the record is gone."""
+        return "deleted by hand" if self.image.why == archive.KEPT else self.image.why
+
+
+def find_version(records: Records, name: str, places: Iterable[Place]) -> Version | None:
+    """Return the version with this id, or the last one of a deleted record with this key, number or id."""
+    gone_records: list[Version] = []
+    places = [*places]
+    for scope_folder in (
+        each for place in places for each in scopes.scope_folders(records.home, records.caller, place)
+    ):
+        here = _files(scope_folder)
+        unchanged = here.difference(archive.names(records.home, scope_folder, filenames.RECORDS))
+        for file in sorted(filter(is_record, _put_away(records, scope_folder) - unchanged)):
+            for image in archive.images(records.home, scope_folder, filenames.RECORDS, file):
+                if image.id == name:
+                    return Version(scope_folder, file, image)
+            last = None if file in here else _last(records, scope_folder, file)
+            if last is not None and _answers(records, last, name, places):
+                gone_records.append(last)
+    return max(gone_records, key=lambda each: each.image.at, default=None)
+
+
+def replaced_versions(records: Records, found: Found) -> list[archive.ArchivedVersion]:
+    """Return the last versions of forgotten records that once had this record's file name, oldest first."""
+    last: dict[str | None, archive.ArchivedVersion] = {}
+    for image in archive.images(records.home, found.scope_folder, filenames.RECORDS, found.name):
+        own, _ = _names(records, Version(found.scope_folder, found.name, image))
+        if image.why in archive.FORGOTTEN and own != found.record.id:
+            last[own] = image
+    return [*last.values()]
+
+
+def gone_records(records: Records, places: Iterable[Place]) -> Iterator[Version]:
+    """Yield every record that was archived or deleted and can be restored."""
+    places = [*places]
+    living: set[str | None] = set()
+    for scope_folder in (
+        each for place in places for each in scopes.scope_folders(records.home, records.caller, place)
+    ):
+        for file in sorted(filter(is_record, _put_away(records, scope_folder) - _files(scope_folder))):
+            last = _last(records, scope_folder, file)
+            own = None if last is None else _names(records, last)[0]
+            living = living or {own for _, own in records.living(places)}
+            if last is not None and (own is None or own not in living):  # one moved by hand is not gone
+                yield last
+
+
+def _put_away(records: Records, scope_folder: ScopeFolder) -> set[str]:
+    """Return the names of the files that the archive knows."""
+    versions = archive.names(records.home, scope_folder, filenames.RECORDS)
+    return {*versions, *archive.kept_names(records.home, scope_folder, filenames.RECORDS)}
+
+
+def _files(scope_folder: ScopeFolder) -> set[str]:
+    try:
+        folder = scope_folder.open(filenames.RECORDS)
+    except (OutsideMemory, NotADirectoryError):
+        return set()
+    if folder is None:
+        return set()
+    with folder:
+        return set(folder.names(ordered=False))
+
+
+def _last(records: Records, scope_folder: ScopeFolder, file: str) -> Version | None:
+    """Return the version that restores a file: the archived one, or the log of a file deleted by hand."""
+    images = archive.images(records.home, scope_folder, filenames.RECORDS, file)
+    log = [*archive.kept(records.home, scope_folder, filenames.RECORDS, file)]
+    newest = Version(scope_folder, file, images[-1]) if images else None
+    if not log:
+        return newest
+    owner, entry = log[-1]
+    if newest is not None and newest.image.why in archive.FORGOTTEN and _names(records, newest)[0] == owner:
+        return newest
+    at = re.sub(r"[-:]", "", entry.time or "")
+    return Version(scope_folder, file, archive.log_image(scope_folder, filenames.RECORDS, file, at=at))
+
+
+def _answers(records: Records, version: Version, name: str, places: Iterable[Place]) -> bool:
+    """Return whether a name means this deleted record; False if its file was only moved by hand."""
+    key, deleted = key_of(version.name), version.image.why == archive.KEPT
+    if name.removesuffix(".md") in (version.name.removesuffix(".md"), key):
+        return not deleted or all(each != key for each, _ in records.living(places))
+    own, num = _names(records, version)
+    if deleted and name.isdecimal():
+        num = short_numbers.number_of(records.home, own)
+    return name in (own, str(num)) and all(each != own for _, each in records.living(places))
+
+
+def _names(records: Records, version: Version) -> tuple[str | None, int | None]:
+    """Return id and number of an archived record; a log of entries tells only the id."""
+    if version.image.why == archive.KEPT:
+        log = [*archive.kept(records.home, version.scope_folder, filenames.RECORDS, version.name)]
+        return log[-1][0] if log else None, None
+    try:
+        content = records.home.read(*version.image.parts) or b""
+        record = records.parse(version.scope_folder, version.name, content)
+    except Malformed:
+        return None, None
+    return record.id, record.num

@@ -1,0 +1,421 @@
+"""Sync a person's machines through a shared folder, such as one of Syncthing, Dropbox or a memory stick.
+
+Each replica writes only its own files, `vade-sync/<stream>/<replica>.<first>.jsonl`. These files only grow,
+so a sync tool makes no conflict copies. An incomplete file is read up to its last complete fact. Every fact
+is sealed with a key that is never in the folder, so nobody with write access can make up a text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from vademecum.errors import Malformed, NotFound, OutsideMemory, Refused, StorageFailed, UsageError
+from vademecum.store import Disk, DiskFolder, hub_rules
+from vademecum.sync import facts as fact_rules
+from vademecum.sync import purge_facts
+from vademecum.sync.facts import PURGE
+from vademecum.sync.membership import FOLDER, KEY, SHARED, new_key, read_key
+from vademecum.sync.stream_log import DiskLog, HomeFiles
+from vademecum.sync.stream_sync import Forked, SyncStream
+from vademecum.text import names
+from vademecum.types import Finding, Place, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from vademecum.store import Home
+    from vademecum.sync.facts import FactId, SyncFact
+    from vademecum.sync.stream_sync import Synced
+    from vademecum.sync.stream_window import OwnFacts
+
+TOP, TOLD = "vade-sync", "workspace.json"
+SYNCED = (
+    Scope.GLOBAL,
+    Scope.PROJECT,
+    Scope.AGENT,
+)  # sessions end soon, and federated memory belongs to one machine
+_SEGMENT = 500  # facts in one file
+_FILE = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32})\.(\d{12})\.jsonl")
+_LARGEST = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTransport:
+    """The shared folder as the transport through which replicas exchange their facts."""
+
+    path: Path
+    strange: list[str] = field(default_factory=list)  # unknown file names, such as conflict copies
+
+    def streams(self) -> list[str]:
+        """Return the names of the streams that have a folder there."""
+        try:
+            with Disk(self.path).open(TOP) as top:
+                found = [unquote(name) for name in top.names() if name != TOLD and not name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        return sorted(found)
+
+    def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
+        """Yield the facts that are not `known`; the facts of each replica come in order."""
+        for facts in self._read(stream, known).values():
+            yield from facts
+
+    def last(self, stream: str, replica: str) -> int:
+        """Return the number of the replica's last fact in the folder; 0 if there is none."""
+        facts = self._read(stream, {}, only=replica, newest=True).get(replica)
+        return facts[-1].n if facts else 0
+
+    def is_ahead(self, stream: str, replica: str, known: int) -> bool:
+        """Return whether the folder has later facts of a replica than the first `known` facts."""
+        return bool(self._read(stream, {replica: known}, only=replica).get(replica))
+
+    def push(self, stream: str, facts: OwnFacts) -> None:
+        """Write this home's facts to its files in the folder; files that are complete stay untouched."""
+        with Disk(self.path).open(TOP, quote(stream, safe=""), create=True) as folder:
+            for replica, listed in facts.places.items():
+                for first in range(0, len(listed), _SEGMENT):
+                    lines = facts.rendered(replica, first, first + _SEGMENT)
+                    content = b"".join(line + b"\n" for line in lines)
+                    name = f"{replica}.{first + 1:012d}.jsonl"
+                    there = folder.read(name, largest=_LARGEST) or b""
+                    if there != content:
+                        # The file only lacks the end, so the facts in it need no check.
+                        whole = content.startswith(there)
+                        merged = content if whole else self._merge(there, content)
+                        if merged != there:
+                            _write(folder, name, merged)
+
+    def purge_files(self, stream: str, replicas: Collection[str], purged: Collection[FactId]) -> None:
+        """Purge facts in the files of these replicas, even if they are those of other homes.
+
+        A purged fact has exactly one form, so every home writes the same file.
+        """
+        with Disk(self.path).open(TOP, quote(stream, safe=""), create=True) as folder:
+            for name in folder.names():
+                match = _FILE.fullmatch(name)
+                if match is None or match[1] not in replicas:
+                    continue
+                there = folder.read(name, largest=_LARGEST) or b""
+                listed = list(_parse_files({1: there}, named=False))
+                if any(fact.id in purged and not fact.purged for fact in listed):
+                    left = (fact_rules.blank(fact) if fact.id in purged else fact for fact in listed)
+                    _write(folder, name, b"".join(fact_rules.render(fact) + b"\n" for fact in left))
+
+    def _merge(self, there: bytes, content: bytes) -> bytes:
+        """Return the content of an own file in the folder, merged with the facts that this home knows.
+
+        The file may be incomplete, or have further facts that a copy of this home wrote. Purged facts stay
+        purged.
+        """
+        known, listed = (
+            list(_parse_files({1: there}, named=False)),
+            list(_parse_files({1: content}, named=False)),
+        )
+        if any(a.hash != b.hash for a, b in zip(known, listed, strict=False)):
+            raise Forked(f"{self.path} has other facts of this home", hint="sync again")
+        purged = any(b.purged and not a.purged for a, b in zip(known, listed, strict=False))
+        if len(known) >= len(listed) and not purged:
+            return there
+        both = (*listed, *known[len(listed) :])
+        return b"".join(fact_rules.render(fact) + b"\n" for fact in both)
+
+    def _read(
+        self, stream: str, known: Mapping[str, int], only: str = "", *, newest: bool = False
+    ) -> dict[str, list[SyncFact]]:
+        """Return the facts after the first `known` ones of each replica, without gaps.
+
+        With `newest`, return only the facts in the newest file of each replica.
+        """
+        names: dict[str, dict[int, str]] = {}
+        try:
+            with Disk(self.path).open(TOP, quote(stream, safe="")) as folder:
+                for name in folder.names():
+                    match = _FILE.fullmatch(name)
+                    if match is None:
+                        if not name.startswith(".") and name not in self.strange:
+                            self.strange.append(name)
+                    elif only in ("", match[1]):
+                        names.setdefault(match[1], {})[int(match[2])] = name
+                found = {}
+                for replica, listed in names.items():
+                    count = max(listed) - 1 if newest else known.get(replica, 0)
+                    found[replica] = list(_parse_files(_read_files(folder, listed, count), known=count))
+                return found
+        except FileNotFoundError:
+            return {}
+
+
+def _read_files(folder: DiskFolder, named: Mapping[int, str], known: int) -> dict[int, bytes]:
+    """Return the contents of a replica's files, from the file with the first unknown fact on.
+
+    Return no files if that file is missing.
+    """
+    start = max((first for first in named if first <= known + 1), default=0)
+    found: dict[int, bytes] = {}
+    for first in sorted(named):
+        if first >= start > 0:
+            with contextlib.suppress(OutsideMemory):
+                found[first] = folder.read(named[first], largest=_LARGEST) or b""
+    return found
+
+
+def _write(folder: DiskFolder, name: str, content: bytes) -> None:
+    folder.update(name, lambda _: content)
+
+
+def _parse_files(parts: Mapping[int, bytes], *, named: bool = True, known: int = 0) -> Iterator[SyncFact]:
+    """Yield the facts in files of one replica up to the first gap, without the first `known` facts.
+
+    If the files are `named`, their names tell the numbers of their first facts. Known facts are not parsed
+    again; the chain of hashes connects the next fact with them.
+    """
+    last: SyncFact | None = None
+    for first in sorted(parts):
+        lines = parts[first].split(b"\n")[:-1]
+        if named and last is None and not first <= known + 1 <= first + len(lines):
+            return
+        for line in lines[max(0, known + 1 - first) :]:
+            try:
+                fact = fact_rules.parse(line)
+            except Malformed:
+                return
+            if not (fact_rules.follows(fact, last) if last else fact.n == known + 1 or not named):
+                return
+            last = fact
+            yield fact
+
+
+# ------------------------------------------------------------ the folder of a home
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSync:
+    """The shared folder that a home syncs with, its workspace and its key."""
+
+    path: Path
+    workspace: str
+    key: str
+
+
+def find_folder(home: Home) -> FolderSync:
+    """Return the shared folder that this home syncs with; raise NotFound if none is set."""
+    from pathlib import Path
+
+    try:
+        with home.disk(FOLDER, SHARED) as folder:
+            told, key = json.loads(folder.read(TOLD) or b"null"), (folder.read(KEY) or b"").decode().strip()
+        return FolderSync(Path(told["path"]), str(told["workspace"]), key)
+    except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
+        raise NotFound(
+            "no folder is set for `vade sync`", hint="run `vade sync --folder PATH`, or join a hub"
+        ) from error
+
+
+def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, bool]:
+    """Set the shared folder of this home.
+
+    Return the folder, and whether a new key was made for it.
+    """
+    home.check_format()
+    if not path.is_dir():
+        raise NotFound(f"{path} is not a folder", hint="make it first; it is one that your machines share")
+    top = path.resolve()
+    if top == home.path.resolve() or home.path.resolve() in top.parents or top in home.path.resolve().parents:
+        raise UsageError("the shared folder lies in the memory folder, or around it", hint="name another one")
+    with Disk(top).open(TOP, create=True) as shared:
+        told = _parse_workspace(shared.read(TOLD))
+        key = read_key(typed) if typed else ""
+        if told is None:
+            key = key or new_key()
+            told = {"protocol": 1, "workspace": names.new_mark(16), "check": _key_check(key)}
+            with contextlib.suppress(FileExistsError):
+                shared.create(TOLD, json.dumps(told, indent=1).encode() + b"\n")
+            made = True
+        else:
+            key, made = key or _known_key(home, str(told["workspace"])), False
+            if not key:
+                raise UsageError(
+                    "this folder has a key",
+                    hint="pass the one that the first machine showed, with VADE_SYNC_KEY",
+                )
+            if not hmac.compare_digest(_key_check(key), str(told["check"])):
+                raise Refused(
+                    "this is not the key of that folder", hint="type the one that the first machine showed"
+                )
+    with home.disk(FOLDER, SHARED, create=True) as folder:
+        folder.update(KEY, lambda _: key.encode() + b"\n")
+        before = hub_rules.load(folder.read(TOLD))
+        same = before.get("workspace") == told["workspace"] and before.get("began") is True
+        # Only the machine that began the folder archives old records automatically.
+        kept = {"path": str(top), "workspace": told["workspace"], "began": made or same}
+        folder.update(TOLD, lambda _: json.dumps(kept, indent=1).encode() + b"\n")
+    return FolderSync(top, str(told["workspace"]), key), made
+
+
+def needs_key(home: Home, path: Path) -> bool:
+    """Return whether the shared folder has a key that this home does not know."""
+    try:
+        with Disk(path).open(TOP) as shared:
+            told = _parse_workspace(shared.read(TOLD))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return told is not None and not _known_key(home, str(told["workspace"]))
+
+
+def count_unsent(home: Home, joined: FolderSync) -> int:
+    """Return the number of this home's facts that are not in the shared folder yet."""
+    shared, waiting = FolderTransport(joined.path), 0
+    for name in home.names(FOLDER, SHARED, joined.workspace):
+        with home.disk(FOLDER, SHARED, joined.workspace, name) as folder:
+            log = DiskLog(folder)
+        own = log.tail().own_facts().places.get(log.replica, [])
+        waiting += max(0, len(own) - shared.last(unquote(name), log.replica))
+    return waiting
+
+
+def count_purged(home: Home, joined: FolderSync) -> dict[str, tuple[int, int]]:
+    """Return for each place with purges how far the slowest purge is.
+
+    The two numbers are the machines that have carried out this purge, and all machines.
+    """
+    found = {}
+    for name in home.names(FOLDER, SHARED, joined.workspace):
+        with home.disk(FOLDER, SHARED, joined.workspace, name) as folder:
+            log = DiskLog(folder)
+            own = {log.replica, *log.tail().own}
+            if listed := purge_facts.reach((each.fact for each in log.read()), own):
+                found[unquote(name)] = min(listed)
+    return found
+
+
+def leave_folder(home: Home) -> FolderSync:
+    """Stop syncing with the shared folder; its facts and the home's files stay."""
+    left = find_folder(home)
+    with home.disk(FOLDER, SHARED) as folder:
+        folder.delete(TOLD)
+    return left
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceSynced:
+    """The result of syncing one place, with findings about files that cannot be synced."""
+
+    stream: str
+    done: Synced
+    findings: tuple[Finding, ...]
+    news: tuple[str, ...] = ()  # messages about a team's members
+
+
+def sync_folder(
+    home: Home,
+    joined: FolderSync,
+    *,
+    actor: str,
+    now: Callable[[], datetime],
+    deletions: bool | None = None,
+) -> tuple[list[PlaceSynced], list[str]]:
+    """Sync every place of a home with the shared folder.
+
+    Return the results, and the names of unknown files in the folder.
+    """
+    if not joined.path.is_dir():
+        hint = "connect or mount it, then run `vade sync` again"
+        raise StorageFailed(f"{joined.path} is missing", hint=hint)
+    shared = FolderTransport(joined.path)
+    every = sorted({*places(home), *filter(None, map(place_of, shared.streams()))}, key=str)
+    found = []
+    for place in every:
+        kept = HomeFiles(home, home.scope_folder(place), actor, now, aside=(FOLDER, SHARED, "held"))
+        found.append(_sync_place(joined, shared, kept, deletions))
+    return found, shared.strange
+
+
+def _sync_place(
+    joined: FolderSync, shared: FolderTransport, kept: HomeFiles, deletions: bool | None
+) -> PlaceSynced:
+    home, key, name = kept.home, joined.key.encode(), str(kept.scope_folder.place)
+    with (
+        home.lock(f"sync {name}"),
+        home.disk(FOLDER, SHARED, joined.workspace, quote(name, safe=""), create=True) as folder,
+    ):
+        log = DiskLog(folder)
+        if shared.is_ahead(name, log.replica, log.last()):
+            log.renew()  # this home was restored from a backup, or copied
+        stream = SyncStream(
+            name,
+            log,
+            kept,
+            shared,
+            accept=lambda fact: fact_rules.is_sealed(fact, key),
+            make=lambda fact: fact_rules.seal(fact, key),
+            acks=True,
+        )
+        try:
+            done = stream.sync(deletions=deletions)
+        except Forked:
+            log.begin_anew()
+            done = stream.sync(deletions=deletions)
+        former = log.former() if log.of_kind(PURGE) else ()
+        if former:  # no other home purges the files of a former name
+            shared.purge_files(name, former, {each.fact.id for each in log.read() if each.fact.purged})
+        kept.keep_notices(done.notices)
+        return PlaceSynced(name, done, tuple(kept.findings))
+
+
+def places(home: Home, *below: str) -> list[Place]:
+    """Return the synced places of a home's own memory, or of a team's folder `below` the memory folder."""
+    found = []
+    for scope in SYNCED:
+        if not scope.rule.owner:
+            found += [Place(scope)] if home.names("memory", *below, str(scope)) else []
+        else:
+            found += [
+                Place(scope, owner)
+                for owner in home.names("memory", *below, str(scope))
+                if not owner.startswith(".")
+            ]
+    return found
+
+
+def place_of(stream: str) -> Place | None:
+    """Return the place to which a stream belongs; None for a name that is no place."""
+    scope, _, owner = stream.partition("/")
+    if scope not in SYNCED or bool(owner) is not bool(Scope(scope).rule.owner):
+        return None
+    try:
+        return Place(Scope(scope), names.check_id(owner, "a place") if owner else "")
+    except UsageError:
+        return None
+
+
+def _parse_workspace(content: bytes | None) -> dict[str, Any] | None:
+    if content is None:
+        return None
+    try:
+        given = json.loads(content)
+        if given["protocol"] == 1 and re.fullmatch("[0-9a-z]{16}", given["workspace"]):
+            return dict(given)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise Malformed(f"{TOP}/{TOLD} of that folder cannot be read", hint="wait until it is whole, or upgrade")
+
+
+def _known_key(home: Home, workspace: str) -> str:
+    with contextlib.suppress(FileNotFoundError), home.disk(FOLDER, SHARED) as folder:
+        told = json.loads(folder.read(TOLD) or b"{}")
+        if told.get("workspace") == workspace:
+            return (folder.read(KEY) or b"").decode().strip()
+    return ""
+
+
+def _key_check(key: str) -> str:
+    """Return a value to check a typed key against, which does not reveal the key."""
+    return hmac.new(key.encode(), b"vade sync", "sha256").hexdigest()

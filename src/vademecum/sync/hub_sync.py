@@ -1,0 +1,494 @@
+"""Sync a home with its hubs: own places with a personal workspace, a team's places with the team's.
+
+`hub/<workspace>/logs/` has a log for each place, beside the state of the hub. In a personal workspace every
+fact is sealed with a key that the hub does not have, so a hub cannot make up facts. A team's facts have the
+hub's stamps, and files name their authors.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from vademecum.errors import Locked, NotFound
+from vademecum.store import hub_rules, teams
+from vademecum.store.teams import LOGS
+from vademecum.sync import facts as fact_rules
+from vademecum.sync import purge_facts
+from vademecum.sync.facts import PURGE
+from vademecum.sync.folder_sync import PlaceSynced, place_of, places
+from vademecum.sync.hub_client import HubEvents, HubRefused, Remote, last_read
+from vademecum.sync.membership import (
+    FOLDER,
+    TOKEN,
+    TOLD,
+    client_of,
+    find_membership,
+    keep_standing,
+    key_of,
+    list_memberships,
+)
+from vademecum.sync.projection import FactSet, project, read_front
+from vademecum.sync.stream_log import DiskLog, HomeFiles
+from vademecum.sync.stream_sync import FactsRefused, Forked, PurgedMeanwhile, SyncStream, Withheld
+from vademecum.sync.team_signing import make_signing
+from vademecum.sync.team_trust import TeamTrust, may_agent_send, sign_as_agent
+from vademecum.text import filenames
+from vademecum.types import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from vademecum.store import Directory, DiskFolder, Home, ScopeFolder
+    from vademecum.sync.facts import SyncFact
+    from vademecum.sync.hub_client import HubClient
+    from vademecum.sync.membership import Membership
+    from vademecum.sync.projection import ShownFile
+    from vademecum.sync.stream_sync import Synced
+    from vademecum.types import Place
+
+TEAM, PRIVATE = "team", "private"
+
+LAST, ACKED, WITHHELD = "synced.json", "acked.json", "withheld.json"
+TWO_PERSON, _FULL = "two-person", "quota"
+_HELD = frozenset(
+    {"propose", "forbidden", "secret", TWO_PERSON, _FULL}
+)  # the hub's codes for refusing a single fact
+PATIENCE = 10.0  # seconds of retries with a busy or read-only hub
+
+
+def find_hub(home: Home, name: str = "") -> tuple[Membership, bytes]:
+    """Return the personal workspace that this home has joined, and its key."""
+    joined = find_membership(home, name, kind="personal")
+    return joined, find_key(home, joined)
+
+
+def find_hubs(home: Home, name: str = "") -> list[Membership]:
+    """Return the workspaces that this home has joined, the personal workspace first.
+
+    With a `name`, return the named workspace alone.
+    """
+    if name:
+        return [find_membership(home, name)]
+    joined = list_memberships(home)
+    if sum(each.kind != TEAM for each in joined) > 1:
+        find_membership(home, kind="personal")  # raises an error: a home's own files sync with one workspace
+    if not joined:
+        raise NotFound("this home has joined no hub", hint="join one with `vade hub join URL`")
+    return sorted(joined, key=lambda each: (each.kind == TEAM, each.name, each.workspace))
+
+
+def find_key(home: Home, joined: Membership) -> bytes:
+    """Return the key of a personal workspace; an empty key for a team.
+
+    Raise NotFound if the key of a personal workspace is not stored here.
+    """
+    key = b"" if joined.kind == TEAM else key_of(home, joined)
+    if key is None:
+        raise NotFound(
+            f"the key of the workspace {joined.name} is not here", hint="join again with `vade hub join`"
+        )
+    return key
+
+
+@dataclass(slots=True)
+class HubSide:
+    """The hub as the transport of one stream; a refusal is kept until the rest of the sync is done."""
+
+    remote: Remote
+    log: DiskLog
+    refusal: HubRefused | None = None
+    sent: int = 0  # number of changes, also unsent ones of earlier syncs
+    full: bool = False  # whether a document was over the quota
+
+    def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
+        """Yield the facts of other replicas; take a new replica name if another home has the same."""
+        for fact in self.remote.pull(stream, known):
+            if fact.replica == self.log.replica:
+                self.log.renew()
+            yield fact
+
+    def push(self, stream: str, facts: Sequence[SyncFact]) -> None:
+        """Send this home's facts to the hub.
+
+        After a refusal these facts wait, but the facts received in this sync are still written to files.
+        """
+        waiting = sum(not fact_rules.is_withdrawn(each) for each in self.remote.unsent(stream, facts))
+        try:
+            self.remote.push(stream, facts)
+        except HubRefused as error:
+            if error.code == "forked":
+                raise Forked(str(error)) from error
+            if error.status == 401:
+                raise
+            if refused := self._find_refused(stream, facts, error):
+                raise FactsRefused(str(error), refused) from error
+            self.refusal = error
+            if error.code == "purged":  # purged since the last pull: pull again
+                self.remote.begin(anew=True)
+                raise PurgedMeanwhile(str(error)) from error
+        else:
+            self.refusal, self.sent = None, waiting
+
+    def _find_refused(self, stream: str, facts: Sequence[SyncFact], error: HubRefused) -> list[SyncFact]:
+        """Return the unsent facts to withdraw, so that the hub takes the other facts after a refusal.
+
+        For a refused text these are all facts of its document. For a refused vouch it is that vouch alone, or
+        all vouches if the member may not verify any more; withdrawals of vouches stay. If the place is full,
+        these are the facts of the first document over the quota.
+        """
+        waiting = self.remote.unsent(stream, facts) if error.code in _HELD else []
+        found = next((fact for fact in waiting if fact.id == error.id), None)
+        if found is None or found.purged or (error.code == _FULL and self.full):
+            return []
+        self.full = self.full or error.code == _FULL
+        if found.kind == "vouch" and error.code != TWO_PERSON:
+            return [fact for fact in waiting if fact.kind == "vouch" and fact.value == found.value]
+        if found.kind in ("vouch", PURGE):
+            return [fact for fact in waiting if fact.register == found.register]
+        same = (fact for fact in waiting if fact.doc == found.doc and not fact.purged)
+        return [fact for fact in same if fact.kind != "vouch" or fact.value]
+
+
+@dataclass(slots=True)
+class HubSync:
+    """One sync of a home with one workspace of a hub."""
+
+    home: Home
+    joined: Membership
+    key: bytes
+    actor: str
+    now: Callable[[], datetime]
+    deletions: bool | None = None
+    _logs: dict[str, DiskLog] = field(default_factory=dict)
+    _trust: TeamTrust | None = None
+
+    def run(self, client: HubClient | None = None) -> list[PlaceSynced]:
+        """Sync every place with the hub and return the results; if nothing is new, this needs one request."""
+        asking = client or client_of(self.home, self.joined, patience=PATIENCE)
+        with (
+            self.home.lock(f"hub {self.joined.workspace}"),
+            self.home.disk(FOLDER, self.joined.workspace) as folder,
+        ):
+            self._trust = TeamTrust(self.home, self.joined, asking) if self.joined.kind == TEAM else None
+            try:
+                return self._run(Remote(asking, folder, self._read_log), folder)
+            finally:
+                asking.close()
+
+    def _run(self, remote: Remote, folder: DiskFolder) -> list[PlaceSynced]:
+        found, refusals = [], []
+        listed = filter(None, map(place_of, remote.begin()))
+        self._save_standing(remote.standing)
+        for place in sorted({*places(self.home, *self._team_folder()), *listed}, key=str):
+            aside = (FOLDER, self.joined.workspace, "held")
+            kept = HomeFiles(self.home, self._scope_folder(place), self.actor, self.now, aside=aside)
+            done, refusal = self._sync_place(remote, kept)
+            found.append(done)
+            refusals += [refusal] if refusal else []
+        if self._trust is not None and found:
+            found[-1] = replace(found[-1], news=tuple(self._trust.meet()))
+        if refusals:
+            raise refusals[0]
+        if self._trust is not None:
+            self._trust.forget_withdrawn()
+        folder.update(LAST, lambda _: json.dumps({"at": self.now().isoformat()}).encode() + b"\n")
+        return found
+
+    def _save_standing(self, told: Mapping[str, Any]) -> None:
+        """Save the member's role and the workspace's rules, as the hub reports them now."""
+        self.joined = keep_standing(self.home, self.joined, told)
+        if self._trust is not None:
+            self._trust.told, self._trust.joined = told, self.joined
+
+    def _sync_place(self, remote: Remote, kept: HomeFiles) -> tuple[PlaceSynced, HubRefused | None]:
+        name = str(kept.scope_folder.place)
+        with (
+            self.home.lock(f"sync {name}"),
+            self.home.disk(FOLDER, self.joined.workspace, LOGS, quote(name, safe=""), create=True) as folder,
+        ):
+            log = self._logs[name] = DiskLog(folder, self.joined.replica)
+            side = HubSide(remote, log)
+            stream = self._stream(kept, log, side, folder)
+            stream.withheld = read_withheld(folder, remote.standing)
+            try:
+                done = stream.sync(deletions=self.deletions)
+            except Forked:
+                log.begin_anew()
+                done = stream.sync(deletions=self.deletions)
+            done.sent = max(done.sent, side.sent)
+            self._acknowledge(remote, name, log, folder)
+            kept.keep_notices(done.notices)
+            told = _save_withheld(folder, remote.standing, stream.withheld, kept, done)
+            if self._trust is not None:
+                self._trust.count(name, log, folder, lambda: remote.authors(name))
+            return PlaceSynced(name, done, (*kept.findings, *told)), side.refusal
+
+    def _acknowledge(self, remote: Remote, name: str, log: DiskLog, folder: DiskFolder) -> None:
+        """Tell the hub once of each purge that this machine has carried out."""
+        every = {str(fact_id) for fact_id in purge_facts.purges_of(each.fact for each in log.of_kind(PURGE))}
+        try:
+            told = set(json.loads(folder.read(ACKED) or b"[]"))
+        except ValueError:
+            told = set()
+        if every - told:
+            done = remote.acknowledge(name, every - told, self.joined.replica)
+            folder.update(ACKED, lambda _: json.dumps(sorted(told | done)).encode())
+
+    def _stream(self, kept: HomeFiles, log: DiskLog, side: HubSide, folder: DiskFolder) -> SyncStream:
+        place, agent, authors = kept.scope_folder.place, self.joined.agent, side.remote.authors
+        allowed = may_agent_send(self.joined.member, authors(str(place)), log.is_own) if agent else None
+        origin = sign_as_agent if agent else (lambda fact: fact)
+        if self.joined.kind != TEAM:
+            return SyncStream(
+                str(place),
+                log,
+                kept,
+                side,
+                accept=lambda fact: fact_rules.is_sealed(fact, self.key),
+                make=lambda fact: fact_rules.seal(origin(fact), self.key),
+                allowed=allowed,
+                may_purge=not agent,
+            )
+        signing = make_signing(place, self.joined.member, folder, log.is_own)
+        stream = SyncStream(str(place), log, kept, side, signing=signing, rules=signing.rules)
+        stream.moved = self._make_moved(place)
+        stream.make, stream.allowed = origin, allowed
+        stream.may_purge = self.joined.role == "owner" and not agent
+        if self._trust is not None:
+            also, file = self._trust.vouch, partial(project, signing=signing)
+            asked = partial(authors, str(place))
+            stream.also = lambda writer: also(writer, log, folder, project=file, authors=asked)
+        return stream
+
+    def _make_moved(self, place: Place) -> Callable[[ShownFile], str]:
+        """Return a function that finds the place to which a file removed from the team was moved."""
+        own = self.home.scope_folder(place)
+
+        def to(file: ShownFile) -> str:
+            kind, _, name = file.path.rpartition("/")
+            there = own.read(kind, name) if kind == filenames.RECORDS else None
+            known = None if there is None else read_front(there.decode(errors="replace")).get("id")
+            return PRIVATE if known and known == file.values.get("id") else ""
+
+        return to
+
+    def _team_folder(self) -> tuple[str, ...]:
+        return (teams.FOLDER, self.joined.workspace) if self.joined.kind == TEAM else ()
+
+    def _scope_folder(self, place: Place) -> ScopeFolder:
+        if self.joined.kind != TEAM:
+            return self.home.scope_folder(place)
+        return teams.team_folder(self.home, teams.find_team(self.home, self.joined.workspace), place)
+
+    def _read_log(self, stream: str) -> list[SyncFact]:
+        return [each.fact for each in self._logs[stream].read()]
+
+
+def read_withheld(folder: Directory, standing: Mapping[str, Any] | None = None) -> dict[str, Withheld]:
+    """Return the refused changes of a stream by path, as saved in its folder.
+
+    Return none if the member's role or the hub's rules have changed since.
+    """
+    told = hub_rules.load(folder.read(WITHHELD))
+    if standing is not None and told.get("standing") != standing:
+        return {}
+    listed = told.get("files")
+    return {
+        str(path): Withheld(str(each[0]), str(each[1]), str(each[2]), int(each[3]))
+        for path, each in (listed.items() if isinstance(listed, dict) else ())
+        if isinstance(each, list) and len(each) == 4
+    }
+
+
+def _save_withheld(
+    folder: Directory,
+    standing: Mapping[str, Any],
+    before: Mapping[str, Withheld],
+    kept: HomeFiles,
+    done: Synced,
+) -> list[Finding]:
+    """Save the changes that the hub refused.
+
+    Return findings about refused verifications and purges.
+    """
+    files = {path: each for path, each in before.items() if path in kept.held()} | done.withheld
+    if files or before:
+        told = {"standing": dict(standing), "files": {path: list(each) for path, each in files.items()}}
+        folder.update(WITHHELD, lambda _: json.dumps(told).encode() + b"\n")
+    return [
+        Finding("not sent", kept.scope_folder.name_of(*filter(None, [path])), why, "")
+        for path, why in sorted(done.unsaid.items())
+    ]
+
+
+def holds_text(home: Home, joined: Membership, text: str) -> bool:
+    """Return whether the hub has facts with this text, which a purge would then delete."""
+    client = client_of(home, joined, patience=PATIENCE)
+    try:
+        for name in home.names(FOLDER, joined.workspace, LOGS):
+            path = f"/v1/streams/{quote(unquote(name))}/purge"
+            reply = client.ask("POST", path, json.dumps({"text": text}).encode())
+            with home.disk(FOLDER, joined.workspace, LOGS, name) as folder:
+                known = {str(each.fact.id): each.fact for each in DiskLog(folder, joined.replica).read()}
+            listed = [str(each) for each in reply.json()["dots"]]
+            if any(
+                fact_id not in known or purge_facts.find_text([known[fact_id]], text) for fact_id in listed
+            ):
+                return True
+        return False
+    finally:
+        client.close()
+
+
+def count_purged(home: Home, joined: Membership) -> dict[str, tuple[int, int]]:
+    """Return for each stream with purges how far the slowest purge is.
+
+    The two numbers are the machines that have carried out this purge, and all machines.
+    """
+    client, found = client_of(home, joined, patience=PATIENCE), {}
+    try:
+        for name in home.names(FOLDER, joined.workspace, LOGS):
+            with home.disk(FOLDER, joined.workspace, LOGS, name) as folder:
+                if not DiskLog(folder, joined.replica).of_kind(PURGE):
+                    continue
+            listed = client.ask("GET", f"/v1/streams/{quote(unquote(name))}/purge").json()["purges"]
+            if listed:
+                found[unquote(name)] = min((each["acknowledged"], each["machines"]) for each in listed)
+    finally:
+        client.close()
+    return found
+
+
+def leave_hub(home: Home, joined: Membership, *, forget: bool = False) -> None:
+    """Leave a workspace; with `forget`, a later join starts from the hub's facts, not from the local log."""
+    with home.lock(f"hub {joined.workspace}"), home.disk(FOLDER, joined.workspace) as folder:
+        for name in home.names(FOLDER, joined.workspace, LOGS) if forget else ():
+            with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
+                DiskLog(logged, joined.replica).begin_anew()
+        told = folder.read(TOLD)
+        folder.update(teams.LEFT, lambda _: told or b"")
+        for name in (TOLD, TOKEN):
+            folder.delete(name)
+
+
+def listen(home: Home, joined: Membership, ring: Callable[[], None]) -> HubEvents:
+    """Listen to the changes of a workspace in a thread; call `ring` when a sync is needed."""
+
+    def known(stream: str, head: int) -> bool:
+        try:  # wait for a running sync, which saves how far it has read
+            with (
+                home.lock(f"hub {joined.workspace}", derived=True),
+                home.disk(FOLDER, joined.workspace) as folder,
+            ):
+                return last_read(folder, stream) == head
+        except Locked:  # the sync takes too long
+            return False
+
+    return HubEvents(lambda: client_of(home, joined), ring, known)
+
+
+@dataclass(frozen=True, slots=True)
+class HubStanding:
+    """How far a home is synced with a hub: unsent changes, last complete sync, refused changes."""
+
+    unsent: int
+    synced: str | None
+    refused: Sequence[str] = ()  # files with refused changes, and the reasons
+
+
+def read_standing(home: Home, joined: Membership) -> HubStanding:
+    """Return the number of unsent changes, the time of the last complete sync, and the refused changes."""
+    waiting, refused = 0, list[str]()
+    with home.disk(FOLDER, joined.workspace) as folder:
+        remote = Remote(client_of(home, joined), folder, lambda _: ())
+        for name in home.names(FOLDER, joined.workspace, LOGS):
+            with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
+                own = DiskLog(logged, joined.replica).tail().own_facts()
+                refused += _describe_withheld(name, logged)
+            unsent = remote.unsent(unquote(name), own)
+            waiting += sum(not fact_rules.is_withdrawn(each) for each in unsent)
+        try:
+            last = json.loads(folder.read(LAST) or b"{}").get("at")
+        except (ValueError, AttributeError):
+            last = None
+    return HubStanding(waiting, last, refused)
+
+
+class WrittenFile(NamedTuple):
+    """A file of a team as it is, and as it would be without a member's changes; None is no file."""
+
+    place: Place
+    path: str
+    before: str | None
+    after: str | None
+
+
+class AuthorsWork(NamedTuple):
+    """The changes of one member since a time: their files, and counts of verifications and purges."""
+
+    files: Sequence[WrittenFile] = ()
+    verifications: int = 0
+    purges: int = 0
+
+
+def find_written(home: Home, joined: Membership, by: str, since: datetime) -> AuthorsWork:
+    """Return the changes of a member and of their agents since a time, known by the hub's stamps.
+
+    Later changes by other members to the same texts count as theirs, and stay.
+    """
+    names = home.names(FOLDER, joined.workspace, LOGS)
+    found = [_find_in_place(home, joined, name, by, since) for name in names]
+    files = [each for one in found for each in one.files]
+    verified = sum(each.verifications for each in found)
+    return AuthorsWork(files, verified, sum(each.purges for each in found))
+
+
+def _find_in_place(home: Home, joined: Membership, name: str, by: str, since: datetime) -> AuthorsWork:
+    """Return the changes of a member in one place."""
+    place = place_of(unquote(name))
+    if place is None:
+        return AuthorsWork()
+    with home.disk(FOLDER, joined.workspace, LOGS, name) as folder:
+        log = DiskLog(folder, joined.replica)
+        signing = make_signing(place, joined.member, folder, log.is_own)
+        stamps = (fact_id for fact_id, each in signing.stamps().items() if each.is_of(by, since))
+        facts, theirs = [each.fact for each in log.read()], set(stamps)
+        now = project(FactSet(facts), signing)
+        then = project(FactSet(fact for fact in facts if fact.id not in theirs), signing)
+    texts = (WrittenFile(place, path, _text_of(now, path), _text_of(then, path)) for path in {*now, *then})
+    given = [fact for fact in facts if fact.id in theirs]
+    verified = sum(fact.kind == "vouch" and fact.value is True for fact in given)
+    return AuthorsWork(_keep_changed(texts), verified, sum(fact.kind == PURGE for fact in given))
+
+
+def _keep_changed(texts: Iterable[WrittenFile]) -> list[WrittenFile]:
+    return sorted((each for each in texts if each.before != each.after), key=lambda each: each.path)
+
+
+def _text_of(shown: Mapping[str, ShownFile], path: str) -> str | None:
+    return shown[path].text if path in shown else None
+
+
+def list_refused(home: Home) -> list[str]:
+    """Return the files whose changes the hub refused, and the reasons, as the last syncs saved them."""
+    found = []
+    for joined in list_memberships(home):
+        for name in home.names(FOLDER, joined.workspace, LOGS):
+            with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
+                found += [f"{joined.name}: {said}" for said in _describe_withheld(name, logged)]
+    return found
+
+
+def _describe_withheld(name: str, logged: Directory) -> list[str]:
+    held = read_withheld(logged)
+    return [f"{unquote(name)} {path}: {each.why}" for path, each in sorted(held.items())]
+
+
+def has_hub(home: Home) -> bool:
+    """Return whether this home has joined a workspace."""
+    return bool(list_memberships(home))
