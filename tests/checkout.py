@@ -35,7 +35,7 @@ def use() -> None:
         sys.path.insert(0, os.environ[_DESCRIBED])
         return
     described = tempfile.mkdtemp(prefix="vade-tests-")
-    atexit.register(shutil.rmtree, described, ignore_errors=True)
+    atexit.register(_remove, described, os.getpid())
     for project in PROJECTS:
         describe(project, Path(described))
     write_program(Path(described))
@@ -43,6 +43,12 @@ def use() -> None:
     given = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SOURCE), described, *([given] if given else [])])
     sys.path.insert(0, described)
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Remove a folder when the process that made it ends, not when a process forked from it does."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def python_path() -> str:
