@@ -35,7 +35,7 @@ _TABLE = """\
 *Change
   edit       write     Edit a record in your editor.
   forget     write     Move a record to the archive.
-  restore    write     Restore a record or an earlier version.
+  restore    write     Restore a record or a version.
 *Look after it
   status     inspect   Show what is saved and its health.
 Every day
@@ -90,7 +90,7 @@ Projects and settings
 _EXAMPLES = {
     "install": "vade install",
     "import": "vade import openclaw ~/clawd",
-    "add": 'vade add "Deploys run on Fridays"',
+    "add": 'vade add "Run pytest with -n 2"',
     "search": "vade search when do we deploy",
     "show": "vade show deploys",
     "list": "vade list --tag api",

@@ -184,7 +184,7 @@ def forget_many(
 @scope_option("The scope it was in.")
 @common
 def restore(name: str, scope: str | None, as_json: bool, open_memory: OpenMemory) -> None:
-    """Restore a record or an earlier version.
+    """Restore a record or a version.
 
     Restores a forgotten record, an earlier version by its id, or entries that an edit removed. To undo a
     whole run, such as an import, use `vade undo`.
