@@ -14,6 +14,7 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -60,14 +61,17 @@ def write_program(folder: Path) -> None:
     """Write a `vade` that runs this checkout whatever the environment variables are."""
     program = folder / "bin" / "vade"
     program.parent.mkdir()
+    code = program.with_suffix(".py")
     lines = [
-        f"#!{sys.executable}",
         "import sys",
         f"sys.path[:0] = [{os.fspath(SOURCE)!r}, {os.fspath(folder)!r}]",
+        f"sys.argv[0] = {os.fspath(program)!r}",
         "from vademecum.interfaces.cli import main",
         "sys.exit(main())",
     ]
-    program.write_text("\n".join(lines), "utf-8")
+    code.write_text("\n".join(lines), "utf-8")
+    # Not `#!python`: the path of an interpreter in a first line cannot have a space.
+    program.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} {quote(os.fspath(code))} "$@"\n', "utf-8")
     program.chmod(0o755)
 
 
