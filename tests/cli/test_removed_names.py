@@ -15,7 +15,7 @@ import pytest
 from vade_command import Vade
 from vademecum.errors import UnknownName
 from vademecum.interfaces.chat import commands as chat_commands
-from vademecum.interfaces.cli.app import COMMANDS, HINTS, cli
+from vademecum.interfaces.cli.app import COMMANDS, HINTS, REMOVED_OPTIONS, cli
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,6 +133,26 @@ def test_a_removed_command_is_an_error_that_names_the_new_one(vade: Vade) -> Non
         assert (vade.code, vade.err.count("\n")) == (2, 1), old
         named = set(re.findall(r"`vade (\w+)", vade.err)) - {"vade"}
         assert named >= expected, (old, vade.err)
+
+
+def test_a_removed_option_is_an_error_that_says_what_its_command_does_now(vade: Vade) -> None:
+    assert REMOVED_OPTIONS
+    for (command, option), instead in REMOVED_OPTIONS.items():
+        name, _, inner = command.partition(" ")
+        words = parsed(shlex.split(command))
+        assert words == [name, *inner.split()], command
+        vade(*words, option)
+        assert (vade.code, vade.err.count("\n")) == (2, 1), option
+        assert instead in vade.err, (option, vade.err)
+        assert "Did you mean" not in vade.err, vade.err
+        for named in re.findall(r"`vade ([a-z]+)", instead):
+            assert named in COMMANDS, instead
+
+
+def test_an_option_that_never_existed_still_gets_the_nearest_name(vade: Vade) -> None:
+    vade("profile", "build", "--hom", "x")
+    assert vade.code == 2
+    assert "--home" in vade.err
 
 
 def test_every_hint_names_commands_that_exist() -> None:
