@@ -13,6 +13,7 @@ import click
 import pytest
 
 from vade_command import Vade
+from vademecum.config import REMOVED_SETTINGS
 from vademecum.errors import UnknownName
 from vademecum.interfaces.chat import commands as chat_commands
 from vademecum.interfaces.cli.app import COMMANDS, HINTS, REMOVED_OPTIONS, cli
@@ -160,6 +161,15 @@ def test_every_hint_names_commands_that_exist() -> None:
         assert word not in COMMANDS
         for words in re.findall(r"`vade ([a-z]+)", hint):
             assert words in COMMANDS, (word, words)
+
+
+def test_a_removed_setting_that_is_asked_for_is_an_error_that_names_what_does_it_now(vade: Vade) -> None:
+    assert REMOVED_SETTINGS
+    for name, instead in REMOVED_SETTINGS.items():
+        for words in (("get", name), ("set", name, "2")):
+            vade("config", *words)
+            assert (vade.code, vade.err.count("\n")) == (1, 1), words
+            assert f"the setting {name} was removed: {instead}" in vade.err, vade.err
 
 
 def test_every_removed_chat_command_names_the_new_one() -> None:
