@@ -13,9 +13,10 @@ import click
 import pytest
 
 from vade_command import Vade
+from vademecum.config import REMOVED_SETTINGS
 from vademecum.errors import UnknownName
 from vademecum.interfaces.chat import commands as chat_commands
-from vademecum.interfaces.cli.app import COMMANDS, HINTS, cli
+from vademecum.interfaces.cli.app import COMMANDS, HINTS, REMOVED_OPTIONS, cli
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,11 +136,40 @@ def test_a_removed_command_is_an_error_that_names_the_new_one(vade: Vade) -> Non
         assert named >= expected, (old, vade.err)
 
 
+def test_a_removed_option_is_an_error_that_says_what_its_command_does_now(vade: Vade) -> None:
+    assert REMOVED_OPTIONS
+    for (command, option), instead in REMOVED_OPTIONS.items():
+        name, _, inner = command.partition(" ")
+        words = parsed(shlex.split(command))
+        assert words == [name, *inner.split()], command
+        vade(*words, option)
+        assert (vade.code, vade.err.count("\n")) == (2, 1), option
+        assert instead in vade.err, (option, vade.err)
+        assert "Did you mean" not in vade.err, vade.err
+        for named in re.findall(r"`vade ([a-z]+)", instead):
+            assert named in COMMANDS, instead
+
+
+def test_an_option_that_never_existed_still_gets_the_nearest_name(vade: Vade) -> None:
+    vade("profile", "build", "--hom", "x")
+    assert vade.code == 2
+    assert "--home" in vade.err
+
+
 def test_every_hint_names_commands_that_exist() -> None:
     for word, hint in HINTS.items():
         assert word not in COMMANDS
         for words in re.findall(r"`vade ([a-z]+)", hint):
             assert words in COMMANDS, (word, words)
+
+
+def test_a_removed_setting_that_is_asked_for_is_an_error_that_names_what_does_it_now(vade: Vade) -> None:
+    assert REMOVED_SETTINGS
+    for name, instead in REMOVED_SETTINGS.items():
+        for words in (("get", name), ("set", name, "2")):
+            vade("config", *words)
+            assert (vade.code, vade.err.count("\n")) == (1, 1), words
+            assert f"the setting {name} was removed: {instead}" in vade.err, vade.err
 
 
 def test_every_removed_chat_command_names_the_new_one() -> None:

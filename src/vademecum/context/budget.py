@@ -78,8 +78,9 @@ class Move(StrEnum):
 
 
 class Stage(StrEnum):
-    """The reason for a trim: the window is nearly full, or a request was refused, with smaller sizes each
-    time.
+    """The stage of a trim: before the window is full, or after a refused request, smaller with each refusal.
+
+    After the first refusal half of the window is left, then a quarter, then a tenth.
     """
 
     NONE = ""

@@ -145,7 +145,7 @@ def without_weak(found: Answer, most: int) -> Answer:
 
 
 def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, ...]:
-    """Return passages of notes followed by those of sessions, for which weak notes at the end make room."""
+    """Return the passages of notes, then those of sessions, `most` in all; weak notes are left out first."""
     notes = list(found.results)
     while len(notes) + len(said) > most and notes and notes[-1].match == relevance.WEAK:
         notes.pop()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Rows: TypeAlias = dict[str, tuple[Stamp, Any]]
 
 PREFIX = "catalogue-"
-FEW = 150  # files that are read about as fast as what was kept of them
+FEW = 150  # files that are read about as fast as their cached facts
 LARGEST = 1 << 30  # bytes
 _MADE_BY = f"vade catalogue 2, marshal {marshal.version}, {sys.hexversion >> 16:x}"
 _FRAME = struct.Struct("<QI")  # the length of what follows, and its checksum
@@ -89,7 +89,7 @@ class Catalogue:
 
     def __init__(self, home: Home, *, keep: bool = True) -> None:
         self._home, self._keep = home, keep
-        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._caches: dict[tuple[str, str], _CacheFile] = {}
 
     def known(
         self,
@@ -113,8 +113,8 @@ class Catalogue:
         if fact.logged or not scope_folder.signed:  # who said what is in the log alone
             logs = self._logs(scope_folder, only)
             stamps = {name: (*stamp, *logs.get(name, ())) for name, stamp in stamps.items()}
-        kept = self._kept_of(scope_folder, fact, len(look.stamps))
-        found = _taken(folder, make, kept, stamps, look)
+        cache = self._cache_of(scope_folder, fact, len(look.stamps))
+        found = _read_facts(folder, make, cache, stamps, look)
         if only is None and here is not None:
             here.derived[at] = look, found
         return found
@@ -137,13 +137,13 @@ class Catalogue:
 
     def recall(self, name: str, version: str) -> Any:
         """Return the value that was saved under this name and version, else None."""
-        kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
-        return kept.load().get("", ((), None))[1]
+        cache = _CacheFile(self._home if self._keep else None, f"{PREFIX}{name}", version)
+        return cache.load().get("", ((), None))[1]
 
     def remember(self, name: str, version: str, value: Any) -> None:
         """Save a value under a name, replacing an earlier one."""
-        kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
-        kept.add({"": ((), value)}, ("",))
+        cache = _CacheFile(self._home if self._keep else None, f"{PREFIX}{name}", version)
+        cache.add({"": ((), value)}, ("",))
 
     def _look(self, folder: Directory, wanted: Callable[[str], bool]) -> Look:
         """Return the stamps of a folder's wanted files, without second copies."""
@@ -176,19 +176,21 @@ class Catalogue:
         except (FileNotFoundError, NotADirectoryError, OutsideMemory):
             return {}
 
-    def _kept_of(self, scope_folder: ScopeFolder, fact: Fact, count: int) -> _Kept:
+    def _cache_of(self, scope_folder: ScopeFolder, fact: Fact, count: int) -> _CacheFile:
         at = _mark(scope_folder), fact.name
-        kept = self._kept.get(at)
+        cache = self._caches.get(at)
         home = self._home if self._keep and count >= FEW else None
-        if kept is None or (kept.home is None and home is not None):
-            rows = {} if kept is None else kept.rows
-            kept = self._kept[at] = _Kept(home, f"{PREFIX}{at[0]}-{fact.name}", f"{fact.name} {fact.version}")
-            kept.rows = kept.load()
-            kept.rows.update(rows)
-        return kept
+        if cache is None or (cache.home is None and home is not None):
+            rows = {} if cache is None else cache.rows
+            cache = self._caches[at] = _CacheFile(
+                home, f"{PREFIX}{at[0]}-{fact.name}", f"{fact.name} {fact.version}"
+            )
+            cache.rows = cache.load()
+            cache.rows.update(rows)
+        return cache
 
 
-class _Kept:
+class _CacheFile:
     """The cache file of one fact about one folder, and its rows; in the file, later frames win."""
 
     def __init__(self, home: Home | None, name: str, fact: str) -> None:
@@ -285,12 +287,14 @@ class _Kept:
                     folder.unlink(name)
 
 
-def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp], look: Look) -> Facts:
+def _read_facts(
+    folder: Directory, make: Make, cache: _CacheFile, stamps: dict[str, Stamp], look: Look
+) -> Facts:
     """Return the facts of a folder: cached ones where the stamps are equal, the others newly made."""
     facts: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
     changed = []
-    rows, missing = kept.rows, ((), None)
+    rows, missing = cache.rows, ((), None)
     for name, stamp in stamps.items():
         known, value = rows.get(name, missing)
         if known == stamp:
@@ -311,7 +315,7 @@ def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp],
         if _is_settled(stamps[name], look.at):
             new[name] = stamps[name], facts[name]
     if new:
-        kept.add(new, look.stamps)
+        cache.add(new, look.stamps)
     return Facts(facts, failed, look.stamps)
 
 

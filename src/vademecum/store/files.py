@@ -530,13 +530,13 @@ class StrangersFolder(SharedFolder):
         return super().read(name, largest=min(largest, STRANGE_LARGEST))
 
     def names(self, *, ordered: bool = True) -> list[str]:
-        """Return the names of the files that are read."""
+        """Return the names of the files within the limits, and of all files that are not notes."""
         listed = super().names(ordered=ordered)
         chosen = self._choose(listed)
         return [name for name in listed if name in chosen or not _is_note(name)]
 
     def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the status of the files that are read."""
+        """Yield the name and status of each wanted file within the limits of an untrusted folder."""
         chosen = self._choose(super().names(ordered=False))
         yield from ((name, state) for name, state in chosen.items() if wanted(name))
 

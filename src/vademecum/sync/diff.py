@@ -530,7 +530,7 @@ def _separate_version(writer: FactWriter, found: _Match, shown: ShownBlock) -> _
 
 
 def _strip_version_id(raw: str, shown: ShownBlock) -> str:
-    """Return the text of a version without the id and the `contradicts` that its file added."""
+    """Return an entry as its author wrote it: without the marks that a sync gave one of two versions."""
     if shown.conflict and "~" in shown.id:
         return blocks.sign(raw, id=shown.sources[0].target, contradicts="")
     return raw

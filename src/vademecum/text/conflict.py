@@ -243,8 +243,8 @@ def _name_claims(reading: Reading, value: Quantity) -> Iterator[Assertion]:
 
 
 def _is_name(reading: Reading, value: Quantity) -> bool:
-    """Whether a value is a name; a word in lower case is a name only if its subject is the kind
-    of a thing.
+    """Whether a value is a name: a word in lower case may be one, as in "the broker is kafka", but not a
+    quality, as in "it is slow".
     """
     return value.kind != "words" and (
         value.kind != "word" or known.is_thing(value.text, reading.subject.split(" ")[-1])

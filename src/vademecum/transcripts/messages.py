@@ -72,7 +72,7 @@ class ToolCall(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """A tool's result for the call with this id."""
+    """The result of a tool; `id` is the id of the call that it answers."""
 
     id: str
     content: tuple[Text | Image | Opaque, ...]

@@ -78,7 +78,7 @@ class PlainScreen:
             output.line(text)
 
     def dim(self, text: str) -> None:
-        """Print a less important message in the same way as any other."""
+        """Print a less important message; a pipe has no grey text, so it looks like any other message."""
         self.say(text)
 
     def error(self, text: str) -> None:

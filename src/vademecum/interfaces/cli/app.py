@@ -132,6 +132,13 @@ HINTS = {
     "upgrade": "Upgrade the package with the tool that installed it, such as `uv tool upgrade vademecum`.",
     **_REMOVES,
 }
+_FROM_RECORDS = "The profile is drafted from saved records alone, without"
+# Options of earlier releases of commands that still exist, and what the command does now.
+REMOVED_OPTIONS = {
+    ("profile build", "--imported"): f"{_FROM_RECORDS} sessions.",
+    ("profile build", "--llm"): f"{_FROM_RECORDS} a language model.",
+    ("profile build", "--model"): f"{_FROM_RECORDS} a language model.",
+}
 
 
 def _read_table(table: str) -> tuple[dict[str, dict[str, tuple[str, str]]], tuple[str, ...]]:
@@ -270,7 +277,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USAGE
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "vade"
-        message = f"{error.format_message()}{_hint_for_dash(error)} (see `{where} --help`)"
+        what = _explain_removed(error) or error.format_message()
+        message = f"{what}{_hint_for_dash(error)} (see `{where} --help`)"
         return _fail(args, message, kind="UsageError", code=WRONG_USAGE)
     except click.ClickException as error:
         return _fail(args, error.format_message())
@@ -289,6 +297,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         message = f"internal error ({type(error).__name__}: {error})"
         return _fail(args, message, "set VADE_DEBUG=1 for a traceback, and report it")
+
+
+def _explain_removed(error: click.UsageError) -> str:
+    """Return the message for a removed option; '' for any other error."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    command = error.ctx.command_path.partition(" ")[2]
+    instead = REMOVED_OPTIONS.get((command, error.option_name))
+    return f"No such option {error.option_name!r}. {instead}" if instead else ""
 
 
 def _hint_for_dash(error: click.UsageError) -> str:

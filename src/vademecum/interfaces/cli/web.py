@@ -139,7 +139,7 @@ def add(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool, open
 @token.command("list")
 @common
 def listed(*, as_json: bool, open_memory: OpenMemory) -> None:
-    """List the tokens there are; none is shown again."""
+    """List the tokens, without their secret text."""
     _show_tokens(open_memory, as_json=as_json)
 
 

@@ -373,7 +373,7 @@ class StdioServer:
     # ------------------------------------------------------------ leaving
 
     def stop(self, *_: object) -> None:
-        """Leave because of a signal, in another thread because this thread may be in the middle of a line."""
+        """End the process after a signal, from a new thread: this thread may be in the middle of a line."""
         threading.Thread(target=self.leave, name="leave", daemon=True).start()
 
     def leave(self) -> NoReturn:
