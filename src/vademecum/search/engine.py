@@ -14,10 +14,11 @@ from vademecum.config import RESULTS
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
 from vademecum.index.embed.base import common_direction, family, likeness
-from vademecum.search import rank, relevance
+from vademecum.search import rank
 from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet
-from vademecum.text import WORD, clock
+from vademecum.search.ranking import ChunkRelevance, Weighing, held_by_stems, score_candidates
+from vademecum.text import clock
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ HEAD = 1_000  # characters of a passage's beginning
 LOOKED_AT = 500  # passages whose labels are read at once
 KEPT = 3  # places within which the first result by words stays, if it has a rare word:
 RARE, RARE_SHARE = 3, 0.01  # a word in at most so many chunks, or in such a share of all
-NO_MARK = bytes(5)  # longer than a mark, so it never matches
 MOST_WEIGHED = 24  # candidates that are at least weighed where the caller set a limit
 SAME = 1e-9  # scores with a smaller difference are equal
 DEFAULT_WEIGHTS = rank.Weights()
@@ -216,7 +216,13 @@ class Engine:
     def _rank(self, query: Query, legs: Legs, allowed: Filter, options: Options, found: Ranking) -> None:
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered, merged, lifted = self._ordered(query, legs, options, most)
-        weigh = _RelevanceOf(self, query.text, legs)
+        weigh = Weighing(
+            query.text,
+            legs,
+            held=held_by_stems(legs),
+            alike=lambda ids: self.alike(ids, legs),
+            kind=lambda: "none" if self.embedder is None else family(self.embedder),
+        )
         first = [id_ for id_, _ in ordered[: options.max_results]]
         reader = self._reader() if options.read else None
         if reader is not None:
@@ -240,7 +246,7 @@ class Engine:
             scored.update(again)
             chosen = rank.living_first([*again], rows) if query.as_of is None else [*again]
         for id_ in chosen[: options.max_results]:
-            relevant, signs = weighed[id_]
+            relevant, signs, _ = weighed[id_]
             arithmetic = None
             if options.explain:
                 own = lifted.get(id_, 0.0), spread[id_]
@@ -256,30 +262,13 @@ class Engine:
         self, query: Query, legs: Legs, options: Options, most: int
     ) -> tuple[list[tuple[int, float]], rank.MergedLegs, dict[int, float]]:
         """Return all candidates in order with their scores, the merged evidence, and the lifted entries."""
-        files = {id_: mark.file for id_, mark in legs.marks.items()}
-        merged = (rank.reciprocal if options.fusion == "rrf" else rank.weighted)(
-            files,
-            vector=legs.vector,
-            narrow=legs.narrow,
-            wide=legs.wide,
-            exact=legs.exact,
+        scores, merged = score_candidates(
+            legs,
+            query.text,
+            fusion=options.fusion,
             weights=options.weights,
+            staged=bool(legs.vector) and (options.mode, options.fusion) == ("hybrid", "weighted"),
         )
-        scores = dict(zip(files, merged.scores, strict=True))
-        wanted = words.cues_of(query.text, WORD.findall(query.text.lower()))
-        legs.speech_gain = {
-            said: rank.speech_gain(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
-        }
-        for id_, mark in legs.marks.items():
-            scores[id_] += sum(legs.speech_gain[mark.speech])
-        if legs.vector and (options.mode, options.fusion) == ("hybrid", "weighted"):
-            from vademecum.search import second_stage  # and numpy with it, which words alone do without
-
-            second_stage.refine(scores, legs, wanted)
-        for added in legs.added.values():
-            for id_, more in added.items():
-                scores[id_] += more
-        scores = legs.with_reading(scores)
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         ordered = self._order_equals(rank.spread(scores, legs.marks), most)
         return self._keep_rare(ordered, merged, legs), merged, lifted
@@ -342,7 +331,7 @@ class Engine:
         return ordered
 
     def _choose(
-        self, ordered: Sequence[int], weigh: _RelevanceOf, allowed: Filter, options: Options, found: Ranking
+        self, ordered: Sequence[int], weigh: Weighing, allowed: Filter, options: Options, found: Ranking
     ) -> tuple[dict[int, ChunkRow], dict[int, ChunkRelevance], list[int]]:
         """Return the first results with their relevance; only a limit that the caller set leaves any out."""
         marks = weigh.legs.marks
@@ -446,69 +435,6 @@ class Engine:
             self._mean = common_direction(self.embedder)
         mean: Vector = self._mean
         return mean
-
-
-class ChunkRelevance(NamedTuple):
-    """The relevance of a chunk, and the signs that it was computed from."""
-
-    relevance: float
-    signs: relevance.Signs
-
-
-class _RelevanceOf:
-    """A function that computes the relevance of chunks for one question."""
-
-    def __init__(self, engine: Engine, question: str, legs: Legs) -> None:
-        self._engine, self.legs = engine, legs
-        self._weigh = legs.weigher(question)
-        # An empty word has no mark, so no chunk contains it.
-        self._marks = [legs.stems[word] or (NO_MARK,) for word in legs.asked.words]
-        self._kind = "none"  # the kind of curve
-
-    def best(self, chunks: dict[int, ChunkRow]) -> float:
-        """Return the relevance of the best of these chunks, judged as if none were from a conversation.
-
-        This number decides whether a model reads the question, and how much its reading counts. The curves
-        for conversations are never sure: with them more questions were read, and fewer had their answer
-        first.
-        """
-        weighed = self(chunks)
-        curve = relevance.curve(self._kind)
-        return max((curve(each.signs) for each in weighed.values()), default=0.0)
-
-    def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, ChunkRelevance]:
-        """Return the relevance of each of these chunks."""
-        if not chunks:
-            return {}
-        legs = self.legs
-        alike = self._engine.alike(list(chunks), legs)
-        # A search by words needs no embedder: naming it would load it.
-        embedder = None if alike is None else self._engine.embedder
-        self._kind = "none" if embedder is None else family(embedder)
-        if legs.read is not None:
-            self._kind = "read"
-        found = {}
-        for id_, row in chunks.items():
-            signs = self._weigh(
-                legs.words_held(id_, [_holds(row.stems, marks) for marks in self._marks]),
-                row.size,
-                around=legs.wide.get(row.file, 0.0),
-                score=legs.narrow.get(id_, 0.0),
-                exact=legs.identified(id_),
-                alike=0.0 if alike is None else alike.get(id_, 0.0),
-                apart=0.0 if alike is None else legs.apart(id_),
-                read=0.0 if legs.read is None else legs.read.cosines.get(id_, 0.0),
-                clear=legs.clear(id_),
-                said=row.speech,
-            )
-            curve = relevance.curve(self._kind, spoken=row.speech.speaker is not None)
-            found[id_] = ChunkRelevance(curve(signs), signs)
-        return found
-
-
-def _holds(stems: bytes, marks: Sequence[bytes]) -> bool:
-    """Return whether a chunk's stems contain any hash of a word; nearly every word has only one hash."""
-    return marks[0] in stems or (len(marks) > 1 and any(mark in stems for mark in marks[1:]))
 
 
 def _label(row: ChunkRow) -> str:

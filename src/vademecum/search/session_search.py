@@ -23,11 +23,12 @@ from vademecum.search.base import TRANSCRIPT, Passage, readable
 from vademecum.search.legs import Legs, knows_english_only, knows_words, window
 from vademecum.search.locking import one_at_a_time
 from vademecum.search.question_times import NO_TIMES, times_asked
+from vademecum.search.ranking import Weighing, score_candidates
 from vademecum.search.reading import Passages, read_passages
 from vademecum.search.session_index import IndexedLog, LogFilter, PieceLocation, SessionIndexReport, path_of
 from vademecum.search.session_keywords import Hit, SessionHits
 from vademecum.store import FileLines, lookup, reported, scopes
-from vademecum.text import WORD, names, secrets
+from vademecum.text import names, secrets
 from vademecum.text.outgoing import clean_text
 from vademecum.transcripts import Log, LogFile, MessageEvent, Role, without_memory_calls
 from vademecum.transcripts.events import Started, TornLine
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         Index,
         LazyEmbedder,
         PassageReader,
-        QuestionCues,
         Stamp,
         Survey,
     )
@@ -311,11 +311,11 @@ class SessionSearch:
             legs.find_times(wanted.times, filter, limit)
         return legs
 
-    def _similarities(self, legs: Legs, ids: Sequence[int]) -> dict[int, float]:
-        """Return how similar these messages are to the query in meaning."""
+    def _similarities(self, legs: Legs, ids: Sequence[int]) -> dict[int, float] | None:
+        """Return how similar these messages are to the query in meaning; None where that is unknown."""
         embedder = self._lazy.embedder if legs.nearest is not None else None
         if embedder is None or legs.nearest is None:
-            return {}
+            return None
         if self._mean is None:
             self._mean = common_direction(embedder)
         known, vectors = legs.nearest.vectors(ids)
@@ -325,61 +325,52 @@ class SessionSearch:
         self, index: Index, wanted: SessionQuery, filter: Filter, legs: Legs
     ) -> tuple[list[_Scored], tuple[str, ...]]:
         """Return the messages that match best, and the problems of the model that reads the query."""
-        chosen = self._chosen(index, wanted, filter, legs)
+        weigh = Weighing(
+            wanted.text,
+            legs,
+            held=lambda rows: _held_by_rows(legs, rows, filter),
+            alike=lambda ids: self._similarities(legs, ids),
+            kind=lambda: "static",
+            whole=False,
+        )
+        chosen = self._chosen(index, wanted, filter, legs, weigh)
         reader = self._reader() if wanted.read else None
         if reader is None:
             return chosen, ()
-        # The decision to read, and the weight of reading, are the same as for notes.
-        sure = relevance.curve("none" if legs.nearest is None else "static")
         trouble = legs.find_by_reading(
             reader.model,
             wanted.text,
             filter,
             _NEAREST,
-            best=lambda: max((sure(each.signs) for each in chosen if each.signs), default=0.0),
+            best=lambda: weigh.surest(each.signs for each in chosen if each.signs),
             command=READ_COMMAND,
         )
-        return (chosen if legs.read is None else self._chosen(index, wanted, filter, legs)), trouble
+        return (chosen if legs.read is None else self._chosen(index, wanted, filter, legs, weigh)), trouble
 
-    def _chosen(self, index: Index, wanted: SessionQuery, filter: Filter, legs: Legs) -> list[_Scored]:
+    def _chosen(
+        self, index: Index, wanted: SessionQuery, filter: Filter, legs: Legs, weigh: Weighing
+    ) -> list[_Scored]:
         """Return the matching messages, best first, from at most `max_sessions` sessions.
 
         Of messages with the same text, only the best is returned.
         """
         read = {} if legs.read is None else legs.read.cosines
         rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely, *read}, filter)
-        scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
-        weigh = legs.weigher(wanted.text)
-        kind = "read" if read else "none" if legs.nearest is None else "static"
-        curve = relevance.curve(kind, spoken=True)
+        _with_sessions_best(legs, rows)
+        weights = rank.Weights(vector=_VECTOR, narrow=1 - _VECTOR if legs.vector else 1.0, wide=0.0)
+        scores, _ = score_candidates(
+            legs, wanted.text, fusion="weighted", weights=weights, staged=bool(legs.vector)
+        )
         chosen: list[_Scored] = []
         sessions: set[int] = set()
         seen: set[object] = set()
         ordered = _ordered(scores, rows)
         for start in range(0, len(ordered), _STEP):
-            ids = tuple(ordered[start : start + _STEP])
-            these = filter._replace(only=ids)
-            holding = [legs.holders(word, these) for word in legs.asked.words]
-            alike = self._similarities(legs, ids)
-            for id_ in ids:
+            weighed = weigh({id_: rows[id_] for id_ in ordered[start : start + _STEP]})
+            for id_, (weight, signs, words_held) in weighed.items():
                 row = rows[id_]
                 marks: tuple[object, ...] = ((row.file, row.start), PieceLocation.of(row).digest)
-                words_held = legs.words_held(id_, [id_ in having for having in holding])
-                score = legs.narrow.get(id_, 0.0)
-                signs = weigh(
-                    words_held,
-                    row.size,
-                    around=score,
-                    score=score,
-                    exact=legs.identified(id_),
-                    alike=alike.get(id_, 0.0),
-                    apart=legs.apart(id_),
-                    read=read.get(id_, 0.0),
-                    clear=legs.clear(id_),
-                    said=row.speech,
-                )
-                weight = curve(signs)
-                near = alike.get(id_, 0.0) >= _ALIKE or read.get(id_, 0.0) >= _READ_ALIKE
+                near = signs.alike >= _ALIKE or read.get(id_, 0.0) >= _READ_ALIKE
                 answers = any(words_held) or id_ in legs.exact or near
                 if weight < wanted.min_score or not answers or not seen.isdisjoint(marks):
                     continue
@@ -705,35 +696,19 @@ def _newest(index: Index, wanted: SessionQuery, filter: Filter) -> list[ChunkRow
         limit *= 4
 
 
-def _scores(legs: Legs, rows: Mapping[int, ChunkRow], asked: QuestionCues) -> dict[int, float]:
-    """Return the score of each candidate, from its words, exact matches, meaning and speaker.
+def _held_by_rows(legs: Legs, rows: Mapping[int, ChunkRow], filter: Filter) -> dict[int, list[bool]]:
+    """Return which words of the question each row holds; the index of sessions stores no stems of rows."""
+    these = filter._replace(only=tuple(rows))
+    holding = [legs.holders(word, these) for word in legs.asked.words]
+    return {id_: [id_ in having for having in holding] for id_ in rows}
 
-    Where sessions are searched by meaning, the second stage orders the best candidates again, as for notes. A
-    session counts as its best piece.
-    """
+
+def _with_sessions_best(legs: Legs, rows: Mapping[int, ChunkRow]) -> None:
+    """Store what ranking needs of each candidate; a session counts as its best piece."""
     legs.marks = {id_: row.mark for id_, row in rows.items()}
     for id_, (file, order, *_) in legs.marks.items():
         own = legs.own[file, order] = legs.narrow.get(id_, 0.0)
         legs.wide[file] = max(legs.wide.get(file, 0.0), own)
-    merged = rank.weighted(
-        {id_: mark.file for id_, mark in legs.marks.items()},
-        vector=legs.vector,
-        narrow=legs.narrow,
-        wide={},
-        exact=legs.exact,
-        weights=rank.Weights(vector=_VECTOR, narrow=1 - _VECTOR if legs.vector else 1.0, wide=0.0),
-    )
-    scores = dict(zip(legs.marks, merged.scores, strict=True))
-    for id_, mark in legs.marks.items():
-        scores[id_] += sum(rank.speech_gain(mark.speech, asked))
-    if legs.vector:
-        from vademecum.search import second_stage  # and numpy with it, which a search by words does not need
-
-        second_stage.refine(scores, legs, asked)
-    for added in legs.added.values():
-        for id_, more in added.items():
-            scores[id_] += more
-    return legs.with_reading(scores)
 
 
 def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:
