@@ -970,7 +970,7 @@ def load(
     below |= own
     repository, shared = _from_repository(project_root, home, below, trusted=trusted)
     above = _from_environment(environ) | _from_flags(flags or {})
-    values = below | _heeding(repository if trusted else {}, below | above) | above
+    values = below | _without_looser(repository if trusted else {}, below | above) | above
     return Loaded(
         settings=_gather(Settings(), {name: given.value for name, given in values.items()}),
         origins=MappingProxyType({name: given.origin for name, given in values.items()}),
@@ -1178,8 +1178,11 @@ def _effective(name: str, layer: _Layer) -> Any:
     return layer[leader].value if value is None and leader else value
 
 
-def _heeding(repository: _Layer, own: _Layer) -> _Layer:
-    """Leave out a repository's settings for single scopes that are looser than the user's for all scopes."""
+def _without_looser(repository: _Layer, own: _Layer) -> _Layer:
+    """Return a repository's settings without those for one scope that are looser than the user's.
+
+    The user has no value for this scope, but a stricter value for all scopes, which counts here.
+    """
     return {
         name: given
         for name, given in repository.items()

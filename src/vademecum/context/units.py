@@ -307,9 +307,7 @@ def _find_in_place(messages: Sequence[Message], links: _Links) -> None:
 
 
 def _valid_parts(message: Message, at: int, links: _Links, fixes: list[Fix]) -> tuple[tuple[Part, ...], bool]:
-    """Return a message's parts without results at a wrong place, and whether a result at its
-    place remains.
-    """
+    """Return a message's parts without misplaced tool results, and whether any tool result remains."""
     parts: list[Part] = []
     has_result = False
     for index, part in enumerate(message.parts):

@@ -344,7 +344,7 @@ def _pack_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[tup
 
 
 def _overlap_start(page: _Page, first: int, last: int, fresh: int) -> int:
-    """Return the line at which a piece begins; if its new lines are all blank, it repeats no earlier line."""
+    """Return the first line of a piece; a piece whose new lines are all blank repeats no earlier line."""
     return fresh if all(page.blank(number) for number in range(fresh, last + 1)) else first
 
 

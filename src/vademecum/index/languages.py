@@ -284,7 +284,7 @@ def _stemmer(name: str) -> Callable[[Sequence[str]], list[str]]:
 
 
 def _script(text: str) -> tuple[str, ...] | None:
-    """Return the languages written in the script of most letters; None for the Latin script."""
+    """Return the languages that are written in the script of most of the text; None for the Latin script."""
     letters = sum(map(str.isalpha, text))
     lower = text.lower()
     for letters_of, languages in _SCRIPTS:

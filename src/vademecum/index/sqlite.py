@@ -772,7 +772,7 @@ class SqliteIndex:
         return [SimilarTerm(*each, mark_of((each[0],))) for each in found]
 
     def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
-        """Return the terms in each range and the stored ones of `terms`, with the number of their chunks."""
+        """Return the index's terms that lie in a range or in `terms`, each with the number of its chunks."""
         found: dict[str, int] = {}
         for low, high in ranges:
             asked = "select term, doc from vocabulary where term >= ? and term < ? limit ?"

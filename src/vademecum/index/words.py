@@ -82,7 +82,7 @@ COMMONEST, RAREST = 1996, 30_000
 
 
 class Phrase(NamedTuple):
-    """Words that stand together; `certain` if they hardly meet by chance, as in a code or a quotation."""
+    """Words in a fixed order; `certain` if they hardly occur so by chance, as in a code or a quotation."""
 
     words: tuple[str, ...]
     certain: bool

@@ -668,7 +668,10 @@ class _Surroundings:
         self._weighed: dict[_Where, dict[str, float]] = {}
 
     def linked(self) -> Iterator[_Where]:
-        """Yield where the records are that name this record or that it names, or that share such a name."""
+        """Yield where the linked records are.
+
+        This record names them, or they name this record or share one of its keys.
+        """
         ends = self._ends(self._own)
         answers = {ends[_KEY] or self._own[1].removesuffix(".md"), *ends[_ALIASES]}
         keys = {*answers, *ends[_LINKS]}

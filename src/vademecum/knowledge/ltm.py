@@ -193,8 +193,9 @@ def write_entry(kind: RecordType, fields: Fields, labels: Raw, *, verified: bool
 
 
 def compare_entry(raw: Raw, written: Raw) -> Raw:
-    """Return where an imported entry differs from the entry that its record would export: the
-    values of both.
+    """Return the values in which an imported entry differs from the entry that its record would export.
+
+    `has` are the imported values, `was` the values of the record.
     """
     has = {
         name: value for name, value in raw.items() if name not in written or not _same(value, written[name])

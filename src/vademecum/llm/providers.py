@@ -128,9 +128,9 @@ def resolve(
 
 
 def require_model(model: str | Model | None, name: str | None, given: LlmSettings | None) -> Model:
-    """Return the model that a call passes or names, else the settings' model; secrets are never sent to it.
+    """Return the model that a call passes or names, else the settings' model; raise an error without one.
 
-    The error where there is none says in one sentence how to configure one.
+    Secrets are redacted from everything that is sent to it.
     """
     from vademecum.llm.redacting import without_secrets
 

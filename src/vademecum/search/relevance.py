@@ -184,7 +184,7 @@ class _HeldWords(NamedTuple):
 
 
 class Weigher:
-    """A function that computes the signs of relevance of passages for one question."""
+    """Computes the signs of relevance that passages have for one question."""
 
     def __init__(
         self,

@@ -279,7 +279,10 @@ def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def _tail(folder: Directory, name: str) -> list[dict[str, Any] | None]:
-    """Return the last lines of a log, at least one of them readable if any is; None for a bad line."""
+    """Return the last lines of a log, with None for a bad line.
+
+    They go back as far as a readable line, if the log has one.
+    """
     with folder.reader(name) as log:
         size, length = log.seek(0, os.SEEK_END), _TAIL
         while True:

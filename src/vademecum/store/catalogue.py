@@ -191,7 +191,10 @@ class Catalogue:
 
 
 class _CacheFile:
-    """The cache file of one fact about one folder, and its rows; in the file, later frames win."""
+    """The cache file of one kind of fact about the files of one folder, and its rows.
+
+    The file is a sequence of frames; the row of a later frame replaces an earlier row of the same name.
+    """
 
     def __init__(self, home: Home | None, name: str, fact: str) -> None:
         self.home, self.name = home, name

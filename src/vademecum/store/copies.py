@@ -549,7 +549,7 @@ def merge_pinned(versions: Iterable[bytes]) -> bytes:
     sections = []
     for _, _, heading in order:
         blocks = [each[heading] for each in split if heading in each]
-        sections.append("\n".join([*([heading] if heading else []), *_lines_of(blocks)]).strip("\n"))
+        sections.append("\n".join([*([heading] if heading else []), *_merge_lines(blocks)]).strip("\n"))
     body = "\n\n".join(each for each in sections if each)
     return (base[: front.body] + f"{body}\n".replace("\n", newline)).encode()
 
@@ -567,8 +567,8 @@ def _sections_of(text: str) -> dict[str, list[str]]:
     return found
 
 
-def _lines_of(blocks: Sequence[Sequence[str]]) -> list[str]:
-    """Merge the lines of a section's versions: each line once, then the lowest signature as the last line."""
+def _merge_lines(blocks: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of all versions of a section, each once; the least trusted signature is last."""
     signatures = [line for block in blocks for line in block if document.signed_origin(line) is not None]
     plain = [[line for line in block if line not in signatures] for block in blocks]
     marked = [_numbered_lines(block) for block in plain]

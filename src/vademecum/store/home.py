@@ -175,7 +175,7 @@ class Home(NamedTuple):
 
     @contextlib.contextmanager
     def locks(self, things: Iterable[str]) -> Iterator[set[str]]:
-        """Hold those of many locks that are free now, and yield their names."""
+        """Take the given locks, except those that are in use now; yield the names of the taken locks."""
         with outside_view():
             self.check_format()
             with self.disk("locks", create=True) as folder:

@@ -112,7 +112,7 @@ class Source:
                 yield name, outgoing.clean_text(text)[:chars]
 
     def holds(self, path: str) -> tuple[str, tuple[str, ...]] | None:
-        """Return a file's place in this source, as top and names below; None for a file outside of it."""
+        """Return the source's folder and the names of the path from it to a file; None for a file outside."""
         if self.path.is_file():
             return (str(self.path.parent), (self.path.name,)) if path == str(self.path) else None
         if not path.startswith(f"{self.path}{os.sep}"):

@@ -57,7 +57,7 @@ def group_versions(file: ShownFile) -> list[list[ShownBlock]]:
 
 
 def verified_by(state: FactSet, file: ShownFile, block: ShownBlock) -> dict[str, tuple[SyncFact, ...]]:
-    """Return the members who vouch for exactly this block's text, each with the facts of the vouch."""
+    """Return the members who verified exactly this block's text, each with the facts that say so."""
     begin = f"{blocks.name_of(block.raw)} "
     found: dict[str, tuple[SyncFact, ...]] = {}
     for doc in file.docs:

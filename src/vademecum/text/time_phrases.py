@@ -237,9 +237,7 @@ def _split_list(rest: str) -> tuple[str, ...]:
 
 
 def _fold_lines(text: str) -> list[str]:
-    """Return the lines of a language's file in lower case and without accents, as `_fold`
-    changes a letter.
-    """
+    """Return the lines of a text in lower case and without accents; Chinese and Japanese stay as they are."""
     if not _UNSPACED.search(text):
         text = _MARKS.sub("", unicodedata.normalize("NFD", text.lower()))
     return text.splitlines()

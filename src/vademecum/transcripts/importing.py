@@ -174,7 +174,7 @@ def is_imported(known: TranscriptReader, path: Path, *, home: Home) -> bool:
 
 
 class _ImportState(NamedTuple):
-    """Which events of a file its log holds already."""
+    """How much of an agent's file was imported by earlier imports."""
 
     begun: bool = False
     ended: bool = False  # whether an import finished

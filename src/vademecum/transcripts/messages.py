@@ -222,11 +222,11 @@ def asks_something(text: str) -> bool:
 
 
 def is_substantive(text: str) -> bool:
-    """Whether a text is long enough to be a task: it has four words that are not small talk, or 50 bytes.
+    """Whether a text is long enough to be a task.
 
-    Bytes are counted because 17 Chinese characters make a sentence. Of 50 bytes a few words must not be small
-    talk, because "yes, that looks good to me, please commit it and go on" is long and still only a
-    confirmation.
+    It is if four of its words are not small talk, or if it has 50 bytes and some words that are not small
+    talk. Bytes are counted because 17 Chinese characters make a sentence. "yes, that looks good to me, please
+    commit it and go on" is long, but only a confirmation.
     """
     words = content_words(text)
     bytes_ = sum(map(weigh, words))

@@ -261,7 +261,7 @@ _MEMORY = {each.name: each.without_retries() for each in core.CORE if each is no
 
 
 class ToolOffer(NamedTuple):
-    """The definitions of tools as a model is sent them, and the tokens that they take."""
+    """The definitions of the tools that are sent to a model, and their size in tokens."""
 
     schemas: tuple[Any, ...]
     tokens: int

@@ -192,7 +192,10 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
 
 
 def fit_widths(widths: Sequence[int], headings: Sequence[str], room: int) -> list[int]:
-    """Return widths that fit a line: texts are cut, then other columns; a width of 0 leaves a column out."""
+    """Return widths with which the columns fit into `room`; a width of 0 leaves a column out.
+
+    Columns of free text, such as titles, are narrowed first, and from the right.
+    """
     made = list(widths)
     free = [at for at, name in enumerate(headings) if name not in _KEPT_WHOLE]
     for narrowest in (_NARROWEST, 4, 0):

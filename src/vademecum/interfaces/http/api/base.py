@@ -64,7 +64,7 @@ class ApiCall:
         return self.visitor.kind == "person"
 
     def match(self, text: str | None, *, yours: str | None = None) -> None:
-        """Raise an error for a change to a version that the caller has not seen; it holds both versions."""
+        """Raise an error with both versions unless the caller's change is based on the version `text`."""
         if not self.holds("" if text is None else tag_of(text)):
             raise stale(text, yours=yours)
 
