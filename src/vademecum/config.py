@@ -294,7 +294,7 @@ class Setting(NamedTuple):
     @property
     def environment(self) -> str:
         """The name of the environment variable that sets the setting."""
-        return PREFIX + self.name.replace(".", "_").upper()
+        return _variable(self.name)
 
     @property
     def flag(self) -> str:
@@ -893,9 +893,9 @@ def _gather(part: SettingsGroup, values: Mapping[str, object], section: str = ""
 
 
 class Problem(NamedTuple):
-    """A line of a settings file that has no effect, with the reason."""
+    """A line of a settings file, or a variable, that has no effect, with the reason."""
 
-    where: str  # the file, with the line where one is to blame
+    where: str  # the file, with the line where one is to blame, or the variable
     why: str
     hint: str = ""
 
@@ -926,7 +926,7 @@ class Loaded(NamedTuple):
     settings: Settings
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()  # in the user's own file
+    problems: tuple[Problem, ...] = ()  # in the user's own file, and variables of removed settings
     shared: Shared | None = None  # of the repository, if it has a file
 
 
@@ -966,8 +966,9 @@ def load(
     """
     environ = os.environ if environ is None else environ
     below: _Layer = {name: _Given(each.default, "default") for name, each in SETTINGS.items()}
-    own, problems = _from_file(home / FILE_NAME)
+    own, wrong = _from_file(home / FILE_NAME)
     below |= own
+    problems = (*_removed_variables(environ), *wrong)
     repository, shared = _from_repository(project_root, home, below, trusted=trusted)
     above = _from_environment(environ) | _from_flags(flags or {})
     values = below | _without_looser(repository if trusted else {}, below | above) | above
@@ -975,7 +976,7 @@ def load(
         settings=_gather(Settings(), {name: given.value for name, given in values.items()}),
         origins=MappingProxyType({name: given.origin for name, given in values.items()}),
         warnings=(*_mistaken(environ), *map(str, problems)),
-        problems=tuple(problems),
+        problems=problems,
         shared=shared,
     )
 
@@ -1108,7 +1109,7 @@ def _known(keys: tuple[str, ...], value: object, line: str) -> Setting:
     if name in SETTINGS and name.count(".") == len(keys) - 1:
         return SETTINGS[name]
     if name in REMOVED_SETTINGS:
-        raise ConfigError(f"{line}: the setting {name} was removed: {REMOVED_SETTINGS[name]}")
+        raise ConfigError(f"{line}: {explain_removed(name)}")
     if len(keys) == 1 and name in SECTIONS:
         raise ConfigError(f"{line}: {name} is a section: write [{name}], not a value")
     if len(keys) == 1 and isinstance(value, dict):
@@ -1341,15 +1342,30 @@ def _meant(name: str, names: Iterable[str], *, likeness: float = 0.6) -> str:
 
 def _mistaken(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield warnings about variables with nearly the name of a setting; others may be other programs'."""
-    known = [each.environment for each in SETTINGS.values()]
-    removed = {f"{PREFIX}{name.replace('.', '_').upper()}": now for name, now in REMOVED_SETTINGS.items()}
-    for name in sorted(environ):
-        if name in removed:
-            yield f"{name} has no effect: {removed[name]}"
-        elif name.startswith(PREFIX) and name not in NOT_SETTINGS and name not in known:
+    known = {each.environment for each in SETTINGS.values()}
+    removed = {_variable(name) for name in REMOVED_SETTINGS}
+    for name in sorted(environ.keys() - known - removed - NOT_SETTINGS):
+        if name.startswith(PREFIX):
             guess = _meant(name, known, likeness=0.85)
             if guess:
                 yield f"{_spelled([name])} has no effect{guess}"
+
+
+def _removed_variables(environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a problem for each variable of a removed setting."""
+    for name in REMOVED_SETTINGS:
+        if environ.get(_variable(name)):
+            yield Problem(_variable(name), explain_removed(name))
+
+
+def _variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"{PREFIX}{name.replace('.', '_').upper()}"
+
+
+def explain_removed(name: str) -> str:
+    """Return the message for a removed setting, which says what does it now."""
+    return f"the setting {name} was removed: {REMOVED_SETTINGS[name]}"
 
 
 def _spelled(keys: Iterable[str]) -> str:

@@ -140,7 +140,7 @@ class NewerFormat(Refused):
 class PendingReview(Refused):
     """The change would remove a person's text, so it is not made until a person has decided about it."""
 
-    hint = "it is pending: the user decides with `vade review approve`; continue without it"
+    hint = "the user decides with `vade review approve`; continue without it"
 
     def __init__(self, message: str, *, approval: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)

@@ -52,6 +52,19 @@ def test_today_shows_notes_records_and_what_to_do_when_there_are_none(vade: Vade
     assert len(told["journal"]) == 1
 
 
+def test_review_says_why_a_write_that_was_changed_after_the_request_cannot_be_approved(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vade("add", "Deploys on Friday", "--key", "deploys")
+    with monkeypatch.context() as patched:
+        patched.setenv("AI_AGENT", "owl")
+        vade("forget", "deploys", "--yes")
+    assert vade.err.count("pending") == 1
+    (request,) = (tmp_path / "home" / "decisions" / "approvals").glob("*.json")
+    request.write_text(request.read_text().replace('"owl"', '"fox"').replace("forget", "archive"))
+    assert f"write: {request.name[:12]}: was changed after it was asked for" in vade("review")
+
+
 def test_the_log_shows_each_change_with_who_made_it_and_the_id_that_restores_it(vade: Vade) -> None:
     vade("add", "Deploys on Friday", "--key", "deploys")
     vade("add", "Deploys on Thursday", "--key", "deploys", "--mode", "replace")

@@ -172,6 +172,20 @@ def test_a_removed_setting_that_is_asked_for_is_an_error_that_names_what_does_it
             assert f"the setting {name} was removed: {instead}" in vade.err, vade.err
 
 
+def test_a_command_names_each_variable_of_a_removed_setting_and_runs(
+    vade: Vade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, instead in REMOVED_SETTINGS.items():
+        variable = f"VADE_{name.replace('.', '_').upper()}"
+        with monkeypatch.context() as patched:
+            patched.setenv(variable, "2")
+            vade("list")
+        assert vade.code == 0
+        assert f"vade: warning: {variable}: the setting {name} was removed: {instead}" in vade.err
+    vade("list")
+    assert vade.err == ""
+
+
 def test_every_removed_chat_command_names_the_new_one() -> None:
     for old, new in chat_commands.REPLACED.items():
         assert old not in chat_commands.all_commands()

@@ -76,7 +76,7 @@ def review(
         return
     if not has_terminal():
         for item in inbox.items:
-            output.line(f"{item.kind}: {item.name}: {first_line(item.text)}")
+            output.line(f"{item.kind}: {item.name}: {first_line(item.text or item.why)}")
         output.line("\nrun `vade review` in a terminal to decide")
         return
     memory.workspace.may_decide("decide about pending changes", "vade review")

@@ -134,7 +134,7 @@ def _unchanged(now: bytes | None, before: str, after: str, draft: str) -> bytes:
 def _setting(name: str) -> Setting:
     found = settings.SETTINGS.get(name)
     if name in settings.REMOVED_SETTINGS:
-        raise ConfigError(f"the setting {name} was removed: {settings.REMOVED_SETTINGS[name]}")
+        raise ConfigError(settings.explain_removed(name))
     if found is None:
         raise ConfigError(f"there is no setting {name}{settings.meant(name)}", hint="`vade config` lists all")
     return found

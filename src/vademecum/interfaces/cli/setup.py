@@ -233,7 +233,8 @@ def run_checks(open_memory: OpenMemory) -> Iterator[Check]:
         yield Check("settings", "error", str(error), error.hint)
         return
     given = sum(origin != "default" for origin in memory.workspace.loaded.origins.values())
-    yield Check("settings", "ok", f"{output.plural(given, 'setting')} differ from the defaults")
+    differ = "differs" if given == 1 else "differ"
+    yield Check("settings", "ok", f"{output.plural(given, 'setting')} {differ} from the defaults")
     for warning in memory.workspace.loaded.warnings:
         yield Check("settings", "warning", warning)
     for look in (_folder, _file_system, _audit, _decisions, _memory, _agents):
