@@ -1,12 +1,13 @@
-"""Modules, and names of packages, that are imported only when they are first used.
+"""Modules and names of packages that are imported, and patterns that are compiled, when first used.
 
 A command pays only for the modules that it runs: `vade add` needs neither purge nor sources.
 """
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,30 @@ class LazyModule:
         if self._module is None:
             self._module = import_module(self._name)
         return getattr(self._module, name)
+
+
+class LazyPattern:
+    """A stand-in for a regular expression, which is compiled when an attribute is first read."""
+
+    def __init__(self, expression: str | bytes, flags: int) -> None:
+        self._source = expression, flags
+
+    @property
+    def compiled(self) -> re.Pattern[Any]:
+        """The regular expression."""
+        return re.compile(*self._source)
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self.compiled, name)  # the next read asks nobody
+        return found
+
+
+def lazy_pattern(expression: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a regular expression that is compiled when it is first used.
+
+    For modules that every command loads: compiling their patterns takes a tenth of a short command's time.
+    """
+    return cast("re.Pattern[str]", LazyPattern(expression, flags))
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

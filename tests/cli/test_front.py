@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -257,3 +259,24 @@ def test_an_agent_does_not_change_settings(vade: Vade, monkeypatch: pytest.Monke
     assert vade.code == 1
     assert "only a person" in vade.err
     assert click.unstyle(vade("config", "get", "secrets.policy")) != "warn\n"
+
+
+END = """
+import atexit, sys, threading
+from vademecum.interfaces.cli import end_process
+atexit.register(lambda: print("at exit"))
+print("printed")
+if sys.argv[1] == "thread":
+    threading.Timer(0.2, lambda: print("thread ended")).start()
+end_process(3)
+"""
+
+
+@pytest.mark.parametrize(("name", "last"), [("alone", []), ("thread", ["thread ended"])])
+def test_a_command_ends_with_its_code_all_that_was_printed_and_what_runs_at_exit(
+    name: str, last: list[str]
+) -> None:
+    done = subprocess.run([sys.executable, "-c", END, name], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["printed", *last, "at exit"]

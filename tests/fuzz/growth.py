@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import vademecum
+from vademecum.lazy import LazyPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,8 +93,8 @@ def readers() -> list[Reader]:
 
 
 def _in_module(module: ModuleType, inner: str) -> Iterator[Reader]:
-    for name, value in vars(module).items():
-        label = f"{inner}.{name}"
+    for name, found in vars(module).items():
+        label, value = f"{inner}.{name}", found.compiled if isinstance(found, LazyPattern) else found
         if isinstance(value, re.Pattern):
             if isinstance(value.pattern, str):
                 once = _is_anchored(name, module)

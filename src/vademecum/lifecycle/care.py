@@ -174,12 +174,8 @@ class Care:
         return sweeping.count_swept(outcome, at=self._work.stamp(), where=root)
 
     def notices(self) -> Sequence[Swept]:
-        """Return the automatic sweeps that moved more than ten records and that no person has been told of
-        yet.
-        """
-        if self._work.settings.incognito or self._work.caller.audience is Audience.GROUP:
-            return []
-        return decisions.unseen_notices(self._work.home)
+        """Return the automatic sweeps that moved more than ten records and that no person has seen yet."""
+        return self._work.notices()
 
     def saw_notices(self) -> None:
         """Mark the notices of automatic sweeps as seen, but only when the caller is a person and no agent."""

@@ -11,7 +11,7 @@ from vademecum import config
 from vademecum.agents.environment import read_variables
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.memory.core import Memory
-from vademecum.store import Home, hook_log, parse_audience, people, reported, scopes
+from vademecum.store import Home, parse_audience, people, reported, scopes
 from vademecum.text import clock, names
 from vademecum.types import Audience, Origin
 
@@ -100,6 +100,8 @@ def find_conversation(home: str | os.PathLike[str] | None, agent: str) -> str:
         folder = os.getcwd()
     except OSError:
         folder = ""
+    from vademecum.store import hook_log
+
     return hook_log.find_session(config.home_from(os.environ, home), agent=agent, folder=folder)
 
 

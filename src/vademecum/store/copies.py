@@ -13,11 +13,11 @@ import heapq
 import itertools
 import re
 import unicodedata
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.fields import FIELDS, MergeRule
+from vademecum.lazy import lazy_pattern
 from vademecum.store import archive
 from vademecum.text import clock, document, filenames, frontmatter, names
 from vademecum.text.document import decode
@@ -43,17 +43,17 @@ _ID = re.compile(rb"^id:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
 
 # What stands between the name of a file and its ending when a tool could not merge two versions of it.
 _CERTAIN = (
-    re.compile(r"\.sync-conflict-\d{8}-\d{6}(?:-[A-Z0-9]{4,10})?"),  # Syncthing
-    re.compile(r"_conflict-\d{8}-\d{6}"),  # ownCloud, Nextcloud
-    re.compile(r"\.conflict\d{0,3}", re.IGNORECASE),  # Resilio, rclone
-    re.compile(r" ?\[conflict\]", re.IGNORECASE),  # Google Drive
-    re.compile(r"_[^_]+_[A-Z][a-z]{2}-\d\d-\d{4,6}-\d{4}_[A-Za-z]*Conflict(?:_\d{1,3})?"),  # Synology
-    re.compile(r"_(?:BACKUP|BASE|LOCAL|REMOTE)_\d+"),  # git mergetool
-    re.compile(r"\.conflict-\d{8}T\d{6}-[0-9a-f]{16}"),  # ours, of a save that nobody had seen
+    lazy_pattern(r"\.sync-conflict-\d{8}-\d{6}(?:-[A-Z0-9]{4,10})?"),  # Syncthing
+    lazy_pattern(r"_conflict-\d{8}-\d{6}"),  # ownCloud, Nextcloud
+    lazy_pattern(r"\.conflict\d{0,3}", re.IGNORECASE),  # Resilio, rclone
+    lazy_pattern(r" ?\[conflict\]", re.IGNORECASE),  # Google Drive
+    lazy_pattern(r"_[^_]+_[A-Z][a-z]{2}-\d\d-\d{4,6}-\d{4}_[A-Za-z]*Conflict(?:_\d{1,3})?"),  # Synology
+    lazy_pattern(r"_(?:BACKUP|BASE|LOCAL|REMOTE)_\d+"),  # git mergetool
+    lazy_pattern(r"\.conflict-\d{8}T\d{6}-[0-9a-f]{16}"),  # ours, of a save that nobody had seen
 )
 # The same in parentheses, which may hold a name with parentheses of its own.
-_PARENTHESES = re.compile(r" ?\(((?:[^()]|\([^()]*\))+)\)")
-_INSIDE = re.compile(
+_PARENTHESES = lazy_pattern(r" ?\(((?:[^()]|\([^()]*\))+)\)")
+_INSIDE = lazy_pattern(
     r".*\bconflicted copy\b.*"  # Dropbox, Nextcloud, Obsidian
     r"|(?:case|unicode encoding|selective sync|white ?space) conflict(?: \d{1,3})?"  # Dropbox
     r"|in konflikt stehende kopie\b.*|copie en conflit\b.*|copia en conflicto\b.*|copia in conflitto\b.*"
@@ -63,10 +63,10 @@ _INSIDE = re.compile(
     re.IGNORECASE,
 )
 # What may as well be a name that somebody chose.
-_NUMBERED = re.compile(r"(?: \d{1,3}| ?\(\d{1,3}\)| - copy| copy| ?\(copy\))", re.IGNORECASE)
+_NUMBERED = lazy_pattern(r"(?: \d{1,3}| ?\(\d{1,3}\)| - copy| copy| ?\(copy\))", re.IGNORECASE)
 # A version whose name does not end as a record's does: git's when a folder came in the way, and rclone's.
-_BEHIND = re.compile(r"(.+\.md)(?:~[^~]+|\.conflict\d{0,3})")
-_BREAK = re.compile(r"[ ._()\[\]-]+")
+_BEHIND = lazy_pattern(r"(.+\.md)(?:~[^~]+|\.conflict\d{0,3})")
+_BREAK = lazy_pattern(r"[ ._()\[\]-]+")
 _MOST_BREAKS = 12
 _NAMES = ("created", "id", "num")
 _LISTS = [field.name for field in FIELDS if field.merge in (MergeRule.UNION, MergeRule.BY_SESSION)]
@@ -435,6 +435,8 @@ def _ordered(
     If sequences contradict each other, time alone decides. With `in_runs`, the successor in the same sequence
     comes first, so that the lines of a paragraph stay together.
     """
+    from graphlib import CycleError, TopologicalSorter  # no other command merges copies
+
     graph: TopologicalSorter[Mark] = TopologicalSorter()
     for sequence in sequences:
         unique = [*dict.fromkeys(sequence)]

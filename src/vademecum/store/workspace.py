@@ -19,7 +19,7 @@ from vademecum.errors import (
     UnknownName,
     VadeError,
 )
-from vademecum.store import audit, files, scopes, teams
+from vademecum.store import audit, decisions, files, scopes, teams
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
 from vademecum.text import clock, filenames, names, secrets
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vademecum.store.pending_writes import PendingRequest
     from vademecum.store.pinned import Documents, Pinned
     from vademecum.store.state import State
-    from vademecum.types import Record
+    from vademecum.types import Record, Swept
 
 
 class Workspace:
@@ -198,6 +198,12 @@ class Workspace:
             raise Refused("this session is read-only: nothing is saved", hint="run without `--readonly`")
         self.home.check()
         self.home.check_format()
+
+    def notices(self) -> list[Swept]:
+        """Return the automatic sweeps that moved more than ten records and that no person has seen yet."""
+        if self.settings.incognito or self.caller.audience is Audience.GROUP:
+            return []
+        return decisions.unseen_notices(self.home)
 
     def settings_findings(self) -> Iterator[Finding]:
         """Yield findings for settings lines without effect: the user's, and a trusted repository's."""

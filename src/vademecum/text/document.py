@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, SecretFound, UsageError
 from vademecum.fields import FIELDS
+from vademecum.lazy import lazy_pattern
 from vademecum.text import clock, frontmatter, names, secrets
 from vademecum.types import Entry, Origin, SecretPolicy, parse_origin
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from vademecum.types import Record
 
 _STAMP = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-_HEADING = re.compile(rf"(?:^|(?<=\A\ufeff))## ({_STAMP})[ \t]*\r?$", re.MULTILINE)
-_TITLE = re.compile(r"(?:[ \t]*\r?\n)*# +(\S[^\n]*)(?:\n|\Z)")
-_ANY_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
-_SIGNATURE = re.compile(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
+_HEADING = lazy_pattern(rf"(?:^|(?<=\A\ufeff))## ({_STAMP})[ \t]*\r?$", re.MULTILINE)
+_TITLE = lazy_pattern(r"(?:[ \t]*\r?\n)*# +(\S[^\n]*)(?:\n|\Z)")
+_ANY_HEADING = lazy_pattern(r"^#{1,6} ", re.MULTILINE)
+_SIGNATURE = lazy_pattern(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
 # Lines with a meaning of their own, with any number of backslashes before them.
-_MARKUP = re.compile(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:))", re.MULTILINE)
-_ESCAPED = re.compile(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
+_MARKUP = lazy_pattern(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:))", re.MULTILINE)
+_ESCAPED = lazy_pattern(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
 
 
 class Section(NamedTuple):

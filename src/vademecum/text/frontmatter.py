@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
+from vademecum.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 LARGEST = 64 * 1024
 DEEPEST = 12
 
-_OPENING = re.compile(r"\ufeff?---[ \t]*(?:\r?\n|\Z)")
-_EXPLICIT = re.compile(r"^[ \t]*\?", re.MULTILINE)
-_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,24}|\.[0-9]{1,24})(?:[eE][-+]?[0-9]{1,3})?")
+_OPENING = lazy_pattern(r"\ufeff?---[ \t]*(?:\r?\n|\Z)")
+_EXPLICIT = lazy_pattern(r"^[ \t]*\?", re.MULTILINE)
+_CLOSING = lazy_pattern(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
+_INT = lazy_pattern(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_FLOAT = lazy_pattern(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,24}|\.[0-9]{1,24})(?:[eE][-+]?[0-9]{1,3})?")
 # Where a line ends for YAML, which knows more line endings than Markdown.
-_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_BREAK = lazy_pattern("\r\n|[\n\r\x85\u2028\u2029]")
 # What every YAML reader takes as a plain string; everything else is quoted.
-_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./+@-]|:(?=[A-Za-z0-9_./@-]))*(?: [A-Za-z0-9_./+@-]+)*")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLAIN = lazy_pattern(r"[A-Za-z_/](?:[A-Za-z0-9_./+@-]|:(?=[A-Za-z0-9_./@-]))*(?: [A-Za-z0-9_./+@-]+)*")
+_TIME = lazy_pattern(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 
 

@@ -736,6 +736,7 @@ EVERYTHING = Clues(_ANCHORED, _STEMS, *(True,) * 5)  # the full search: of a tex
 
 _BLOCK = 1 << 20
 _OVERLAP = 512  # more than an anchor and what must stand around it
+_BRIEF = 4096  # bytes of words
 _DOTTED = 58  # the shortest that Discord's can be
 # All that a credential with a shape of its own consists of, and whatever else as a blank.
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%+/=.@~-"
@@ -782,8 +783,12 @@ def _anchors(content: bytes) -> tuple[set[str], bool]:
             continue
         dotted = dotted or any(len(word) >= _DOTTED and word.count(b".") > 1 for word in words)
         long_words = b" ".join([b"", *words])
-        if _edges().search(long_words):
-            found |= {anchor for form, anchor in _ANCHORED if form.edge and anchor.encode() in long_words}
+        # Compiling the pattern takes longer than looking for each anchor in a short text.
+        if len(long_words) > _BRIEF and not _edges().search(long_words):
+            continue
+        begun = {anchor for form, anchor in _ANCHORED if form.edge and anchor.encode() in long_words}
+        if begun and _edges().search(long_words):
+            found |= begun
     return found, dotted
 
 

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import LETTERS, is_same_text, lexicon
 from vademecum.text.lexicon import ENGLISH, FRENCH, GERMAN
 
@@ -413,7 +414,7 @@ class Wording(NamedTuple):
         return tuple(itertools.chain.from_iterable(self.sentences))
 
 
-_LEAD = re.compile(
+_LEAD = lazy_pattern(
     r"(?:^|(?<=[.!?\n]\s))(?:please\s+)?(?:"
     r"(?:note|remember|be aware|keep in mind|bear in mind)(?:\s+that\b|\s*:)|"
     r"(?:as (?:a|one more) (?:reminder|note)|by the way|for the record|for your information|just so you know|"
@@ -422,12 +423,12 @@ _LEAD = re.compile(
     r")\s*",
     re.IGNORECASE,
 )
-_PLEASE = re.compile(r"\bplease\b,?\s*", re.IGNORECASE)
-_EMPHASIS = re.compile(r"(?<![\w*])(\*\*|\*)(?=[\w\"'`])([^*\n]+?)(?<=\S)\1(?!\w)")
+_PLEASE = lazy_pattern(r"\bplease\b,?\s*", re.IGNORECASE)
+_EMPHASIS = lazy_pattern(r"(?<![\w*])(\*\*|\*)(?=[\w\"'`])([^*\n]+?)(?<=\S)\1(?!\w)")
 _RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
-_SHORT_IS = re.compile(r"(?<=\w)'s(?=\s+(?:a|an|the|not)\b)")
-_RANGE = re.compile(r"(?<=\d)[–—](?=\d)")
-_BULLET = re.compile(r"^[^\S\n]*+(?:[-*+]|#{1,6})\s+(?!\[)", re.MULTILINE)
+_SHORT_IS = lazy_pattern(r"(?<=\w)'s(?=\s+(?:a|an|the|not)\b)")
+_RANGE = lazy_pattern(r"(?<=\d)[–—](?=\d)")
+_BULLET = lazy_pattern(r"^[^\S\n]*+(?:[-*+]|#{1,6})\s+(?!\[)", re.MULTILINE)
 _RUN = r"```.*?(?:```|\Z)"  # not `fences`: here a run of backticks inside a line is code as well
 _CODE = r"`[^`\n]*`"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # scripts that set no spaces; in Korean a space tells
@@ -447,13 +448,13 @@ _SIGN = (
 )
 _BREAK = r"[.!?;。！？；]{1,64}(?=\s|\Z|[^\x00-\x7f])|\n+"
 _COMMA = r"[,:()、，：]{1,64}(?=\s|\Z|[^\x00-\x7f])|\s[–—-]\s|[–—]|\(|\.\.\.|…"
-_PIECES = re.compile(
+_PIECES = lazy_pattern(
     rf"(?P<fence>{_RUN})|(?P<code>{_CODE})|(?P<flag>{_FLAG})|(?P<path>{_PATH})|(?P<word>{_WORD})|"
     rf"(?P<comma>{_COMMA})|(?P<sign>{_SIGN})|(?P<break>{_BREAK})",
     re.DOTALL,
 )
-_IN_CODE = re.compile(rf"{_FLAG}|{_WORD}|[^\w\s]")
-_AMOUNT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,4})")
+_IN_CODE = lazy_pattern(rf"{_FLAG}|{_WORD}|[^\w\s]")
+_AMOUNT = lazy_pattern(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,4})")
 
 
 def read_statement(text: str, *, language: str | None = None) -> Wording:

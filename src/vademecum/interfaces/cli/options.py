@@ -146,7 +146,7 @@ def print_notices(memory: Memory) -> None:
     from vademecum.errors import VadeError
 
     try:
-        found = memory.care.notices()
+        found = memory.workspace.notices()  # without the import of `care`
     except (VadeError, OSError):
         return  # the command itself reports an unreadable home
     for each in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -50,7 +49,9 @@ def diff_lines(before: str, after: str) -> list[str]:
     old, new = (
         [line for line in text.splitlines() if not _BOOKKEEPING.match(line)] for text in (before, after)
     )
-    return [*difflib.unified_diff(old, new, lineterm="", n=1)][2:]
+    from difflib import unified_diff
+
+    return [*unified_diff(old, new, lineterm="", n=1)][2:]
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
