@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from steps import count_steps
 from vademecum.context import prune, summary
 from vademecum.context.budget import Move, Window, next_step
 from vademecum.context.units import Unit, build_units, estimate_request, flatten, system_prompt, trim
+from vademecum.context.user_rules import is_replaced
 from vademecum.transcripts import Message, Role, Text
 
 from .conversations import conversation, orphans
@@ -100,24 +100,16 @@ def test_a_long_session_never_overflows_and_never_forgets(seed: int, context: in
     assert session.cycles <= session.flushes <= session.cycles + 1
 
 
-@pytest.mark.soak
-def test_the_whole_of_it_takes_linear_time() -> None:
-    """Beside a plain copy of the same messages."""
-
-    def seconds(turns: int) -> tuple[float, float]:
-        messages = conversation(7, turns=turns, broken=False, huge=4000)
-        start = time.perf_counter()
-        units = build_units(
-            prune.apply(messages, prune.decide(messages, SETTINGS, now=0, last_call=None))
-        ).units
-        found = trim(units, tokens=50_000, ratio=RATIO)
+@pytest.mark.full
+def test_four_times_the_turns_take_four_times_the_steps_to_prune_trim_and_summarize() -> None:
+    def compact(messages: list[Message]) -> None:
+        is_replaced.cache_clear()
+        pruned = prune.apply(messages, prune.decide(messages, SETTINGS, now=0, last_call=None))
+        found = trim(build_units(pruned).units, tokens=10_000, ratio=RATIO)
         summary.summarize(flatten(found.dropped), kept=flatten(found.kept))
-        spent = time.perf_counter() - start
-        start = time.perf_counter()
-        copy.deepcopy(messages)
-        return spent, time.perf_counter() - start
 
-    small, _ = min(seconds(100) for _ in range(3))
-    large, copied = min(seconds(800) for _ in range(2))
-    assert large < 8 * small * 3
-    assert large < 6 * copied  # generous: the machine is shared
+    def steps(turns: int) -> int:
+        messages = conversation(7, turns=turns, broken=False, huge=4000)
+        return count_steps(lambda: compact(messages))
+
+    assert steps(400) < 8 * steps(100)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import every_case
+from steps import count_steps
 from vademecum.context.prune import (
     PLACEHOLDER,
     PruneDecision,
@@ -208,13 +207,10 @@ def test_a_second_look_finds_nothing_new(messages: list[Message], given: PruneSe
     assert decide(again, given, now=0, last_call=None) == []
 
 
-@pytest.mark.soak
-def test_pruning_takes_linear_time() -> None:
-    def seconds(turns: int) -> float:
+def test_pruning_takes_as_many_steps_for_each_message_of_a_long_conversation() -> None:
+    def steps(turns: int) -> float:
         messages = conversation(3, turns=turns, broken=False, huge=6000)
-        start = time.perf_counter()
-        apply(messages, decide(messages, ALWAYS, now=0, last_call=None))
-        return (time.perf_counter() - start) / len(messages)
+        made = count_steps(lambda: apply(messages, decide(messages, ALWAYS, now=0, last_call=None)))
+        return made / len(messages)
 
-    small = min(seconds(100) for _ in range(3))
-    assert min(seconds(800) for _ in range(3)) < 4 * small + 1e-5
+    assert steps(400) < 1.5 * steps(50)

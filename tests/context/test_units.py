@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import every_case
+from steps import count_steps
 from vademecum.context.units import (
     NO_RESULT,
     Cut,
@@ -183,16 +182,12 @@ def test_adding_messages_changes_nothing_before_them(messages: list[Message], at
     assert build_units(messages[:end]).units == whole[: ends.index(end)]
 
 
-@pytest.mark.soak
-def test_many_calls_with_one_id_take_linear_time() -> None:
-    def seconds(number: int) -> float:
+def test_eight_times_as_many_calls_with_one_id_take_eight_times_the_steps() -> None:
+    def steps(number: int) -> int:
         messages = [calls("1") for _ in range(number)] + [result("1") for _ in range(number)]
-        start = time.perf_counter()
-        assert not orphans(build_units(messages).messages[:50])
-        return time.perf_counter() - start
+        return count_steps(lambda: build_units(messages))
 
-    small = min(seconds(1000) for _ in range(3))
-    assert min(seconds(8000) for _ in range(2)) < 8 * small * 4 + 0.05
+    assert steps(1600) < 10 * steps(200)
 
 
 def oversize(text: str = "x" * 40_000) -> Unit:

@@ -19,7 +19,7 @@ from vademecum.context import extraction
 from vademecum.context import todo as todos
 from vademecum.context.extraction import Commit, Exchange, FailedCommand, Tasks, clip_line, request_text
 from vademecum.context.units import NO_READERS, measure
-from vademecum.context.user_rules import add_rules, is_lasting
+from vademecum.context.user_rules import is_lasting, is_replaced
 from vademecum.text import similarity
 from vademecum.tokens import count
 from vademecum.transcripts import Message, Role, Text, content_words, is_substantive
@@ -122,9 +122,16 @@ def merge_summaries(older: ThreadSummary, newer: ThreadSummary, *, caps: Summary
         task=newer.task or older.task,
         before=newer.before or older.before,
         original=older.original or newer.original,
-        rules=_bounded_rules(add_rules(older.rules, [*decided, *newer.rules]), caps.rules),
+        rules=_newest_distinct(
+            [*older.rules, *decided, *newer.rules], caps.rules, matters=is_lasting, replaces=is_replaced
+        ),
         discussion=tuple(talks[-caps.discussion :]),
-        findings=_bounded_findings([*older.findings, *newer.findings], caps.findings),
+        findings=_newest_distinct(
+            [*older.findings, *newer.findings],
+            caps.findings,
+            matters=extraction.is_cause,
+            replaces=_is_same_finding,
+        ),
         commits=tuple(_newest_commits(older.commits, newer.commits)[: caps.commits]),
         files=tuple(_unique([*older.files, *newer.files])[-caps.files :]),
         failures=_bounded_failures([*older.failures, *newer.failures], caps.failures),
@@ -139,19 +146,34 @@ def _decides(answer: str) -> bool:
     return bool(answer) and len(answer.split()) <= _DECIDING_WORDS and not answer.rstrip().endswith("?")
 
 
-def _bounded_rules(rules: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """Return at most `most` rules; those dropped first only state facts, the oldest before the newer."""
-    return _without(rules, len(rules) - most, [at for at, each in enumerate(rules) if not is_lasting(each)])
+def _newest_distinct(
+    texts: Sequence[str],
+    most: int,
+    *,
+    matters: Callable[[str], bool],
+    replaces: Callable[[str, str], bool],
+) -> tuple[str, ...]:
+    """Return at most `most` texts that no later text replaces; first those that matter, then the newest.
+
+    The texts are read from the newest on, until there are enough: comparing all of a long session with each
+    other would take minutes.
+    """
+    chosen: list[int] = []
+    others: list[int] = []
+    for at in reversed(range(len(texts))):
+        if len(chosen) == most:
+            break
+        kind = chosen if matters(texts[at]) else others
+        if kind is others and len(chosen) + len(others) >= most:
+            continue
+        if not any(replaces(texts[at], newer) for newer in texts[at + 1 :]):
+            kind.append(at)
+    return tuple(texts[at] for at in sorted([*chosen, *others[: most - len(chosen)]]))
 
 
-def _bounded_findings(findings: list[str], most: int) -> tuple[str, ...]:
-    """Return each finding once, in its newest wording; findings without a cause are dropped first."""
-    found: list[str] = []
-    for each in findings:
-        found = [old for old in found if old != each and similarity.same(old, each) is None]
-        found.append(each)
-    idle = [at for at, each in enumerate(found) if not extraction.is_cause(each)]
-    return _without(tuple(found), len(found) - most, idle)
+def _is_same_finding(old: str, new: str) -> bool:
+    """Whether two findings are one statement."""
+    return old == new or similarity.same(old, new) is not None
 
 
 def _bounded_failures(failures: list[FailedCommand], most: int) -> tuple[FailedCommand, ...]:

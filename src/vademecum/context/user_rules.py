@@ -19,8 +19,6 @@ from vademecum.text import conflict, meaning, similarity, split_sentences
 from vademecum.text.vocabulary import split_words, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from vademecum.knowledge.signals import Mood, WeighedSentence
     from vademecum.text.vocabulary import Word
 
@@ -209,17 +207,8 @@ class _Shape(NamedTuple):
     values: tuple[str, ...]
 
 
-def add_rules(known: Sequence[str], new_rules: Iterable[str]) -> tuple[str, ...]:
-    """Return the rules after adding new ones: each once, in its newest wording, without contradicted ones."""
-    found = list(known)
-    for new in new_rules:
-        found = [old for old in found if not _is_replaced(old, new)]
-        found.append(new)
-    return tuple(found)
-
-
 @lru_cache(maxsize=8192)
-def _is_replaced(old: str, new: str) -> bool:
+def is_replaced(old: str, new: str) -> bool:
     """Whether a newer rule repeats or contradicts an older one."""
     if old.casefold() == new.casefold() or similarity.same(old, new) is not None:
         return True
