@@ -589,7 +589,6 @@ def test_the_demo_works_and_leaves_nothing_behind(
     assert not list(tmp_path.glob("vade-demo-*"))
     steps = vade.json("demo")
     assert len(steps["steps"]) >= 7
-    assert steps["seconds"] < 20
 
 
 def test_the_demo_fails_when_a_step_did_not_work(vade: Vade, monkeypatch: pytest.MonkeyPatch) -> None:

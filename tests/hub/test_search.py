@@ -391,7 +391,7 @@ def test_of_a_purged_text_no_row_of_the_search_holds_anything(world: World) -> N
     sent(world, writer)
     assert find(world, world.anna, "xylophonist")["results"]
     before = world.sql("SELECT count(*) FROM hub.vector")
-    # What an earlier version may have left, which nothing of today would find by cutting the text again.
+    # A stem that cutting the text again would not find.
     world.sql("INSERT INTO hub.posting SELECT ws, wide, 'xylofoon', block, seen, held FROM hub.posting"
               " WHERE stem = 'xylophonist' AND NOT wide")  # fmt: skip
     order = writer.fact("purge", doc="", target="", value={"dots": [str(secret.id)]})

@@ -44,6 +44,7 @@ class Provider:
     script: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     busiest: int = 0
+    waited: int = 0  # times that a client waited until the end of a silence
     closing: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
     busy: int = 0
@@ -111,7 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif name == "redirect":
             self._send(302, b"", headers={"Location": f"http://127.0.0.1:{self.state.port}/elsewhere"})
         elif name == "timeout":
-            self.state.closing.wait(5)
+            if not self.state.closing.wait(20):
+                self.state.waited += 1
         elif name == "drip":
             self._drip()
         elif name == "hang-up":

@@ -178,7 +178,7 @@ def test_an_odd_text_is_found_or_told_of_and_the_others_are_found(
     (folder / "bad.md").write_text(TEXTS[kind])
     begun = time.process_time()
     memory.care.index()
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 30  # what backtracks takes for ever
     answer = all_good(memory)
     covered = answer.coverage
     assert covered.pending == 0

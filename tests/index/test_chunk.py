@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cases import every_case
+from steps import count_steps
 from vademecum.errors import Malformed
 from vademecum.index.chunk import TextChunk, chunks, weight_of
 from vademecum.text import document
@@ -581,12 +581,7 @@ LARGE = {
 @pytest.mark.soak
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("kind", ["record", "pinned", "markdown"])
-def test_four_times_the_text_takes_about_four_times_as_long(kind: str, name: str) -> None:
-    def seconds(text: str) -> float:
-        started = time.process_time()
-        chunks(text, kind=kind)
-        return time.process_time() - started
-
+def test_four_times_the_text_takes_about_four_times_the_steps(kind: str, name: str) -> None:
     text = LARGE[name]
-    quarter = min(seconds(text[: len(text) // 4]) for _ in range(3))
-    assert seconds(text) < 10 * quarter + 0.05
+    quarter = count_steps(lambda: chunks(text[: len(text) // 4], kind=kind))
+    assert count_steps(lambda: chunks(text, kind=kind)) < 5 * quarter + 100

@@ -173,13 +173,12 @@ def test_after_the_rest_a_server_that_came_back_is_asked_and_the_vectors_made(
 
 
 def test_a_search_waits_for_a_slow_provider_no_longer_than_it_may(tmp_path: Path, provider: Provider) -> None:
-    provider.reset("timeout")  # five seconds without a word
+    provider.reset("timeout")
     with opened(tmp_path, provider, limits_open="0.5", embed_timeout="0.4") as memory:
         for number in range(5):
             memory.store(f"The heron {number} stands in the pond.", key=f"heron-{number}")
-        begun = time.monotonic()
         answer = memory.search("heron")
-        assert time.monotonic() - begun < 2.5
+        assert not provider.waited
         assert len(answer.results) == 5
         assert answer.mode == "bm25"
         assert answer.coverage.vectors_pending == 5
@@ -192,9 +191,8 @@ def test_a_long_timeout_does_not_hold_a_search_beyond_the_time_it_has_for_the_in
     provider.reset("timeout")
     with opened(tmp_path, provider, limits_open="0.5", embed_timeout="30") as memory:
         memory.store("The heron stands in the pond.", key="heron")
-        begun = time.monotonic()
         assert memory.search("heron").results  # the question itself is not sent: it has just failed
-        assert time.monotonic() - begun < 2.5
+        assert not provider.waited
 
 
 @pytest.mark.full
@@ -223,8 +221,7 @@ def test_a_store_is_not_held_up_by_a_slow_provider(tmp_path: Path, provider: Pro
         memory.store("The heron stands in the pond.", key="heron")
         assert memory.search("heron").mode == "hybrid"
         provider.reset("timeout")
-        begun = time.monotonic()
         stored: Any = memory.store("The stork came by.", key="stork")
-        assert time.monotonic() - begun < 3
+        assert not provider.waited
         assert stored.key == "stork"
         assert [each.key for each in memory.search("stork", mode="bm25").results] == ["stork"]

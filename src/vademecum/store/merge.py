@@ -5,7 +5,7 @@ All functions take and return text, so that the same change can be repeated on t
 A consolidation is a record that holds several old records, each whole under a heading of its own. The
 entries of such a part keep their times and origins and are signed with the old record's key. The field
 `aliases` lists the old keys, which still find the part; `parts` keeps the old records' fields.
-Consolidations of earlier versions have neither field and are read as a single entry.
+A consolidation without these fields is read as a single entry.
 """
 
 from __future__ import annotations
