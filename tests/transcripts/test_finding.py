@@ -360,7 +360,9 @@ def test_incognito_finds_nothing_and_leaves_nothing(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- beside notes
 
 
-def test_notes_come_first_as_they_were_and_what_was_said_fills_few_places(memory: Memory) -> None:
+def test_notes_come_first_as_they_were_and_what_was_said_fills_the_places_that_are_left(
+    memory: Memory,
+) -> None:
     for at in range(4):
         memory.store(f"The heron number {at} stands in the pond.", key=f"heron-{at}")
     before = memory.search("heron pond")
@@ -376,9 +378,27 @@ def test_notes_come_first_as_they_were_and_what_was_said_fills_few_places(memory
     assert full.coverage == before.coverage
     more = memory.search("heron pond", max_results=20)
     assert more.results[:4] == wide.results
-    assert len(more.results) == 4 + 6  # a third, rounded down
+    assert len(more.results) == 4 + 9
     assert len(memory.search("heron pond", max_results=5).results) == 5
     assert all(each.source == "memory" for each in memory.recall("heron pond").results)
+
+
+def test_a_home_of_sessions_alone_fills_every_place_with_them(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for at in range(8):
+        talk(memory, f"day{at}", f"the harbour crane number {at} needs new cables", "noted")
+    assert len(memory.search("harbour crane cables").results) == 6
+    assert len(memory.search("harbour crane cables", max_results=8).results) == 8
+
+
+def test_of_equal_words_those_of_the_user_come_first_and_those_of_a_tool_last(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    line = "the retry budget of the importer is forty seconds"
+    printed = Message(Role.TOOL, (ToolResult("c1", (Text(f"{line}, it prints"),)),))
+    talk(memory, "told", "what is in the file?", f"{line}, I found", printed)
+    talk(memory, "typed", f"{line}, I decided", "noted")
+    roles = [hit.role for hit in memory.sessions.search("retry budget importer seconds").hits]
+    assert roles == ["user", "assistant", "tool"]
 
 
 def test_a_passage_of_a_session_names_its_line_time_title_and_origin(memory: Memory) -> None:

@@ -153,7 +153,7 @@ def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, 
 
 
 def places_left(query: Query, options: Options, taken: int) -> int:
-    """Return how many passages of sessions an answer may have: few, and only places that notes left free.
+    """Return how many passages of sessions an answer may have: the places that relevant notes left free.
 
     A query that asks for sessions alone may fill all places with them.
     """
@@ -164,7 +164,7 @@ def places_left(query: Query, options: Options, taken: int) -> int:
     by_words = options.mode in ("hybrid", "bm25") and bool(query.text)
     if (TRANSCRIPT not in query.sources) if query.sources else not by_words:
         return 0
-    return max(0, min(options.max_results - taken, max(1, options.max_results // 3)))
+    return max(0, options.max_results - taken)
 
 
 def nothing(why: str) -> Answer:

@@ -67,6 +67,9 @@ _NEAREST = 50  # candidates by meaning
 _VECTOR = 0.35  # the weight of meaning beside words, the same as for notes
 _ALIKE = 0.4  # from this similarity on, a message needs no word of the query
 _READ_ALIKE = 0.25  # the same for a model that read both texts: nine of ten right messages have more
+# The share of its score that a message keeps, by its speaker: people look for what was said, and a file that
+# a tool printed is in the repository anyway. docs/retrieval.md has the effect.
+_BY_SPEAKER: dict[str | None, float] = {Role.USER: 1.0, Role.ASSISTANT: 0.9, Role.TOOL: 0.6}
 READ_COMMAND = "vade index --read sessions"
 # Tool results are not read by the model: they are not talk, and reading them would take most of the time.
 _SAID = ReadScope(speakers=(Role.USER, Role.ASSISTANT))
@@ -361,6 +364,8 @@ class SessionSearch:
         scores, _ = score_candidates(
             legs, wanted.text, fusion="weighted", weights=weights, staged=bool(legs.vector)
         )
+        for id_, row in rows.items():
+            scores[id_] *= _BY_SPEAKER.get(row.speech.speaker, 1.0)
         chosen: list[_Scored] = []
         sessions: set[int] = set()
         seen: set[object] = set()
