@@ -94,7 +94,7 @@ FOREIGN = {
     "h11": ("interfaces/mcp/",),
     "uvicorn": ("interfaces/mcp/", "vademecum_hub/"),
     "watchfiles": ("index/freshness", "interfaces/http/file_events"),
-    "yaml": ("text/frontmatter",),
+    "yaml": ("text/frontmatter", "interfaces/install/yaml_edit"),
 }
 
 # What the hub's package may import of the core: the fronts of the index and of search with the modules that

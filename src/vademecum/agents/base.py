@@ -210,6 +210,14 @@ class TomlServer(NamedTuple):
     command: tuple[str, ...]
 
 
+class YamlServer(NamedTuple):
+    """This program's entry in an agent's list of servers, in YAML."""
+
+    path: Path
+    entry: Mapping[str, Any]
+    below: str  # the key of the list of servers
+
+
 class HookList(NamedTuple):
     """This program's entries in an agent's lists of hooks, a list for each event.
 
@@ -235,7 +243,7 @@ class InstructionBlock(NamedTuple):
     path: Path
 
 
-Part = JsonServer | TomlServer | HookList | OwnFile | InstructionBlock
+Part = JsonServer | TomlServer | YamlServer | HookList | OwnFile | InstructionBlock
 
 
 def own_folder(where: InstallTarget, folder: Path) -> Path:
@@ -246,6 +254,14 @@ def own_folder(where: InstallTarget, folder: Path) -> Path:
 def folder_or_project(where: InstallTarget, folder: Path) -> Path:
     """Return the agent's folder for a person's configuration, else the project's root."""
     return folder if where.is_personal else where.project
+
+
+def containing_folder(where: InstallTarget, folder: Path) -> Path:
+    """Return the home folder or the project, or the agent's folder if it is elsewhere.
+
+    This is for an agent whose folder is nested, such as `.config/NAME`, or has parts beside it.
+    """
+    return where.root if folder.is_relative_to(where.root) else folder
 
 
 def wrapped_command(command: str) -> Any:
@@ -260,14 +276,16 @@ class Setup(NamedTuple):
     below: str  # its folder, relative to a person's home or to a project
     parts: Callable[[InstallTarget, Path, Program], Iterable[Part]]  # the parts to install, given that folder
     variable: str = ""  # the environment variable that moves a person's folder
+    variable_below: str = ""  # the agent's folder in the folder that the variable names
     root_of: Callable[[InstallTarget, Path], Path] = own_folder  # the folder that contains all parts
-    missing: Mapping[str, str] = NOTHING  # parts that only a project can have, and why
+    missing: Mapping[str, str] = NOTHING  # parts that a person's configuration cannot have, and why
+    missing_in_project: Mapping[str, str] = NOTHING  # parts that a project cannot have, and why
     note: str = ""  # what a person has to do after the installation
 
     def folder(self, where: InstallTarget) -> Path:
         """Return the configuration folder; it may not exist."""
         moved = where.environ.get(self.variable, "") if where.is_personal and self.variable else ""
-        return Path(moved) if os.path.isabs(moved) else where.root / self.below
+        return Path(moved, self.variable_below) if os.path.isabs(moved) else where.root / self.below
 
     def root(self, where: InstallTarget) -> Path:
         """Return the folder that contains all installed parts."""
@@ -275,7 +293,7 @@ class Setup(NamedTuple):
 
     def without(self, where: InstallTarget) -> Mapping[str, str]:
         """Return the parts that cannot be installed for a target, each with the reason."""
-        return self.missing if where.is_personal else NOTHING
+        return self.missing if where.is_personal else self.missing_in_project
 
 
 # -------------------------------------------------------------------- its files

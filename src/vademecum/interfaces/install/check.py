@@ -15,7 +15,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Refused, VadeError
-from vademecum.interfaces.install import json_edit
+from vademecum.interfaces.install import json_edit, yaml_edit
 from vademecum.interfaces.install.runner import Installation, has_receipt, installed_parts, texts_of
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def _read_commands(one: Installation) -> OwnCommands:
             _walk(_toml(text), one.agent.name, found)
         elif path.suffix in (".json", ".jsonc"):
             _walk(json_edit.parse(text).value if text.strip() else {}, one.agent.name, found)
+        elif path.suffix == ".yaml":
+            _walk(yaml_edit.parse(text), one.agent.name, found)
     return found
 
 
@@ -126,15 +128,16 @@ def _add_command(entry: Mapping[str, Any], agent: str, found: OwnCommands) -> No
     """Add the command of an entry in an agent's file to `found` if it is a command of vademecum."""
     words = _words(entry)
     if "mcp" in words and any("vade" in each for each in words):
-        found.servers.append((words, _texts(entry.get("env") or entry.get("environment"))))
+        environ = entry.get("env") or entry.get("environment") or entry.get("envs")
+        found.servers.append((words, _texts(environ)))
     match = _HOOK.search(words[0]) if len(words) == 1 else None
     if match and match["agent"] == agent:
         found.hooks.setdefault(match["event"], words[0])
 
 
 def _words(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a server's command as a list of words, whichever of two ways its entry spells it."""
-    command, more = entry.get("command"), entry.get("args")
+    """Return a server's command as a list of words, whichever way its entry spells it."""
+    command, more = entry.get("command", entry.get("cmd")), entry.get("args")
     words = [command] if isinstance(command, str) else command
     given = more if isinstance(more, list) else []
     return tuple(map(str, [*words, *given])) if isinstance(words, list) else ()

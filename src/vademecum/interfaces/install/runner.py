@@ -36,11 +36,12 @@ from vademecum.agents.base import (
     Program,
     Setup,
     TomlServer,
+    YamlServer,
 )
 from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
-from vademecum.interfaces.install import json_edit
+from vademecum.interfaces.install import json_edit, yaml_edit
 from vademecum.interfaces.install.program import this_program
 from vademecum.store import Folder, reported
 from vademecum.store.files import delete, read, sweep, update
@@ -78,6 +79,8 @@ def edit_of(part: Part, agent: Agent, program: Program) -> ConfigEdit:
             return _server_edit(path, entry, below)
         case TomlServer(path, command):
             return _toml_server_edit(path, command)
+        case YamlServer(path, entry, below):
+            return _yaml_server_edit(path, entry, below)
         case HookList():
             return _hooks_edit(part, agent, program)
         case OwnFile(what, path, content):
@@ -183,6 +186,30 @@ def _toml(text: str) -> Any:
         raise Malformed(
             f"line {line} is not TOML", hint="fix it with any editor; nothing was changed"
         ) from None
+
+
+def _yaml_server_edit(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
+    """Return the edit for the entry of the MCP server in an agent's YAML file."""
+    keys = (below, NAME)
+
+    def put(text: str) -> str:
+        found = yaml_edit.value_at(text, keys)
+        if found is not None and not _is_ours(found):
+            raise Collision(
+                f"{path} already has another server named {NAME}", hint="rename it there, and install again"
+            )
+        if isinstance(found, dict) and _covers(found, value):
+            return text
+        added = found if isinstance(found, dict) else {}  # keys that the agent or a person added stay
+        return yaml_edit.put(text, keys, {**added, **value})
+
+    def take(text: str) -> str:
+        return yaml_edit.remove(text, keys) if there(text) else text
+
+    def there(text: str) -> bool:
+        return _is_ours(yaml_edit.value_at(text, keys))
+
+    return ConfigEdit(SERVER, path, put, take, there)
 
 
 def _is_ours(value: object) -> bool:
@@ -694,7 +721,8 @@ def installed_parts(one: Installation) -> dict[str, bool | None]:
     for path, parts, before in _files(one):
         with _naming_file(path):
             for part in parts:
-                found[part.what] = before is not None and part.there(_decode(path, before))
+                there = before is not None and part.there(_decode(path, before))
+                found[part.what] = found.get(part.what, True) and there
     return found
 
 
