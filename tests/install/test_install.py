@@ -18,7 +18,10 @@ from vademecum.interfaces.install.runner import BEGIN, END
 if TYPE_CHECKING:
     from pathlib import Path
 
-AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro", "opencode", "qwen-code")
+AGENTS = (
+    *("claude-code", "codex", "cursor", "gemini", "kiro"),
+    *("cline", "goose", "opencode", "qwen-code", "windsurf", "zed"),
+)
 SCOPES = ("user", "project")
 
 CLAUDE = """\
@@ -31,6 +34,30 @@ CLAUDE = """\
         ]
     }
 }
+"""
+ZED = """\
+// Zed settings
+{
+  "theme": "One Dark", // at night
+  "context_servers": {
+    "other": {
+      "command": "x",
+      "args": [], /* none */
+    },
+  },
+}
+"""
+GOOSE = """\
+# my goose
+GOOSE_PROVIDER: openai  # the cheap one
+extensions:
+  # my tools
+  developer:
+    enabled: true
+    type: builtin
+
+# the end
+GOOSE_MODE: auto
 """
 CODEX = """\
 model = "o3"  # the best
@@ -75,7 +102,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     made = Place(tmp_path)
     monkeypatch.setenv("HOME", str(made.person))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    monkeypatch.delenv("CODEX_HOME", raising=False)
+    for name in ("CODEX_HOME", "CLINE_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(made.project)
     return made
 
@@ -198,7 +226,7 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
     commands = []
     for path in place.project.rglob("*.json"):
         commands += [each for each in hooks_in(json.loads(path.read_text())) if " hook " in each]
-    assert len(commands) == 22
+    assert len(commands) == 24
     for command in commands:
         given = {"cwd": str(place.project), "session_id": command[-20:], "prompt": "Which port has staging?"}
         done = subprocess.run(
@@ -225,6 +253,16 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
         ("cursor", ".cursor/hooks.json", '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n'),
         ("gemini", ".gemini/settings.json", '{\n  /* mine */\n  "ui": {"theme": "x"},\n}\n'),
         ("kiro", ".kiro/settings/mcp.json", "{\n}\n"),
+        ("cline", ".cline/data/settings/cline_mcp_settings.json", '{"mcpServers": {"x": {"command": "y"}}}'),
+        ("goose", ".config/goose/config.yaml", GOOSE),
+        ("goose", ".config/goose/config.yaml", GOOSE.replace("\n", "\r\n")),
+        ("goose", ".config/goose/config.yaml", "extensions: {other: {cmd: x}}"),
+        ("goose", ".config/goose/.goosehints", "Use tabs."),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", '{\n  "mcpServers": {}\n}\n'),
+        ("windsurf", ".codeium/windsurf/hooks.json", '{"hooks": {"pre_run_command": [{"command": "x"}]}}'),
+        ("windsurf", ".codeium/windsurf/memories/global_rules.md", "Use tabs.\n"),
+        ("zed", ".config/zed/settings.json", ZED),
+        ("zed", ".config/zed/AGENTS.md", "Use tabs.\n"),
     ],
 )
 def test_a_file_is_byte_for_byte_what_it_was_after_uninstalling(
@@ -316,6 +354,14 @@ def test_another_home_goes_into_every_command(place: Place, tmp_path: Path) -> N
         ("gemini", ".gemini/settings.json", "{'single': 1}"),
         ("cursor", ".cursor/mcp.json", "nonsense"),
         ("kiro", ".kiro/steering/vade.md", "# My own steering\n"),
+        ("cline", ".cline/rules/vade.md", "# My own rule\n"),
+        ("goose", ".config/goose/config.yaml", "extensions: [\n"),
+        ("goose", ".config/goose/config.yaml", "- a list\n"),
+        ("goose", ".config/goose/config.yaml", "extensions: [developer]\n"),
+        ("goose", ".config/goose/config.yaml", "extensions:\n  vade:\n    uri: https://example.com\n"),
+        ("goose", ".agents/plugins/vade/plugin.json", '{"name": "another"}'),
+        ("windsurf", ".codeium/windsurf/hooks.json", '{"hooks": []}'),
+        ("zed", ".config/zed/settings.json", '{"context_servers": 7}'),
     ],
 )
 def test_a_file_that_cannot_be_edited_is_left_alone_and_so_are_all_the_others(

@@ -9,19 +9,25 @@ from __future__ import annotations
 import functools
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+# Its package has the machine in its name, and so has the program.
+GOOSE = f"goose-binary-{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
     "opencode": "opencode-ai",
     "qwen": "@qwen-code/qwen-code",
+    "cline": "cline",
+    GOOSE: f"@aaif/{GOOSE}",
 }
 NODE = 22
 _MINUTES = 20

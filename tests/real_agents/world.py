@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 MINUTES = 5  # for one run of an agent, on a machine that has other things to do
 _CONFIGURED = (
     *(".claude.json", "settings.json", "config.toml", "hooks.json", "opencode.json", "vade.js"),
-    *("CLAUDE.md", "AGENTS.md", "GEMINI.md", "QWEN.md"),
+    *("CLAUDE.md", "AGENTS.md", "GEMINI.md", "QWEN.md", ".goosehints", "config.yaml"),
+    *("cline_mcp_settings.json", "vade.md"),
 )
-_KEPT = ("LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE")
+_KEPT = ("LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "PYTHONPATH")
 
 # `vade` as the agent starts it: hooks are written down, what goes in and what comes out, and everything else
 # is the program itself.
@@ -92,7 +93,7 @@ class World:
         subprocess.run(["git", "init", "--quiet", str(self.project)], check=True)
         (self.project / "README.md").write_text("# Harbour\n\nCranes and trains.\n", "utf-8")
         self.vade = self.top / "bin" / "vade"
-        self.vade.parent.mkdir()
+        self.vade.parent.mkdir(exist_ok=True)
         self.vade.write_text(
             _SHIM.format(python=sys.executable, record=str(self.top / "hooks.jsonl")), "utf-8"
         )

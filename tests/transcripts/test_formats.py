@@ -29,6 +29,7 @@ from vademecum.transcripts import (
     ToolCall,
     foreign,
     from_json,
+    is_memory_call,
     to_json,
 )
 from vademecum.transcripts.foreign import SessionFacts, TranscriptUsage, Unread, moment
@@ -424,6 +425,138 @@ def as_lines(records: Iterable[dict[str, Any]]) -> bytes:
 
 
 # name of the format, name of the file, its bytes
+CLINE: dict[str, Any] = {
+    "version": 1,
+    "updated_at": "2026-11-15T08:15:39.123Z",
+    "sessionId": "n-1",
+    "messages": [
+        {
+            "id": "m1",
+            "role": "user",
+            "content": [words('<user_input mode="act">list the files</user_input>')],
+            "ts": 1794730530123,
+        },
+        {
+            "id": "m2",
+            "role": "user",
+            "content": [words('<hook_context source="RunStart">\nAda likes tabs\n</hook_context>')],
+            "ts": 1794730530200,
+            "metadata": {"displayRole": "system"},
+        },
+        {
+            "id": "m3",
+            "role": "assistant",
+            "content": [{"type": "thinking", "thinking": "hm"}, use("k1", "run_commands")],
+            "ts": 1794730531123,
+            "modelInfo": {"id": "cline-x", "provider": "p"},
+            "metrics": {"inputTokens": 30, "outputTokens": 2, "cacheReadTokens": 20, "cost": 0.5},
+        },
+        {
+            "id": "m4",
+            "role": "user",
+            "content": [{**result("k1", "a.txt"), "name": "run_commands"}],
+            "ts": 1794730532123,
+        },
+        {"id": "m5", "role": "assistant", "content": [words("One file.")], "ts": 1794730533123},
+    ],
+}
+
+GOOSE: dict[str, Any] = {
+    "id": "20261115_1",
+    "working_dir": "/home/ada/api",
+    "name": "Files",
+    "session_type": "user",
+    "created_at": "2026-11-15T08:15:30Z",
+    "conversation": [
+        {
+            "id": "g1",
+            "role": "user",
+            "created": 1794730530,
+            "content": [words("list the files"), {"type": "image", "data": "QUJD", "mimeType": "image/png"}],
+            "metadata": {"userVisible": True, "agentVisible": True},
+        },
+        {
+            "id": "g2",
+            "role": "user",
+            "created": 1794730530,
+            "content": [words("<turn-context>now</turn-context>")],
+            "metadata": {"userVisible": False, "agentVisible": True, "turnContext": True},
+        },
+        {
+            "id": "g3",
+            "role": "assistant",
+            "created": 1794730531,
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": ""},
+                {
+                    "type": "toolRequest",
+                    "id": "k1",
+                    "toolCall": {
+                        "status": "success",
+                        "value": {"name": "shell", "arguments": {"command": "ls"}},
+                    },
+                },
+                {
+                    "type": "toolRequest",
+                    "id": "k2",
+                    "toolCall": {
+                        "status": "success",
+                        "value": {"name": "shell", "arguments": {"command": "no"}},
+                    },
+                },
+            ],
+            "metadata": {
+                "userVisible": True,
+                "agentVisible": True,
+                "inference": {"provider": "p", "requestedModel": "goose-x"},
+                "usage": {"inputTokens": 30, "outputTokens": 2, "totalTokens": 32, "cost": 0.5},
+            },
+        },
+        {
+            "id": "g4",
+            "role": "user",
+            "created": 1794730532,
+            "content": [
+                {
+                    "type": "toolResponse",
+                    "id": "k1",
+                    "toolResult": {
+                        "status": "success",
+                        "value": {"content": [words("a.txt")], "isError": False},
+                    },
+                },
+                {
+                    "type": "toolResponse",
+                    "id": "k2",
+                    "toolResult": {"status": "error", "error": "no such command"},
+                },
+            ],
+            "metadata": {"userVisible": True, "agentVisible": True},
+        },
+        {"id": "g5", "role": "assistant", "created": 1794730533, "content": [words("One file.")]},
+    ],
+}
+
+WINDSURF: list[dict[str, Any]] = [
+    {
+        "status": "done",
+        "type": "user_input",
+        "user_input": {"rules_applied": {"always_on": ["vade.md"]}, "user_response": "make a file"},
+    },
+    {"planner_response": {"response": "I will."}, "status": "done", "type": "planner_response"},
+    {
+        "code_action": {"new_content": "print()\n", "path": "/home/ada/api/a.py"},
+        "status": "done",
+        "type": "code_action",
+    },
+    {
+        "mcp_tool": {"tool_name": "memory_search", "arguments": '{"query": "tabs"}', "result": "nothing"},
+        "status": "done",
+        "type": "mcp_tool",
+    },
+    {"planner_response": {"response": "Made."}, "status": "done", "type": "planner_response"},
+]
+
 SAMPLES: dict[str, tuple[str, str, bytes]] = {
     "claude-code": ("claude-code", "s-1.jsonl", as_lines(CLAUDE)),
     "codex": ("codex", "rollout-2026-c-1.jsonl", as_lines(CODEX)),
@@ -432,6 +565,9 @@ SAMPLES: dict[str, tuple[str, str, bytes]] = {
     "gemini": ("gemini-cli", "session-1.json", json.dumps(GEMINI, indent=2).encode()),
     "gemini-lines": ("gemini-cli", "session-1.jsonl", as_lines(GEMINI_LINES)),
     "clio": ("clio", "c-1.json", json.dumps(CLIO).encode()),
+    "cline": ("cline", "n-1.messages.json", json.dumps(CLINE, indent=2).encode()),
+    "goose": ("goose", "20261115_1.json", json.dumps(GOOSE, indent=2).encode()),
+    "windsurf": ("windsurf", "w-1.jsonl", as_lines(WINDSURF)),
     "list": ("messages", "chat.json", json.dumps(CHAT, indent=1).encode()),
     "list-lines": ("messages", "chat.jsonl", as_lines(CHAT)),
 }
@@ -536,7 +672,10 @@ def test_formats_are_found_by_name() -> None:
         "claude-code",
         "codex",
         "openclaw",
+        "cline",
+        "goose",
         "opencode",
+        "windsurf",
         "gemini-cli",
         "clio",
         "messages",
@@ -565,12 +704,16 @@ def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path)
         "gemini-cli": [".gemini/tmp/ff/chats/session-1.json", ".gemini/tmp/ee/logs.json"],
         "clio": [".clio/sessions/s.json"],
         "messages": [],
+        "cline": [".cline/data/sessions/1/1.messages.json"],
+        "goose": [".local/share/goose/vade/20261115_1.json"],
         "opencode": [".local/share/opencode/vade/ses_1.json"],
+        "windsurf": [".windsurf/transcripts/w-1.jsonl"],
         "qwen-code": [".qwen/projects/-home-ada/chats/s.jsonl"],
     }
     for path in [
         *(each for some in places.values() for each in some),
         ".codex/sessions/other.jsonl",
+        ".cline/data/sessions/1/1.json",
         ".gemini/tmp/ff/logs.json",
     ]:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -724,6 +867,64 @@ def test_the_stream_of_codex_exec_pairs_calls_that_ran_at_once(tmp_path: Path) -
     assert rest[-1].text == "Done."
     assert usages(found) == [TranscriptUsage(90, 7, 80, 97)]
     assert told(found).id == "e-1"
+
+
+# Cline, goose and Windsurf.
+
+
+def test_clines_prompt_loses_its_tag_and_the_text_of_hooks_is_flagged(tmp_path: Path) -> None:
+    (tmp_path / "n-1.json").write_text(
+        '{"cwd": "/home/ada/api", "started_at": "2026-11-15T08:15:30.1Z", "metadata": {"title": "Files"}}'
+    )
+    found = read("cline", tmp_path)
+    assert [each.text for each in messages(found) if each.role is Role.USER and META not in each.extra] == [
+        "list the files"
+    ]
+    assert [each.extra[META] for each in messages(found) if META in each.extra] == ["for the model"]
+    results = [each for message in messages(found) for each in message.results]
+    assert [(each.id, each.name, each.text) for each in results] == [("k1", "run_commands", "a.txt")]
+    assert usages(found) == [TranscriptUsage(30, 2, 20, 32, 0.5, "cline-x", "2026-11-15T08:15:31Z")]
+    assert told(found) == SessionFacts("n-1", "Files", "/home/ada/api", "2026-11-15T08:15:30Z", "cline-x")
+
+
+@pytest.mark.parametrize("beside", [None, "", "[]", '{"cwd": 7, "metadata": "x"}', "{"])
+def test_a_session_of_cline_is_read_whatever_stands_beside_it(beside: str | None, tmp_path: Path) -> None:
+    if beside is not None:
+        (tmp_path / "n-1.json").write_text(beside)
+    found = read("cline", tmp_path)
+    assert (told(found).id, told(found).folder) == ("n-1", "")
+    assert len(messages(found)) == 5
+
+
+def test_goose_tells_a_failed_call_from_one_that_worked(tmp_path: Path) -> None:
+    found = read("goose", tmp_path)
+    results = [each for message in messages(found) for each in message.results]
+    assert [(each.id, each.text, each.error) for each in results] == [
+        ("k1", "a.txt", False),
+        ("k2", "no such command", True),
+    ]
+    assert [each.text for each in messages(found) if META in each.extra] == [
+        "<turn-context>now</turn-context>"
+    ]
+    assert messages(found)[0].parts[1] == Image("image/png", data="QUJD")
+    assert usages(found) == [TranscriptUsage(30, 2, 0, 32, 0.5, "goose-x", "2026-11-15T08:15:31Z")]
+    assert told(found) == SessionFacts(
+        "20261115_1", "Files", "/home/ada/api", "2026-11-15T08:15:30Z", "goose-x"
+    )
+
+
+def test_a_step_of_windsurf_that_nobody_knows_is_a_call_with_all_that_it_has(tmp_path: Path) -> None:
+    found = messages(read("windsurf", tmp_path))
+    assert [(each.role.value, each.text) for each in found if each.text] == [
+        ("user", "make a file"),
+        ("assistant", "I will."),
+        ("assistant", "Made."),
+    ]
+    action, own = [call for each in found for call in each.calls]
+    assert (action.name, json.loads(action.arguments)) == ("code_action", WINDSURF[2]["code_action"])
+    assert (own.name, own.arguments) == ("memory_search", '{"query": "tabs"}')
+    assert is_memory_call(own)
+    assert [each.text for message in found for each in message.results] == ["", "nothing"]
 
 
 # OpenClaw and pi.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge import Piece
 
 _CONTEXT = Scope.PROJECT.rule.documents[0]  # the document that a project pins
-_OURS = ("vade.mdc", "vade-memory.mdc")
+_OURS = ("vade.mdc", "vade-memory.mdc", "vade.md", "vade-memory.md")
 # The editors write patterns without quotes, which YAML misreads.
 _BARE = re.compile(r"^(globs|description):[ \t]+(?![\"'\[>|])(.*\S)[ \t]*$", re.MULTILINE)
 
