@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from hooks.calls import wait_until
+import pytest
+
+from hooks.calls import HANG, wait_until
+from vademecum.agents import cline
+from vademecum.agents.base import InstallTarget, OwnFile, Program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,3 +127,51 @@ def test_clines_plugin_gets_plain_text_and_its_session_is_copied(world: World) -
     path.write_text(json.dumps({"version": 1, "sessionId": "1_a", "messages": messages}, indent=2))
     assert world.call("cline", "stop", {"session_id": "1_a", "transcript_path": str(path)}).code == 0
     assert conversation(world) == [("user", "What colour has the crane?"), ("assistant", "Teal.")]
+
+
+# A `vade` whose first hook waits for a file, and Cline, which sends prompts until it hears the block.
+SLOW = """\
+import pathlib, sys, time
+event = sys.argv[3]
+while event == "session-start" and not pathlib.Path("go").exists():
+    time.sleep(0.05)
+print({"session-start": "BLOCK", "user-prompt": "RECORD"}.get(event, ""), end="")
+"""
+PLAY = """\
+import { writeFileSync } from "node:fs"
+import plugin from "./vade.mjs"
+plugin.setup({}, { session: { sessionId: "1_a" }, workspaceInfo: { rootPath: process.cwd() } })
+const prompt = { role: "user", content: [{ type: "text", text: "<user_input mode=act>hello</user_input>" }] }
+const told = []
+const ask = async (more) => {
+  const answer = await plugin.hooks.beforeRun({ snapshot: { messages: [prompt], ...more } })
+  told.push(answer ?? null)
+}
+await ask()
+writeFileSync("go", "")
+while (!JSON.stringify(told).includes("BLOCK")) await ask()
+await ask({ parentAgentId: "a" })
+console.log(JSON.stringify(told))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_an_answer_that_is_too_late_for_cline_comes_with_a_later_prompt_once(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLOW)
+    where = InstallTarget("user", tmp_path, tmp_path, {})
+    assert cline.AGENT.setup is not None
+    parts = cline.AGENT.setup.parts(where, tmp_path, Program((sys.executable, str(slow))))
+    (plugin,) = [each for each in parts if isinstance(each, OwnFile) and each.path.name == "vade.js"]
+    (tmp_path / "vade.mjs").write_text(plugin.content)
+    (tmp_path / "play.mjs").write_text(PLAY)
+    done = subprocess.run(
+        ["node", "play.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=True
+    )
+    first, *later, side = json.loads(done.stdout)
+    assert first is None, "the first prompt does not wait for a hook that hangs"
+    told = "\n".join(each["appendContext"] for each in later if each)
+    assert told.count("BLOCK") == 1
+    assert "RECORD" in told
+    assert side is None, "an agent that Cline's agent starts is told nothing"

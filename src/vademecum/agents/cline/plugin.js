@@ -67,9 +67,11 @@ export default {
         if (!started) {
           started = true
           const source = prompts.length > 1 ? "resume" : "startup"
-          late.push(await ask("session-start", about({ source })))
+          const block = await ask("session-start", about({ source }))
+          late.push(block)
         }
-        if (prompts.length) late.push(await ask("user-prompt", about({ prompt: textOf(prompts.at(-1)) })))
+        const records = prompts.length ? await ask("user-prompt", about({ prompt: textOf(prompts.at(-1)) })) : ""
+        late.push(records) // `late` may be another list than it was before the hook was asked
       }
       await soon(begin())
       const told = late.filter(Boolean).join("\n\n")
