@@ -36,7 +36,9 @@ def record(run: Path, agent: str, transcript: Path) -> None:
     """Write the transcript and what the hooks were given."""
     folder = FIXTURES / agent
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.loads(each) for each in transcript.read_text("utf-8").splitlines()]
+    text = transcript.read_text("utf-8")
+    one = transcript.suffix == ".json"
+    lines = [json.loads(text)] if one else [json.loads(each) for each in text.splitlines()]
     hooks = []
     for each in (run / "hooks.jsonl").read_text("utf-8").splitlines():
         call = json.loads(each)

@@ -34,12 +34,12 @@ _STOP = "Stop"
 
 def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
     """Return the hook's fields; after a turn, also the file to which the session was exported."""
-    session = base.text(raw.get("session_id"))
-    return base.HookInput(
-        cwd=base.absolute(raw.get("working_dir")),
-        session=session,
+    found = base.read_common(raw, environ)
+    exported = _export(found.session, environ) if found.session and raw.get("event") == _STOP else ""
+    return found._replace(
+        cwd=base.absolute(raw.get("working_dir")) or found.cwd,
         prompt=base.text(raw.get("message")),
-        transcript=_export(session, environ) if session and raw.get("event") == _STOP else "",
+        transcript=exported or found.transcript,
     )
 
 
