@@ -6,6 +6,7 @@ Zed has no hooks, and stores its threads in a database of its own.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from vademecum.agents import base
@@ -33,7 +34,7 @@ AGENT = base.Agent(
         ("zed", "zeditor"),
         _BELOW,
         _parts,
-        variable="XDG_CONFIG_HOME",
+        variable="XDG_CONFIG_HOME" if sys.platform == "linux" else "",
         variable_below="zed",
         root_of=base.containing_folder,
         missing=_NO_HOOKS,

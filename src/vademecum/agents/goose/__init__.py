@@ -129,7 +129,7 @@ AGENT = base.Agent(
         ("goose",),
         _BELOW,
         _parts,
-        variable="XDG_CONFIG_HOME",
+        variable="XDG_CONFIG_HOME" if os.name != "nt" else "",
         variable_below="goose",
         root_of=base.containing_folder,
         missing_in_project={base.SERVER: "Goose reads extensions of a person only; use --scope user"},
