@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vademecum.agents import cline
 from vademecum.interfaces.cli.app import run
+from vademecum.interfaces.install import yaml_edit
 from vademecum.interfaces.install.runner import BEGIN, END
 
 if TYPE_CHECKING:
@@ -218,6 +220,72 @@ def test_cursor_gets_one_hook_and_a_rule(place: Place) -> None:
     assert "alwaysApply: true" in (place.project / ".cursor" / "rules" / "vade.mdc").read_text()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the variables of Linux")
+@pytest.mark.parametrize(
+    ("agent", "variable", "name"),
+    [
+        ("cline", "CLINE_DIR", "data/settings/cline_mcp_settings.json"),
+        ("goose", "XDG_CONFIG_HOME", "goose/config.yaml"),
+        ("zed", "XDG_CONFIG_HOME", "zed/settings.json"),
+    ],
+)
+def test_a_configuration_that_a_variable_moved_is_followed_inside_the_home_and_outside(
+    agent: str, variable: str, name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = place.everything()
+    for moved in (place.person / "dotfiles", place.person.parent / "elsewhere"):
+        monkeypatch.setenv(variable, str(moved))
+        assert run(["install", agent]) == 0
+        assert "mcp" in (moved / name).read_text()
+        assert not (place.person / ".config").exists()
+        assert run(["uninstall", agent]) == 0
+        assert not (moved / name).exists()
+        assert place.everything() == before
+
+
+def test_the_extension_of_an_editor_gets_the_server_of_cline_too(place: Place) -> None:
+    extension = cline.extension_folder(place.person)
+    extension.mkdir(parents=True)
+    before = place.everything()
+    run(["install", "cline"])
+    found = json.loads((extension / "settings" / "cline_mcp_settings.json").read_text())
+    assert found["mcpServers"]["vade"]["args"][-3:] == ["mcp", "--client", "cline"]
+    run(["uninstall", "cline"])
+    assert place.everything() == before
+
+
+def test_goose_keeps_what_else_is_in_its_configuration_when_it_was_written_again(place: Place) -> None:
+    """Goose writes the whole file again, without comments, when it saves a setting."""
+    path = place.write("user", ".config/goose/config.yaml", GOOSE)
+    run(["install", "goose"])
+    assert "# my tools" in path.read_text()
+    written = yaml_edit.parse(path.read_text())
+    written["extensions"]["vade"] |= {"bundled": None, "timeout": 60}
+    written["GOOSE_MODEL"] = "x"
+    path.write_text(json.dumps(written))  # which is YAML, too
+    run(["install", "goose"])
+    assert yaml_edit.value_at(path.read_text(), ("extensions", "vade"))["bundled"] is None
+    run(["uninstall", "goose"])
+    del written["extensions"]["vade"]
+    assert yaml_edit.parse(path.read_text()) == written
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("cline", "no server: Cline has MCP servers for a person only"),
+        ("goose", "no server: Goose reads extensions of a person only"),
+        ("windsurf", "no server: Windsurf has MCP servers for a person only"),
+        ("zed", "no hooks: Zed has no hooks"),
+    ],
+)
+def test_what_a_project_cannot_have_is_said(
+    agent: str, said: str, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["install", agent, "--scope", "project"])
+    assert said in capsys.readouterr().err
+
+
 def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_LIMITS_HOOK", "60s")
     run(["add", "The staging database lives on port 5544", "--key", "staging"])
@@ -326,6 +394,23 @@ def test_a_program_that_moved_is_written_in_place_of_the_old_one(
     )
     run(["uninstall", "claude-code"])
     assert place.everything() == before
+
+
+def test_a_file_that_an_agent_changed_between_two_installations_holds_nothing_of_ours_afterwards(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = place.write("user", ".gemini/settings.json", '{\n  "theme": "dark"\n}\n')
+    run(["install", "gemini"])
+    settings.write_text(settings.read_text().replace("dark", "light"))
+    moved = tmp_path / "bin" / "vade"
+    moved.parent.mkdir()
+    moved.write_text("#!/bin/sh\n")
+    moved.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(moved)])
+    run(["install", "gemini"])
+    assert str(moved) in settings.read_text()
+    run(["uninstall", "gemini"])
+    assert settings.read_text() == '{\n  "theme": "light"\n}\n'
 
 
 def test_another_home_goes_into_every_command(place: Place, tmp_path: Path) -> None:

@@ -40,9 +40,14 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
 def _settings(where: base.InstallTarget, folder: Path) -> Iterator[Path]:
     """Yield the files of servers: that of the command line, and that of the extension if it is here."""
     yield folder / "data" / _SETTINGS
-    extension = where.person / _EDITORS.get(sys.platform, ".config") / _EXTENSION
+    extension = extension_folder(where.person)
     if folder.is_relative_to(where.root) and extension.is_dir():
         yield extension / _SETTINGS
+
+
+def extension_folder(person: Path) -> Path:
+    """Return the folder in which VS Code stores the files of Cline's extension; it may not exist."""
+    return person / _EDITORS.get(sys.platform, ".config") / _EXTENSION
 
 
 def _plugin(program: base.Program) -> str:

@@ -27,7 +27,6 @@ _BELOW = f"{_WINDOWS}/config" if os.name == "nt" else ".config/goose"
 _EXPORTS = f"{_WINDOWS}/data/vade" if os.name == "nt" else ".local/share/goose/vade"
 _MOVED = ("XDG_DATA_HOME", "goose/vade")
 _PATIENCE = 20.0  # seconds in which goose must export a session
-_TIMEOUT = 300  # goose's own limit for a tool, in seconds
 _UNHEARD = "Goose passes no output of a hook to its model"
 _STOP = "Stop"
 
@@ -99,7 +98,6 @@ def _entry(program: base.Program) -> dict[str, Any]:
         "cmd": first,
         "args": rest,
         "envs": {},
-        "timeout": _TIMEOUT,
     }
 
 

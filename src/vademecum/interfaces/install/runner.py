@@ -519,7 +519,8 @@ def _remove_parts(
         if not entry.get("backup"):
             return None
         backup = home.read(BACKUPS, str(entry["backup"]))
-        if backup is not None:
+        # The backup of a second installation has our parts if the agent changed the file after the first.
+        if backup is not None and not any(part.there(_decode(path, backup)) for part in parts):
             return backup
     text = _decode(path, before)
     with _naming_file(path):
