@@ -349,7 +349,7 @@ def test_a_link_that_leads_out_of_the_project_is_not_followed(
 
 def test_an_agent_nobody_knows_is_wrong_usage(place: Place) -> None:
     assert run(["install", "emacs"]) == 2
-    assert run(["install"]) == 1  # nobody is named, and none is found here
+    assert run(["uninstall", "emacs"]) == 2
 
 
 def test_installs_at_once_leave_one_of_each(place: Place) -> None:
