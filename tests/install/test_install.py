@@ -18,7 +18,7 @@ from vademecum.interfaces.install.runner import BEGIN, END
 if TYPE_CHECKING:
     from pathlib import Path
 
-AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro", "opencode", "qwen-code")
+AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro", "amp", "copilot", "opencode", "qwen-code")
 SCOPES = ("user", "project")
 
 CLAUDE = """\
@@ -76,6 +76,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("HOME", str(made.person))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     monkeypatch.delenv("CODEX_HOME", raising=False)
+    monkeypatch.delenv("COPILOT_HOME", raising=False)
     monkeypatch.chdir(made.project)
     return made
 
@@ -190,6 +191,16 @@ def test_cursor_gets_one_hook_and_a_rule(place: Place) -> None:
     assert "alwaysApply: true" in (place.project / ".cursor" / "rules" / "vade.mdc").read_text()
 
 
+def test_copilots_project_has_its_hooks_where_git_does_not_share_them(place: Place) -> None:
+    run(["install", "copilot", "--scope", "project"])
+    top = place.project / ".github"
+    assert json.loads((top / "mcp.json").read_text())["mcpServers"]["vade"]["args"][-1] == "copilot"
+    found = json.loads((top / "copilot" / "settings.local.json").read_text())
+    assert set(found["hooks"]) == {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd"}
+    assert "version" not in found
+    assert 'applyTo: "**"' in (top / "instructions" / "vade.instructions.md").read_text()
+
+
 def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_LIMITS_HOOK", "60s")
     run(["add", "The staging database lives on port 5544", "--key", "staging"])
@@ -198,7 +209,7 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
     commands = []
     for path in place.project.rglob("*.json"):
         commands += [each for each in hooks_in(json.loads(path.read_text())) if " hook " in each]
-    assert len(commands) == 22
+    assert len(commands) == 27
     for command in commands:
         given = {"cwd": str(place.project), "session_id": command[-20:], "prompt": "Which port has staging?"}
         done = subprocess.run(
@@ -225,6 +236,11 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
         ("cursor", ".cursor/hooks.json", '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n'),
         ("gemini", ".gemini/settings.json", '{\n  /* mine */\n  "ui": {"theme": "x"},\n}\n'),
         ("kiro", ".kiro/settings/mcp.json", "{\n}\n"),
+        ("copilot", ".copilot/mcp-config.json", '{\n  "mcpServers": {"x": {"command": "y"}}\n}'),
+        ("copilot", ".copilot/hooks/vade.json", '{"version": 1, "hooks": {"Stop": [{"command": "x"}]}}\n'),
+        ("amp", ".config/amp/settings.json", '{\n\t"amp.showCosts": false, // dear\n}\n'),
+        ("amp", ".config/amp/settings.jsonc", '/* mine */ {"amp.mcpServers": {}}\r\n'),
+        ("amp", ".config/amp/AGENTS.md", "# Mine"),
     ],
 )
 def test_a_file_is_byte_for_byte_what_it_was_after_uninstalling(
@@ -316,6 +332,9 @@ def test_another_home_goes_into_every_command(place: Place, tmp_path: Path) -> N
         ("gemini", ".gemini/settings.json", "{'single': 1}"),
         ("cursor", ".cursor/mcp.json", "nonsense"),
         ("kiro", ".kiro/steering/vade.md", "# My own steering\n"),
+        ("copilot", ".copilot/instructions/vade.instructions.md", "My own.\n"),
+        ("amp", ".config/amp/plugins/vade.ts", "export default function () {}\n"),
+        ("amp", ".config/amp/settings.json", '{"amp.mcpServers": []}'),
     ],
 )
 def test_a_file_that_cannot_be_edited_is_left_alone_and_so_are_all_the_others(

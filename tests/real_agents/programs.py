@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 PACKAGES = {
+    "amp": "@ampcode/cli",
     "claude": "@anthropic-ai/claude-code",
+    "copilot": "@github/copilot",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
     "opencode": "opencode-ai",

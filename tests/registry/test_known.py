@@ -63,7 +63,7 @@ def test_a_module_in_the_folder_is_an_agent_and_nothing_else_has_to_name_it(
     registry.known.cache_clear()
     assert list(registry.having("instructions")) == [
         *("claude-code", "codex", "cursor", "gemini", "kiro"),
-        *("opencode", "owl", "qwen-code"),
+        *("aider", "amp", "copilot", "opencode", "owl", "qwen-code"),
     ]
 
 
@@ -75,7 +75,8 @@ def test_what_is_no_agent_is_found_nowhere(name: str) -> None:
 def test_a_list_of_messages_is_the_last_format_that_is_tried() -> None:
     names = [each.name for each in registry.transcript_formats()]
     assert names == [
-        *("qwen-code", "claude-code", "codex", "openclaw", "opencode", "gemini-cli", "clio", "messages"),
+        *("qwen-code", "claude-code", "copilot", "codex", "openclaw", "amp", "opencode"),
+        *("gemini-cli", "clio", "messages"),
     ]
 
 
