@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from importers.worlds import snapshot
 from vademecum.agents.aider import HISTORY
 from vademecum.memory import connect
 from vademecum.types import Origin
@@ -61,7 +62,12 @@ def written(project: Path, *sessions: str) -> Path:
 
 def test_each_session_of_a_history_is_a_session_with_what_was_said(vade: Vade, tmp_path: Path) -> None:
     project = written(tmp_path / "theirs", FIRST, SECOND)
+    originals = snapshot(project)
+    dry = vade.json("import", "aider", project, "--dry-run")
+    assert not (vade.home / "transcripts").exists()
     report = vade.json("import", "aider", project)
+    assert [each["source"] for each in report["mapped"]] == [each["source"] for each in dry["mapped"]]
+    assert snapshot(project) == originals
     assert [each["kind"] for each in report["mapped"]] == ["session", "session"]
     assert [each["why"] for each in report["skipped"]] == ["it contains no messages"]
     memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)
