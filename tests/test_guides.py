@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parent.parent / "docs"
 QUICKSTARTS = [
     *("claude-code", "codex", "cursor", "gemini", "kiro", "opencode", "qwen-code"),
-    *("cline", "goose", "windsurf", "zed"),
+    *("amp", "cline", "copilot", "goose", "windsurf", "zed"),
 ]
 # Those that are told at the start of a session; the others with the first prompt.
-AT_START = {"claude-code", "cline", "codex", "cursor", "gemini", "qwen-code"}
+AT_START = {"amp", "claude-code", "cline", "codex", "copilot", "cursor", "gemini", "qwen-code"}
 UNTOLD = {"goose", "windsurf", "zed"}  # nothing that a hook says reaches their model
 
 
@@ -88,7 +88,7 @@ def commands(page: str, heading: str = "") -> list[str]:
 
 def files_named(text: str, top: str) -> set[str]:
     """The files that a text names in backticks."""
-    named = set(re.findall(r"`([~./\w-]*(?:\.(?:json|md|toml|js|mdc|yaml)|\.goosehints))`", text))
+    named = set(re.findall(r"`([~./\w-]*(?:\.(?:json|md|toml|js|ts|mdc|yaml)|\.goosehints))`", text))
     return {f"{top}/{each.removeprefix('~/')}" for each in named}
 
 
@@ -104,7 +104,9 @@ def test_a_quickstart_does_what_it_says_and_leaves_no_trace(agent: str, machine:
         assert machine.everything() == before
         machine.run(line)
     table = "\n".join(re.findall(r"^\| `.*$", text.partition("## What happens then")[0], flags=re.MULTILINE))
-    assert set(machine.everything()) - set(before) == files_named(table.replace("opencode.jsonc", ""), "~")
+    assert set(machine.everything()) - set(before) == files_named(
+        re.sub(r"(opencode|settings)\.jsonc", "", table), "~"
+    )
 
     doctor, *others = commands(page, "See that it works")
     own = [each for each in json.loads(machine.run(f"{doctor} --json"))["checks"] if each["check"] == agent]

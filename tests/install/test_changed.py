@@ -68,18 +68,30 @@ def opencode(settings: Settings) -> None:
     settings["mcp"]["vade"]["timeout"] = 9000
 
 
+def copilot(settings: Settings) -> None:
+    settings["mcpServers"]["vade"]["tools"] = ["memory_search"]
+    settings["mcpServers"]["github"] = {"type": "http", "url": "https://example.com"}
+
+
+def amp(settings: Settings) -> None:
+    settings["amp.mcpServers"]["vade"]["includeTools"] = ["memory_*"]
+    settings["amp.showCosts"] = False
+
+
 CHANGES: dict[str, list[tuple[str, Callable[[Settings], None]]]] = {
     "claude-code": [(".claude.json", claude), (".claude/settings.json", claude_hooks)],
     "gemini": [(".gemini/settings.json", gemini)],
     "qwen-code": [(".qwen/settings.json", gemini)],
     "opencode": [(".config/opencode/opencode.json", opencode)],
+    "copilot": [(".copilot/mcp-config.json", copilot)],
+    "amp": [(".config/amp/settings.json", amp)],
 }
 
 
 def without_ours(settings: Settings) -> Settings:
     """What must be left when ours is taken out."""
     left = json.loads(json.dumps(settings))
-    for below in ("mcpServers", "mcp"):
+    for below in ("mcpServers", "mcp", "amp.mcpServers"):
         if below in left:
             del left[below]["vade"]
             left = {name: each for name, each in left.items() if name != below or each}

@@ -62,8 +62,11 @@ def test_without_a_terminal_the_plan_is_shown_and_nothing_is_written(machine: Ma
     assert done.returncode == 0
     assert f"change {machine.person}" not in done.stdout
     for path in (".claude.json", ".claude/settings.json", ".claude/CLAUDE.md", ".codex/hooks.json"):
-        assert f"make {machine.person / path}" in done.stdout
+        assert f"create {machine.person / path}" in done.stdout
+        assert f"+++ {machine.person / path}" in done.stdout
     assert "gemini" not in done.stdout
+    assert '+  "mcpServers": {' in done.stdout
+    assert machine.vade("install", "--dry-run").stdout == done.stdout
     assert "`vade install --yes` writes the changes" in done.stdout
     assert not machine.files()
 
@@ -97,12 +100,29 @@ def test_what_has_to_be_allowed_is_told_as_the_next_step(machine: Machine) -> No
     assert "--yolo" in said
 
 
-def test_a_home_without_any_agent_is_told_so(machine: Machine) -> None:
-    done = machine.vade("install", "--yes")
-    assert done.returncode == 1
-    assert "no agent found on this machine" in done.stderr
+def test_without_any_agent_install_succeeds_and_names_what_works_without_one(machine: Machine) -> None:
+    for words in ("install", "--yes"), ("install",), ("install", "--dry-run"):
+        done = machine.vade(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "no agent found on this machine" in done.stdout
+        assert "`vade add " in done.stdout
+    told = json.loads(machine.vade("install", "--yes", "--json").stdout)
+    assert (told["agents"], told["checks"]) == ([], [])
     assert not machine.files()
     assert not any("server" in each for each in machine.checks())
+
+
+def test_the_list_describes_the_agents_found_and_only_names_the_others(machine: Machine) -> None:
+    machine.has(".claude", ".codex")
+    machine.vade("install", "codex")
+    (machine.person / ".codex" / "hooks.json").unlink()
+    shown = machine.vade("install", "--list").stdout.splitlines()
+    assert shown[shown.index(f"claude-code: {machine.person / '.claude'}") + 1] == "  user: not installed"
+    codex = shown.index(f"codex: {machine.person / '.codex'}")
+    assert shown[codex + 1] == "  user: instruction, server installed; hooks missing"
+    assert shown[-1].startswith("not found on this machine: ")
+    assert "gemini" in shown[-1]
+    assert not any(each.startswith("gemini") for each in shown)
 
 
 def test_an_agents_broken_file_is_left_as_it_is_and_the_others_are_installed(machine: Machine) -> None:
@@ -181,17 +201,45 @@ def test_a_server_that_says_nonsense_is_an_error_and_not_a_hang(machine: Machine
     assert found["claude-code stop"]["said"] == "stop: the hook failed with 3"
 
 
-def test_a_person_is_asked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_uninstalling_without_a_name_disconnects_every_agent(machine: Machine) -> None:
+    machine.has(".claude", ".codex")
+    (machine.person / ".claude.json").write_text('{"numStartups": 3}')
+    before = machine.files()
+    assert "not installed in any agent" in machine.vade("uninstall").stdout
+    for agent in ("claude-code", "codex"):
+        machine.vade("install", agent)
+    installed = machine.files()
+    shown = machine.vade("uninstall").stdout  # nobody can be asked
+    assert f"delete {machine.person / '.codex' / 'hooks.json'}" in shown
+    assert f"--- {machine.person / '.codex' / 'hooks.json'}" in shown
+    assert "`vade uninstall --yes` writes the changes" in shown
+    assert machine.files() == installed
+    told = json.loads(machine.vade("uninstall", "--yes", "--json").stdout)
+    assert [each["agent"] for each in told["agents"]] == ["claude-code", "codex"]
+    assert machine.files() == before
+    assert (machine.person / ".claude.json").read_text() == '{"numStartups": 3}'
+    assert "not installed in any agent" in machine.vade("uninstall", "--yes").stdout
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_person_who_answers_no_has_changed_nothing_and_made_no_mistake(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine = Machine(tmp_path)
     machine.has(".claude", ".codex")
     monkeypatch.setenv("HOME", str(machine.person))
     monkeypatch.chdir(machine.project)
+    if command == "uninstall":
+        for agent in ("claude-code", "codex"):
+            run(["install", agent])
+    files = machine.files()
+    capsys.readouterr()
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda said, **_: asked.append(said))
-    assert run(["install"]) != 0
-    assert asked == ["Install?"]
-    assert not machine.files()
-    assert f"make {os.fspath(machine.person / '.claude.json')}" in capsys.readouterr().out
+    assert run([command]) == 0
+    assert asked == [f"{command.title()}?"]
+    assert machine.files() == files
+    captured = capsys.readouterr()
+    assert captured.err == "vade: nothing was changed\n"
+    assert os.fspath(machine.person / ".claude.json") in captured.out

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 AGENTS = (
     *("claude-code", "codex", "cursor", "gemini", "kiro"),
-    *("cline", "goose", "opencode", "qwen-code", "windsurf", "zed"),
+    *("amp", "cline", "copilot", "goose", "opencode", "qwen-code", "windsurf", "zed"),
 )
 SCOPES = ("user", "project")
 
@@ -104,7 +104,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     made = Place(tmp_path)
     monkeypatch.setenv("HOME", str(made.person))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    for name in ("CODEX_HOME", "CLINE_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+    for name in ("CODEX_HOME", "COPILOT_HOME", "CLINE_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(made.project)
     return made
@@ -286,6 +286,16 @@ def test_what_a_project_cannot_have_is_said(
     assert said in capsys.readouterr().err
 
 
+def test_copilots_project_has_its_hooks_where_git_does_not_share_them(place: Place) -> None:
+    run(["install", "copilot", "--scope", "project"])
+    top = place.project / ".github"
+    assert json.loads((top / "mcp.json").read_text())["mcpServers"]["vade"]["args"][-1] == "copilot"
+    found = json.loads((top / "copilot" / "settings.local.json").read_text())
+    assert set(found["hooks"]) == {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd"}
+    assert "version" not in found
+    assert 'applyTo: "**"' in (top / "instructions" / "vade.instructions.md").read_text()
+
+
 def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_LIMITS_HOOK", "60s")
     run(["add", "The staging database lives on port 5544", "--key", "staging"])
@@ -294,7 +304,7 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
     commands = []
     for path in place.project.rglob("*.json"):
         commands += [each for each in hooks_in(json.loads(path.read_text())) if " hook " in each]
-    assert len(commands) == 24
+    assert len(commands) == 29
     for command in commands:
         given = {"cwd": str(place.project), "session_id": command[-20:], "prompt": "Which port has staging?"}
         done = subprocess.run(
@@ -331,6 +341,11 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
         ("windsurf", ".codeium/windsurf/memories/global_rules.md", "Use tabs.\n"),
         ("zed", ".config/zed/settings.json", ZED),
         ("zed", ".config/zed/AGENTS.md", "Use tabs.\n"),
+        ("copilot", ".copilot/mcp-config.json", '{\n  "mcpServers": {"x": {"command": "y"}}\n}'),
+        ("copilot", ".copilot/hooks/vade.json", '{"version": 1, "hooks": {"Stop": [{"command": "x"}]}}\n'),
+        ("amp", ".config/amp/settings.json", '{\n\t"amp.showCosts": false, // dear\n}\n'),
+        ("amp", ".config/amp/settings.jsonc", '/* mine */ {"amp.mcpServers": {}}\r\n'),
+        ("amp", ".config/amp/AGENTS.md", "# Mine"),
     ],
 )
 def test_a_file_is_byte_for_byte_what_it_was_after_uninstalling(
@@ -447,6 +462,9 @@ def test_another_home_goes_into_every_command(place: Place, tmp_path: Path) -> N
         ("goose", ".agents/plugins/vade/plugin.json", '{"name": "another"}'),
         ("windsurf", ".codeium/windsurf/hooks.json", '{"hooks": []}'),
         ("zed", ".config/zed/settings.json", '{"context_servers": 7}'),
+        ("copilot", ".copilot/instructions/vade.instructions.md", "My own.\n"),
+        ("amp", ".config/amp/plugins/vade.ts", "export default function () {}\n"),
+        ("amp", ".config/amp/settings.json", '{"amp.mcpServers": []}'),
     ],
 )
 def test_a_file_that_cannot_be_edited_is_left_alone_and_so_are_all_the_others(
@@ -480,7 +498,7 @@ def test_a_link_that_leads_out_of_the_project_is_not_followed(
 
 def test_an_agent_nobody_knows_is_wrong_usage(place: Place) -> None:
     assert run(["install", "emacs"]) == 2
-    assert run(["install"]) == 1  # nobody is named, and none is found here
+    assert run(["uninstall", "emacs"]) == 2
 
 
 def test_installs_at_once_leave_one_of_each(place: Place) -> None:

@@ -31,6 +31,8 @@ WRITTEN = {
     },
     "codex": {".codex/config.toml": 'model = "o3"  # the best\n'},
     "opencode": {".config/opencode/opencode.json": '{"model": "x/y"}'},
+    "copilot": {".copilot/mcp-config.json": '{"mcpServers": {}}'},
+    "amp": {".config/amp/settings.json": '{"amp.showCosts": false}'},
 }
 
 

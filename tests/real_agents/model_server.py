@@ -23,14 +23,15 @@ Json = Any
 DONE = "That is done."
 # What an agent is asked for when a tool is not in the request: to look for it, or only to wait a little.
 HELPERS: Mapping[str, Mapping[str, str]] = {
-    "ToolSearch": {"query": "select:mcp__vade__{tool}"},
-    "tool_search": {"query": "select:mcp__vade__{tool}"},
+    "ToolSearch": {"query": "select:{prefix}{tool}"},
+    "tool_search": {"query": "select:{prefix}{tool}"},
     "exec_command": {"cmd": "sleep 3"},
 }
 COMPACTING = (  # words of agents that ask for a summary
     "Respond with TEXT ONLY",
     "CONTEXT CHECKPOINT COMPACTION",
     "<state_snapshot>",
+    "create a detailed summary of the conversation",
     "anchored summary",
 )
 ASIDE = "Notes of a talk"  # what is answered to a request without a prompt of the script: a title, a summary
@@ -96,7 +97,8 @@ class Request:
 
 def find_tool(tools: Sequence[Offered], name: str) -> Offered | None:
     """The tool whose name ends so."""
-    return next((each for each in tools if each.name == name or each.name.endswith(f"_{name}")), None)
+    ends = (f"_{name}", f"-{name}")
+    return next((each for each in tools if each.name == name or each.name.endswith(ends)), None)
 
 
 def newest_prompt(script: Script, turns: Sequence[Turn]) -> tuple[str, int]:
@@ -126,6 +128,7 @@ class ModelServer:
 
     script: Script = field(default_factory=dict)
     log: Path | None = None
+    prefix: str = "mcp__vade__"  # of our tools' names, in an agent that hides them
     requests: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> ModelServer:
@@ -160,13 +163,12 @@ class ModelServer:
         ]
         if Offered("tool_call") in tools:  # a tool that calls those which are not shown
             return Call(
-                "tool_call", {"name": f"mcp__vade__{wanted.tool}", "arguments": dict(wanted.arguments)}
+                "tool_call", {"name": f"{self.prefix}{wanted.tool}", "arguments": dict(wanted.arguments)}
             )
         helper = next((each for each in HELPERS if Offered(each) in tools), "")
         if helper and sum(helper_calls) < 3:
-            return Call(
-                helper, {name: each.format(tool=wanted.tool) for name, each in HELPERS[helper].items()}
-            )
+            given = {"prefix": self.prefix, "tool": wanted.tool}
+            return Call(helper, {name: each.format(**given) for name, each in HELPERS[helper].items()})
         return f"NO SUCH TOOL: {wanted.tool}"
 
     def take(self, path: str, body: dict[str, Json]) -> Request:

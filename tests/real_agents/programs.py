@@ -21,7 +21,9 @@ import pytest
 # Its package has the machine in its name, and so has the program.
 GOOSE = f"goose-binary-{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
 PACKAGES = {
+    "amp": "@ampcode/cli",
     "claude": "@anthropic-ai/claude-code",
+    "copilot": "@github/copilot",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
     "opencode": "opencode-ai",

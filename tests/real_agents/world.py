@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import checkout
 from real_agents import programs
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MINUTES = 5  # for one run of an agent, on a machine that has other things to do
 _CONFIGURED = (
     *(".claude.json", "settings.json", "config.toml", "hooks.json", "opencode.json", "vade.js"),
+    *("mcp-config.json", "vade.json", "vade.ts"),
     *("CLAUDE.md", "AGENTS.md", "GEMINI.md", "QWEN.md", ".goosehints", "config.yaml"),
     *("cline_mcp_settings.json", "vade.md"),
 )
@@ -34,6 +36,8 @@ _KEPT = ("LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "PYTHONPATH")
 _SHIM = """\
 #!{python}
 import json, os, subprocess, sys
+os.environ["PYTHONPATH"] = {path!r}
+sys.path[:0] = {path!r}.split(os.pathsep)
 REAL = [{python!r}, "-m", "vademecum"]
 if sys.argv[1:2] == ["hook"]:
     given = sys.stdin.buffer.read()
@@ -95,7 +99,10 @@ class World:
         self.vade = self.top / "bin" / "vade"
         self.vade.parent.mkdir(exist_ok=True)
         self.vade.write_text(
-            _SHIM.format(python=sys.executable, record=str(self.top / "hooks.jsonl")), "utf-8"
+            _SHIM.format(
+                python=sys.executable, path=checkout.python_path(), record=str(self.top / "hooks.jsonl")
+            ),
+            "utf-8",
         )
         self.vade.chmod(0o755)
 

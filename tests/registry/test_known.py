@@ -63,7 +63,7 @@ def test_a_module_in_the_folder_is_an_agent_and_nothing_else_has_to_name_it(
     registry.known.cache_clear()
     assert list(registry.having("instructions")) == [
         *("claude-code", "codex", "cursor", "gemini", "kiro"),
-        *("cline", "goose", "opencode", "owl", "qwen-code", "windsurf", "zed"),
+        *("aider", "amp", "cline", "copilot", "goose", "opencode", "owl", "qwen-code", "windsurf", "zed"),
     ]
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_agent_is_found_nowhere(name: str) -> None:
 def test_a_list_of_messages_is_the_last_format_that_is_tried() -> None:
     names = [each.name for each in registry.transcript_formats()]
     assert names == [
-        *("qwen-code", "claude-code", "codex", "openclaw"),
+        *("qwen-code", "claude-code", "copilot", "codex", "openclaw", "amp"),
         *("cline", "goose", "opencode", "windsurf", "gemini-cli", "clio", "messages"),
     ]
 

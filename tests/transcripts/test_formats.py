@@ -420,6 +420,114 @@ CHAT: list[dict[str, Any]] = [
 ]
 
 
+def copilot(kind: str, number: int, *, agent: str = "", **data: Any) -> dict[str, Any]:
+    about = {"id": f"e{number}", "timestamp": T.format(number % 10), "parentId": f"e{number - 1}"}
+    return {"type": kind, "data": data, **about, **({"agentId": agent} if agent else {})}
+
+
+COPILOT = [
+    copilot(
+        "session.start",
+        0,
+        sessionId="s-1",
+        startTime=T.format(0),
+        selectedModel="gpt-x",
+        context={"cwd": "/home/ada/api", "branch": "main"},
+    ),
+    copilot("system.message", 1, role="system", content="You are the GitHub Copilot CLI."),
+    copilot(
+        "user.message",
+        2,
+        content="please fix the build",
+        transformedContent="please fix the build\n<system_reminder>from a hook</system_reminder>",
+        messageId="m1",
+    ),
+    copilot(
+        "session.usage_record",
+        3,
+        usage={
+            "model": "gpt-x",
+            "inputTokens": 120,
+            "outputTokens": 10,
+            "cacheReadTokens": 100,
+            "apiCallId": "a1",
+        },
+    ),
+    copilot(
+        "assistant.message",
+        4,
+        content="I will look.",
+        reasoningText="Where is it?",
+        model="gpt-x",
+        apiCallId="a1",
+        toolRequests=[
+            {"toolCallId": "t1", "name": "bash", "arguments": {"command": "make"}, "type": "function"},
+            {"toolCallId": "t2", "name": "task", "arguments": {"prompt": "look"}, "type": "function"},
+        ],
+    ),
+    copilot("tool.execution_start", 5, toolCallId="t1", toolName="bash"),
+    copilot("tool.execution_complete", 6, toolCallId="t1", success=False, error={"message": "exit 2"}),
+    copilot("assistant.message", 7, agent="sub-1", content="I am a subagent.", parentToolCallId="t2"),
+    copilot("tool.execution_complete", 8, toolCallId="t2", success=True, result={"content": "done"}),
+    copilot("session.title_changed", 9, title="Fix the build"),
+    copilot("user.message", 10, content="a skill", source="skill-pdf"),
+    copilot("session.compaction_complete", 11, success=True, summaryContent="The build was fixed."),
+    copilot("session.compaction_complete", 12, success=False, error="no"),
+    copilot("assistant.message", 13, content="All green 🚀.", model="gpt-x", apiCallId="a2", toolRequests=[]),
+]
+
+AMP = {
+    "amp": 1,
+    "thread": {"id": "T-1", "cwd": "/home/ada/api", "title": "Fix the build"},
+    "messages": [
+        {
+            "role": "user",
+            "id": "m0",
+            "time": T.format(0),
+            "content": [{"type": "text", "text": "please fix the build"}],
+        },
+        {
+            "role": "assistant",
+            "id": "m1",
+            "time": T.format(1),
+            "content": [
+                {"type": "thinking", "thinking": "Where is it?"},
+                {"type": "text", "text": "I will look."},
+                {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"cmd": "make"}},
+                {"type": "tool_use", "id": "t2", "name": "Read", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "id": "m2",
+            "time": T.format(2),
+            "content": [
+                {"type": "tool_result", "toolUseID": "t1", "output": "exit 2", "status": "error"},
+                {
+                    "type": "tool_result",
+                    "toolUseID": "t2",
+                    "output": [{"type": "text", "text": "done"}],
+                    "status": "done",
+                },
+                {"type": "text", "text": "and hurry up"},
+            ],
+        },
+        {
+            "role": "info",
+            "id": "m3",
+            "time": T.format(3),
+            "content": [{"type": "text", "text": "Reconnected"}],
+        },
+        {
+            "role": "assistant",
+            "id": 4,
+            "time": T.format(4),
+            "content": [{"type": "text", "text": "All green 🚀."}],
+        },
+    ],
+}
+
+
 def as_lines(records: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
@@ -568,6 +676,8 @@ SAMPLES: dict[str, tuple[str, str, bytes]] = {
     "cline": ("cline", "n-1.messages.json", json.dumps(CLINE, indent=2).encode()),
     "goose": ("goose", "20261115_1.json", json.dumps(GOOSE, indent=2).encode()),
     "windsurf": ("windsurf", "w-1.jsonl", as_lines(WINDSURF)),
+    "copilot": ("copilot", "events.jsonl", as_lines(COPILOT)),
+    "amp": ("amp", "T-1.json", json.dumps(AMP).encode()),
     "list": ("messages", "chat.json", json.dumps(CHAT, indent=1).encode()),
     "list-lines": ("messages", "chat.jsonl", as_lines(CHAT)),
 }
@@ -670,8 +780,10 @@ def test_formats_are_found_by_name() -> None:
     assert [each.name for each in transcript_formats()] == [
         "qwen-code",
         "claude-code",
+        "copilot",
         "codex",
         "openclaw",
+        "amp",
         "cline",
         "goose",
         "opencode",
@@ -700,6 +812,8 @@ def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path)
             ".claude/projects/-home-ada/s/subagents/agent-1.jsonl",
         ],
         "codex": [".codex/sessions/2026/11/15/rollout-1.jsonl"],
+        "copilot": [".copilot/session-state/s-1/events.jsonl"],
+        "amp": [".local/share/amp/vade/T-1.json"],
         "openclaw": [".openclaw/agents/main/sessions/s.jsonl", ".pi/agent/sessions/--home--/s.jsonl"],
         "gemini-cli": [".gemini/tmp/ff/chats/session-1.json", ".gemini/tmp/ee/logs.json"],
         "clio": [".clio/sessions/s.json"],
@@ -722,6 +836,38 @@ def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path)
         kept = [(tmp_path / folder, pattern) for folder, pattern in form.folders.items()]
         found = [file for folder, pattern in kept for file in form.files(folder, pattern)]
         assert sorted(found) == sorted(tmp_path / each for each in places[form.name])
+
+
+# Copilot and Amp.
+
+
+def test_copilots_prompts_are_read_as_they_were_typed_and_its_asides_are_flagged(tmp_path: Path) -> None:
+    found = read("copilot", tmp_path)
+    users = [each for each in messages(found) if each.role is Role.USER]
+    assert [each.text for each in users] == ["please fix the build", "a skill"]
+    assert [each.extra.get(META) for each in users] == [None, "skill-pdf"]
+    first = next(each for each in messages(found) if each.role is Role.ASSISTANT)
+    assert [type(part) for part in first.parts] == [Thinking, Text, ToolCall, ToolCall]
+    (side,) = [each for each in messages(found) if SIDE in each.extra]
+    assert (side.text, side.extra[SIDE]) == ("I am a subagent.", "sub-1")
+    (summary,) = [each for each in messages(found) if SUMMARY in each.extra]
+    assert (summary.role, summary.text) == (Role.SYSTEM, "The build was fixed.")
+    failed, done = [part for each in messages(found) for part in each.results]
+    assert (failed.text, failed.error, done.text, done.error) == ("exit 2", True, "done", False)
+    assert usages(found) == [TranscriptUsage(120, 10, 100, 130, 0.0, "gpt-x", "2026-11-15T08:15:33Z")]
+    assert told(found) == SessionFacts(
+        "s-1", "Fix the build", "/home/ada/api", "2026-11-15T08:15:30Z", "gpt-x"
+    )
+
+
+def test_a_thread_of_amp_has_results_apart_from_what_a_person_said(tmp_path: Path) -> None:
+    found = messages(read("amp", tmp_path))
+    assert [str(each.role) for each in found] == ["user", "assistant", "tool", "user", "system", "assistant"]
+    assert [(part.text, part.error) for part in found[2].results] == [("exit 2", True), ("done", False)]
+    assert (found[3].text, found[4].extra[META]) == ("and hurry up", "info")
+    assert told(read("amp", tmp_path)) == SessionFacts(
+        "T-1", "Fix the build", "/home/ada/api", "2026-11-15T08:15:30Z"
+    )
 
 
 # Claude Code.

@@ -264,6 +264,12 @@ def containing_folder(where: InstallTarget, folder: Path) -> Path:
     return where.root if folder.is_relative_to(where.root) else folder
 
 
+def fill_plugin(text: str, program: Program) -> str:
+    """Return the text of a plugin in JavaScript with the command that starts this program."""
+    home = ["--home", program.home] if program.home else []
+    return text.replace("__WORDS__", json.dumps(program.words)).replace("__HOME__", json.dumps(home))
+
+
 def wrapped_command(command: str) -> Any:
     """Return an entry for a list of hooks in Claude Code's format."""
     return {"hooks": [{"type": "command", "command": command, "timeout": SECONDS}]}
@@ -281,11 +287,13 @@ class Setup(NamedTuple):
     missing: Mapping[str, str] = NOTHING  # parts that a person's configuration cannot have, and why
     missing_in_project: Mapping[str, str] = NOTHING  # parts that a project cannot have, and why
     note: str = ""  # what a person has to do after the installation
+    project_below: str = ""  # its folder relative to a project, if it differs from `below`
 
     def folder(self, where: InstallTarget) -> Path:
         """Return the configuration folder; it may not exist."""
         moved = where.environ.get(self.variable, "") if where.is_personal and self.variable else ""
-        return Path(moved, self.variable_below) if os.path.isabs(moved) else where.root / self.below
+        below = self.below if where.is_personal else self.project_below or self.below
+        return Path(moved, self.variable_below) if os.path.isabs(moved) else where.root / below
 
     def root(self, where: InstallTarget) -> Path:
         """Return the folder that contains all installed parts."""

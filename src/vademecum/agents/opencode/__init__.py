@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +21,11 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
     plugins = (folder if where.is_personal else where.project / ".opencode") / "plugin"
     with_comments = top / "opencode.jsonc"
     config = with_comments if with_comments.exists() else top / "opencode.json"
+    text = Path(__file__).with_name("plugin.js").read_text("utf-8")
     entry = {"type": "local", "command": list(program.server), "enabled": True}
     return [
         base.JsonServer(config, entry, "mcp"),
-        base.OwnFile(base.HOOKS, plugins / "vade.js", _plugin(program)),
+        base.OwnFile(base.HOOKS, plugins / "vade.js", base.fill_plugin(text, program)),
         base.InstructionBlock(top / "AGENTS.md"),
     ]
 
@@ -33,13 +33,6 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
 def _root(where: base.InstallTarget, folder: Path) -> Path:
     """Return the home folder (in which `.config` may not exist yet), or for a project the project's root."""
     return where.root
-
-
-def _plugin(program: base.Program) -> str:
-    """Return the text of the plugin, which starts this program."""
-    text = Path(__file__).with_name("plugin.js").read_text("utf-8")
-    home = ["--home", program.home] if program.home else []
-    return text.replace("__WORDS__", json.dumps(program.words)).replace("__HOME__", json.dumps(home))
 
 
 def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:

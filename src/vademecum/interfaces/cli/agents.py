@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.errors import NotFound
 from vademecum.interfaces.cli import FAMILIES
-from vademecum.interfaces.cli.options import AgentHelpCommand, AgentName, common
+from vademecum.interfaces.cli.options import AgentHelpCommand, AgentName, ask, common
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from vademecum.interfaces.chat.state import Callers, Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from vademecum.interfaces.install.check import CheckResult
     from vademecum.interfaces.install.runner import AgentPlace, AgentStatus, FileEdit, Installation
     from vademecum.memory import Memory
+
+    Plan = tuple[Installation, list[FileEdit]]
 
 _SCOPE = click.option(
     "--scope",
@@ -35,15 +36,24 @@ _SCOPE = click.option(
     help="For all your projects, or for this one.",
 )
 _MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
+_AGENT = click.argument("tool", metavar="[AGENT]", required=False)
 _DRY = click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
+_YES = click.option("--yes", is_flag=True, help="Do not ask.")
+_UNWRITTEN = "dry run: `vade {0} --yes` writes the changes, `vade {0} AGENT` only those of one agent"
+_NO_AGENT = (
+    "no agent found on this machine, so there was nothing to connect",
+    'Memory works without one: try `vade add "Deploys run on Tuesdays"` and `vade search deploys`.',
+    "After you install an agent, run `vade install` again. `vade install --list` names the agents it knows;"
+    " any other MCP client starts the server with `vade mcp`.",
+)
 
 
 @click.command(cls=AgentHelpCommand)
-@click.argument("tool", metavar="AGENT", required=False)
+@_AGENT
 @_SCOPE
 @_DRY
 @click.option("--list", "listing", is_flag=True, help="List the agents on this machine and what is set up.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@_YES
 @common
 def install(
     tool: str | None,
@@ -88,20 +98,14 @@ def _install_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool,
     from vademecum.errors import VadeError
     from vademecum.interfaces.install import check, runner
 
-    here = [agent for agent in runner.list_agents(*place) if agent.program or agent.there]
-    if not here:
-        raise NotFound(
-            "no agent found on this machine", hint="name one: `vade install claude-code`, or see --list"
-        )
-    plans, trials = _plan_all(here, place)
+    here = [each.agent for each in runner.list_agents(*place) if each.program or each.there]
+    plans, trials = _plan_all(here, place, runner.plan_install)
     if not as_json:
-        for one, edits in plans:
-            _show_plan(one.agent.name, edits)
-        for trial in trials:
-            output.line(f"{trial.agent}: {trial.said}; left unchanged")
+        _show_plans(plans, trials)
     changes = any(edit.changed for _, edits in plans for edit in edits)
-    dry_run = dry_run or (changes and not yes and not _confirm_install(as_json))
-    _install_program(dry_run=dry_run)
+    dry_run = dry_run or (changes and not yes and not _is_agreed("Install?", as_json))
+    if here:
+        _install_program(dry_run=dry_run)
     for one, _ in () if dry_run else plans:
         try:
             runner.install(one, memory.home)
@@ -109,10 +113,14 @@ def _install_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool,
         except VadeError as error:
             trials.append(check.failed_install(error, one.agent.name))
     if as_json:
-        found = [{"agent": one.agent.name, "files": edits} for one, edits in plans]
-        output.as_json(to_json.installed_all_json, dry_run=dry_run, agents=found, checks=trials)
+        _print_plans(plans, trials, dry_run=dry_run)
+    elif not here:
+        for text in _NO_AGENT:
+            output.line(text)
+    elif dry_run:
+        output.line(_UNWRITTEN.format("install") if changes else "everything is already installed")
     else:
-        _show_checks(plans, trials, dry_run=dry_run, changes=changes)
+        _show_checks(plans, trials)
     return 1 if any(each.state == "error" for each in trials) else 0
 
 
@@ -132,53 +140,55 @@ def _install_program(*, dry_run: bool) -> None:
 
 
 def _plan_all(
-    here: Sequence[AgentStatus], place: AgentPlace
-) -> tuple[list[tuple[Installation, list[FileEdit]]], list[CheckResult]]:
+    agents: Iterable[str], place: AgentPlace, plan: Callable[[Installation], list[FileEdit]]
+) -> tuple[list[Plan], list[CheckResult]]:
     """Return the changes for each agent, and the agents whose files cannot be changed."""
     from vademecum.errors import VadeError
     from vademecum.interfaces.install import check, runner
 
     plans, trials = [], []
-    for each in here:
-        one = runner.Installation.of(each.agent, *place)
+    for name in agents:
+        one = runner.Installation.of(name, *place)
         try:
-            plans.append((one, runner.plan_install(one)))
+            plans.append((one, plan(one)))
         except VadeError as error:
-            trials.append(check.failed_install(error, each.agent))
+            trials.append(check.failed_install(error, name))
     return plans, trials
 
 
-def _confirm_install(as_json: bool) -> bool:
+def _is_agreed(question: str, as_json: bool) -> bool:
     """Return whether the person at this terminal agrees; without a terminal, nobody does."""
     if as_json or sys.stdin is None or not sys.stdin.isatty():
         return False
-    if not click.confirm("Install?", default=True):
-        raise click.Abort
+    ask(question, default=True)
     return True
 
 
-def _show_plan(agent: str, edits: Sequence[FileEdit]) -> None:
-    changed = [edit for edit in edits if edit.changed]
-    output.line(f"{agent}: {'' if changed else 'nothing to change'}".rstrip())
-    for edit in changed:
-        output.line(f"  {'make' if edit.before is None else 'change'} {edit.path}")
+def _show_plans(plans: Sequence[Plan], trials: Sequence[CheckResult]) -> None:
+    """Print the changes of all files as a diff, and below it an overview for the question that follows."""
+    from vademecum.interfaces.install import runner
+
+    for _, edits in plans:
+        if difference := runner.diff(edits):
+            output.line(difference)
+    for one, edits in plans:
+        changed = [edit for edit in edits if edit.changed]
+        output.line(f"{one.agent.name}: {'' if changed else 'nothing to change'}".rstrip())
+        for edit in changed:
+            verb = "create" if edit.before is None else "delete" if edit.after is None else "change"
+            output.line(f"  {verb} {edit.path}")
+    for trial in trials:
+        output.line(f"{trial.agent}: {trial.said}; left unchanged")
 
 
-def _show_checks(
-    plans: Sequence[tuple[Installation, Sequence[FileEdit]]],
-    trials: Sequence[CheckResult],
-    *,
-    dry_run: bool,
-    changes: bool,
-) -> None:
+def _print_plans(plans: Sequence[Plan], trials: Sequence[CheckResult], *, dry_run: bool) -> None:
+    found = [{"agent": one.agent.name, "files": edits} for one, edits in plans]
+    output.as_json(to_json.installed_all_json, dry_run=dry_run, agents=found, checks=trials)
+
+
+def _show_checks(plans: Sequence[Plan], trials: Sequence[CheckResult]) -> None:
     from vademecum.interfaces.install import check
 
-    if dry_run:
-        message = (
-            "dry run: `vade install --yes` writes the changes, `vade install AGENT` only those of one agent"
-        )
-        output.line(message if changes else "everything is already installed")
-        return
     for trial in trials:
         output.line(f"{_MARKS[trial.state]} {trial.agent} {check.format_result(trial)}")
     for one, _ in plans:
@@ -187,23 +197,59 @@ def _show_checks(
 
 
 @click.command()
-@click.argument("tool", metavar="AGENT")
+@_AGENT
 @_SCOPE
 @_DRY
+@_YES
 @common
-def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, open_memory: OpenMemory) -> None:
-    """Disconnect an agent from memory.
+def uninstall(
+    tool: str | None, *, scope: str, dry_run: bool, yes: bool, as_json: bool, open_memory: OpenMemory
+) -> int:
+    """Disconnect agents from memory.
 
-    Everything else in its configuration stays as it is.
+    Everything else in their configuration stays as it is. Without AGENT it
+    disconnects every agent that memory is installed in, after you confirm.
     """
     from vademecum.interfaces.install import runner
 
     memory = open_memory()
     place = runner.place_of(memory, scope)
+    if tool is None:
+        return _uninstall_all(memory, place, dry_run=dry_run, yes=yes, as_json=as_json)
     chosen = runner.Installation.of(tool, *place)
-    change = runner.plan_uninstall if dry_run else runner.uninstall
-    edits = change(chosen, memory.home)
+    edits = runner.plan_uninstall(chosen, memory.home) if dry_run else runner.uninstall(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="uninstalled", as_json=as_json, agent=tool)
+    return 0
+
+
+def _uninstall_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Show the changes for each agent with an installation, ask once, and make them."""
+    from vademecum.errors import VadeError
+    from vademecum.interfaces.install import check, runner
+
+    plans, trials = _plan_all(runner.names(), place, lambda one: runner.plan_uninstall(one, memory.home))
+    plans = [
+        (one, edits)
+        for one, edits in plans
+        if runner.has_receipt(memory.home, one) or any(edit.changed for edit in edits)
+    ]
+    if not as_json:
+        _show_plans(plans, trials)
+    dry_run = dry_run or (bool(plans) and not yes and not _is_agreed("Uninstall?", as_json))
+    for one, _ in () if dry_run else plans:
+        try:
+            runner.uninstall(one, memory.home)
+        except VadeError as error:
+            trials.append(check.failed_install(error, one.agent.name))
+    if as_json:
+        _print_plans(plans, trials, dry_run=dry_run)
+    elif not plans:
+        output.line("memory is not installed in any agent")
+    elif dry_run:
+        output.line(_UNWRITTEN.format("uninstall"))
+    else:
+        output.line(f"uninstalled from {output.plural(len(plans), 'agent')}")
+    return 1 if trials else 0
 
 
 def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool, agent: str) -> None:
@@ -221,23 +267,34 @@ def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool,
 
 
 def _show_all(found: Sequence[AgentStatus], *, as_json: bool) -> None:
+    """Print the agents on this machine and what is installed in each; of all others, only the names."""
     if as_json:
         output.as_json(to_json.agents_json, agents=found)
         return
+    missing = []
     for each in found:
-        here = each.program or (str(each.folder) if each.there else "not found here")
-        output.line(f"{each.agent}: {here}")
+        installed = any(state for parts in each.installed.values() for state in parts.values())
+        if not (each.program or each.there or installed):
+            missing.append(each.agent)
+            continue
+        output.line(f"{each.agent}: {each.program or (each.folder if each.there else 'not found')}")
         for scope, parts in each.installed.items():
-            states = ", ".join(f"{what} {_mark(state)}" for what, state in sorted(parts.items()))
-            output.line(f"  {scope}: {states}")
+            output.line(f"  {scope}: {_describe(parts)}")
             for what, why in each.without[scope].items():
                 output.line(f"    no {what}: {why}")
         for event, why in each.missing.items():
             output.line(f"    no {event}: {why}")
+    if missing:
+        output.line(f"not found on this machine: {', '.join(missing)}")
 
 
-def _mark(state: bool | None) -> str:
-    return "-" if state is None else "yes" if state else "no"
+def _describe(parts: Mapping[str, bool | None]) -> str:
+    """Return which parts of an installation an agent's files have, in words."""
+    installed = sorted(what for what, state in parts.items() if state)
+    missing = sorted(what for what, state in parts.items() if state is False)
+    if not installed:
+        return "not installed"
+    return f"{', '.join(installed)} installed" + (f"; {', '.join(missing)} missing" if missing else "")
 
 
 @click.command()

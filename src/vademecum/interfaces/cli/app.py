@@ -75,7 +75,7 @@ Sessions and agents
   hub        hub       Run a hub, or join one.
   token      web       Make and revoke tokens for the API.
   hook       agents    Answer an agent's hook.
-  uninstall  agents    Disconnect an agent from memory.
+  uninstall  agents    Disconnect agents from memory.
 Projects and settings
   export     transfer  Export memory as Markdown, JSON or one page.
   sources    setup     Attach folders of Markdown, read in place.

@@ -13,7 +13,7 @@ import click
 from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.cli import hub_team, hub_trust
 from vademecum.interfaces.cli.hub_trust import ask_hub, inject_option, workspace_option
-from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.options import ask, common
 from vademecum.interfaces.cli.plugins import PluginGroup
 from vademecum.interfaces.cli.sync import format_sync_status, read_background
 from vademecum.interfaces.present import output, to_json
@@ -296,8 +296,7 @@ def _confirm_revoke(open_memory: OpenMemory, workspace: str, number: str) -> Non
         return
     named = "; ".join(f"{each['label'] or each['id']}, {each['member']}" for each in made)
     question = f"This also ends {output.plural(len(made), 'token')} made with it ({named}). Revoke them all?"
-    if not click.confirm(question):
-        raise click.Abort
+    ask(question)
 
 
 def _machine_name() -> str:

@@ -222,8 +222,14 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError(f"{question} Not a terminal: pass --yes to confirm.")
-    if not click.confirm(question):
-        raise click.Abort
+    ask(question)
+
+
+def ask(question: str, *, default: bool = False) -> None:
+    """Ask a question at the terminal; the answer "no" ends the command, which has then changed nothing."""
+    if not click.confirm(question, default=default):
+        output.error(NOTHING)
+        raise click.exceptions.Exit(0)
 
 
 def read_key(offered: Collection[str]) -> str:

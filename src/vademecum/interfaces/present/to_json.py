@@ -775,7 +775,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "context inspect": (trial_json,),
     "inject": (block_json, provider_file_json),
     "install": (installed_json, agents_json, installed_all_json),
-    "uninstall": (installed_json,),
+    "uninstall": (installed_json, installed_all_json),
     "mcp": (serving_json,),
     "serve": (serving_page_json,),
     "token add": (token_added_json,),
