@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 
 
 Step = Call | str
-Script = Mapping[str, Sequence[Step]]  # by a prompt, or words that only it has
+Script = Mapping[str, Sequence["Step | Reply"]]  # by a prompt, or words that only it has
 
 
 class Offered(NamedTuple):
@@ -62,6 +62,9 @@ class Turn(NamedTuple):
     role: str
     text: str
     results: int = 0
+
+
+Reply = Callable[[Sequence[Turn]], Step]  # a step that depends on what was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ def next_step(script: Script, turns: Sequence[Turn], tools: Sequence[Offered]) -
         return ASIDE
     done = sum(turn.results for turn in turns[at:])
     steps = script[prompt]
-    return steps[done] if done < len(steps) else DONE
+    step = steps[done] if done < len(steps) else DONE
+    return step if isinstance(step, Call | str) else step(turns)
 
 
 @dataclass

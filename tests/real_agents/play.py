@@ -7,15 +7,18 @@ all.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from real_agents.model_server import SUMMARY, Call
-from vademecum.interfaces.tools.core import TOOL_SETS
+from vademecum.interfaces.tools.sets import TOOL_SETS
 from vademecum.transcripts import ASIDE, Role, is_aside, is_memory_call
 from vademecum.transcripts.events import Checkpoint, Summary
 
 if TYPE_CHECKING:
-    from real_agents.model_server import ModelServer, Script
+    from collections.abc import Sequence
+
+    from real_agents.model_server import ModelServer, Script, Step, Turn
     from real_agents.world import World
     from vademecum.transcripts import Message
 
@@ -26,22 +29,36 @@ REMEMBER = "Please remember that the harbour crane is painted teal, and look up 
 ASK = "Where is the zebra dashboard, and what colour is the harbour crane?"
 AGAIN = "Once more: which colour has the harbour crane, and when does the release train leave?"
 LAST = "Teal, and nobody knows."
+FOLLOW = "Please read on in the session before this one, and say what it was about"
 QUESTIONS = 16
+
+_POINTER = re.compile(r'session_get (\{"session": "[^"]+", "place": \d+, "lines": \d+\})')
+
+
+def recommended_call(turns: Sequence[Turn]) -> Step:
+    """The call that the block of a session start names for the last session, exactly as it stands there."""
+    found = _POINTER.search("\n".join(each.text for each in turns))
+    return Call("session_get", json.loads(found[1])) if found else "NO CALL WAS RECOMMENDED"
+
 
 SCRIPT: Script = {
     REMEMBER: [
         Call("memory_store", {"content": TEAL, "key": "harbour-crane"}),
         *(
             Call(
-                "session_search" if number % 3 == 2 else "memory_search",
-                {"query": f"release train harbour crane {number}"},
+                "memory_search",
+                {
+                    "query": f"release train harbour crane {number}",
+                    **({"sources": ["transcript"]} if number % 3 == 2 else {}),
+                },
             )
             for number in range(QUESTIONS)
         ),
         "It is kept: teal. Nobody has said when the release train leaves.",
     ],
     ASK: [Call("memory_search", {"query": "harbour crane colour"}), "At grafana.internal/zebra; teal."],
-    AGAIN: [Call("memory_recall", {"query": "harbour crane"}), LAST],
+    AGAIN: [Call("memory_search", {"query": "harbour crane"}), LAST],
+    FOLLOW: [recommended_call, "It was about the harbour crane, which is teal."],
 }
 
 
@@ -145,6 +162,17 @@ def check_copy(world: World, *prompts: str, named: bool = True) -> None:
         assert "Notes from earlier sessions" not in content.replace(ASIDE, ""), "the block is in the copy"
         events = [json.loads(line) for line in content.splitlines()]
         assert not any(each.get("import", {}).get("unread") for each in events), "lines that were not read"
+
+
+def check_read_on(server: ModelServer) -> None:
+    """A new session was told which call reads the last one, made it, and got what was said there."""
+    asked = [each for each in server.conversation if each.prompted == FOLLOW]
+    assert asked, "the new session never asked the model"
+    assert not [each.answer for each in asked if str(each.answer).startswith(("NO CALL", "NO SUCH TOOL"))]
+    read = asked[-1].text
+    assert "exceeds maximum" not in read
+    for said in (REMEMBER, ASK, "nobody knows"):
+        assert said in read, said
 
 
 def check_found(world: World) -> None:

@@ -37,6 +37,8 @@ def test_claude_code_with_memory(tmp_path: Path) -> None:
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
         play.check_compacted(world, server)
         play.check_found(world)
+        assert world.run([claude, "-p", play.FOLLOW, *words]).code == 0
+        play.check_read_on(server)
         world.check_uninstall("claude-code")
 
 

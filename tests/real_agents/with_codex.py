@@ -49,4 +49,6 @@ def test_codex_with_memory(tmp_path: Path) -> None:
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
         play.check_compacted(world, server)
         play.check_found(world)
+        assert world.run([*words, play.FOLLOW]).code == 0
+        play.check_read_on(server)
         world.check_uninstall("codex")

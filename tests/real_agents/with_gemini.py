@@ -46,6 +46,8 @@ def test_gemini_with_memory(tmp_path: Path) -> None:
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
         assert 0 < _summaries(world) <= len(world.hooks("stop")), "one for what was really compressed"
         play.check_found(world)
+        assert world.run([*words, play.FOLLOW]).code == 0
+        play.check_read_on(server)
         world.check_uninstall("gemini")
 
 

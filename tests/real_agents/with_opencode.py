@@ -37,6 +37,8 @@ def test_opencode_with_memory(tmp_path: Path) -> None:
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN, named=False)
         play.check_compacted(world, server)
         play.check_found(world)
+        assert world.run([opencode, "run", play.FOLLOW]).code == 0
+        play.check_read_on(server)
         world.check_uninstall("opencode")
 
 
