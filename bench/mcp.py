@@ -41,9 +41,9 @@ def measure() -> list[dict[str, object]]:
             talk.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
             calls: dict[str, Any] = {
                 "ping": lambda _: talk.ask("ping", {}),
-                "memory_get": lambda n: talk.call("memory_get", path=f"s{n % RECORDS}"),
-                "memory_recall (bm25)": lambda n: talk.call(
-                    "memory_recall", query=f"port {8000 + n % RECORDS}", search_mode="bm25"
+                "memory_get": lambda n: talk.call("memory_get", key=f"s{n % RECORDS}"),
+                "memory_search (bm25)": lambda n: talk.call(
+                    "memory_search", query=f"port {8000 + n % RECORDS}", mode="bm25"
                 ),
                 "memory_search (hybrid)": lambda n: talk.call(
                     "memory_search", query=f"where does service {n} log"

@@ -25,9 +25,9 @@ _GREETING = {
 # From the start of the process to the answer; each after the greeting and the list, as agents ask for them.
 ASKED: dict[str, dict[str, Any] | None] = {
     "initialize and tools/list": None,
-    "first memory_recall by words": {
-        "name": "memory_recall",
-        "arguments": {"query": "port of service 7", "search_mode": "bm25"},
+    "first memory_search by words": {
+        "name": "memory_search",
+        "arguments": {"query": "port of service 7", "mode": "bm25"},
     },
     "first memory_search (hybrid)": {
         "name": "memory_search",

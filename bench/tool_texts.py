@@ -2,8 +2,9 @@
 
 The prompts (`sets/tools.jsonl`) were written before anything was run, and are split by a hash of the id: who
 mends words looks at one half, and of the other only totals are ever printed. A tool's text is its name, its
-description and the names of its arguments, as offered now and as before they were shortened
-(`sets/tools_before.json`). No model chooses here: the texts are ranked by words and by the shipped vectors.
+description and the names of its arguments, as offered now and as before tools were merged
+(`sets/tools_before.json`). A prompt is right before with any of the tools that became one. No model chooses
+here: the texts are ranked by words and by the shipped vectors.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     Ranker = Callable[[Texts, Sequence[str]], list[Scores]]
 
 BEFORE = FOLDER / "tools_before.json"
+# What became of the tools before: one now does what several did, and there is no to-do list any more.
+MERGED = {
+    "memory_recall": "memory_search",
+    "session_search": "memory_search",
+    "memory_learn": "memory_store",
+    "todo": "",
+}
 _SATURATION, _BY_LENGTH = 1.2, 0.75  # as FTS5 has them
 
 
@@ -109,6 +117,15 @@ def by_reading(texts: Texts, prompts: Sequence[str]) -> list[Scores]:
     ]
 
 
+def merge(scores: Scores) -> Scores:
+    """The scores of the tools of today: of several that became one, the best; none for one that is gone."""
+    best: dict[str, float] = {}
+    for name, score in scores.items():
+        if own := MERGED.get(name, name):
+            best[own] = max(score, best.get(own, score))
+    return best
+
+
 RANKERS: dict[str, Ranker] = {"BM25": by_words, "static": by_static, "reading": by_reading}
 
 
@@ -146,7 +163,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
     for way, rank in RANKERS.items():
         for offer, path in offers.items():
             texts = read_texts(path, explained=chosen.explained, joined=chosen.joined)
-            scores = rank(texts, [each.prompt for each in prompts])
+            scores = [merge(each) for each in rank(texts, [each.prompt for each in prompts])]
             found[way, offer] = [Ranked(*each) for each in zip(prompts, scores, strict=True)]
     return {
         "tools told apart by their texts": _totals(found),

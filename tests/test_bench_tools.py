@@ -12,11 +12,23 @@ from bench.small_sets import HELD, TUNE, half
 from vademecum.interfaces.mcp.protocol import OFFER
 
 
-def test_the_set_has_each_prompt_once_and_names_only_tools_that_both_offers_have() -> None:
+def test_the_set_has_each_prompt_once_and_names_the_tools_that_the_older_ones_became() -> None:
     prompts = tools.read_prompts()
     assert len({each.id for each in prompts}) == len({each.prompt for each in prompts}) == len(prompts)
     named = {name for each in prompts for name in each.tools}
-    assert named == set(tools.read_texts(Path(OFFER))) == set(tools.read_texts(tools.BEFORE))
+    assert named == set(tools.read_texts(Path(OFFER)))
+    assert named == set(tools.merge(dict.fromkeys(tools.read_texts(tools.BEFORE), 1.0)))
+
+
+def test_of_tools_that_became_one_the_best_counts_and_one_that_is_gone_does_not() -> None:
+    before = {
+        "memory_recall": 1.0,
+        "memory_search": 2.0,
+        "session_search": 3.0,
+        "todo": 9.0,
+        "memory_get": 0.5,
+    }
+    assert tools.merge(before) == {"memory_search": 3.0, "memory_get": 0.5}
 
 
 def test_the_set_is_large_enough_in_both_halves_and_has_prompts_that_no_tool_fits() -> None:
