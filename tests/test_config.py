@@ -127,6 +127,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "limits.lock": 10.0,
         "limits.hook": 0.6,
         "limits.open": 2.0,
+        "limits.answer_chars": 20_000,
         "search.hybrid": True,
         "search.fusion": "weighted",
         "search.vector_weight": 0.35,

@@ -321,7 +321,7 @@ def by_adapter(world: World, reader: Reader, given: Asked, choose: random.Random
         lambda: tools["memory_search"].function(query=given.query, maxResults=50, scope=given.scope),
         lambda: tools["memory_get"].function(path=given.path),
         lambda: tools["memory_get"].function(path=given.key),
-        lambda: tools["session_search"].function(query=given.query, max_results=20),
+        lambda: tools["memory_search"].function(query=given.query, sources=["transcript"], limit=50),
     ]
     return repr(choose.choice(calls)())
 

@@ -277,7 +277,7 @@ def test_every_tool_resource_and_prompt_over_mcp_answers_without_a_secret(plante
                 await call("memory_search", query=key)
                 await call("memory_get", path=key)
                 for line in range(10, 30, 3):
-                    await call("memory_get", path=key, **{"from": line, "lines": 1})
+                    await call("memory_get", key=key, place=line, lines=1)
                 await call("memory_operations", operation="retrieve", key=key)
                 await call("session_search", query=key)
             await call("memory_recall", limit=100)
@@ -315,7 +315,7 @@ def test_adapters_answer_without_a_secret(planted: Planted) -> None:
     tools: dict[str, Any] = dict(memory_toolset(memory).tools)
     said = [
         str(tools["memory_search"].function(query="marker", maxResults=100)),
-        str(tools["session_search"].function(query="marker0 said", max_results=20)),
+        str(tools["memory_search"].function(query="marker0 said", sources=["transcript"])),
     ]
     for key in planted.named():
         said.append(str(tools["memory_get"].function(path=key)))
@@ -374,7 +374,7 @@ def test_a_chat_sends_no_secret_to_its_model(
             [
                 ("memory_search", {"query": "marker", "maxResults": 100}),
                 *(("memory_get", {"path": key}) for key in planted.named()),
-                ("session_search", {"query": "marker0 said"}),
+                ("memory_search", {"query": "marker0 said", "sources": ["transcript"]}),
                 ("session_get", {"session": planted.session, "place": 2, "lines": 200}),
                 ("read_file", {"path": ".env"}),
                 *(("read_file", {"path": ".env", "start": line, "lines": 1}) for line in range(1, 60)),

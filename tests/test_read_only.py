@@ -100,11 +100,11 @@ def check(world: World) -> None:
 
 
 def check_server(server: Server) -> None:
-    for tool in ("memory_search", "memory_recall"):
+    for tool in ("memory_search",):
         failed, text = server.call(tool, query="billing port")
         assert not failed, text
         assert "5544" in text
-    assert server.call("session_search", query="billing port")[0] is False
+    assert server.call("memory_search", query="billing port", sources=["transcript"])[0] is False
     failed, text = server.call("memory_store", content="Something new that cannot be kept")
     assert failed
     assert "internal error" not in text
@@ -128,7 +128,7 @@ def test_a_home_that_was_never_indexed_answers(world: World) -> None:
 def test_an_index_that_a_killed_server_left_open_answers(world: World) -> None:
     server = Server(world)
     server.call("memory_search", query="billing")
-    server.call("session_search", query="billing")
+    server.call("memory_search", query="billing", sources=["transcript"])
     server.kill()
     assert list((world.home / "index").glob("*-wal"))
     world.memory().store("The train leaves on Tuesdays", key="train")  # newer than the index

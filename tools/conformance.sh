@@ -62,9 +62,8 @@ calls() {
 memory_store content=The_answer_is_42 key=answer
 memory_recall query=answer
 memory_search query=answer
-memory_get path=answer
+memory_get key=answer
 memory_note content=Asked_and_answered
-memory_learn type=discovery fact=The_answer_is_known
 session_search query=answer
 todo operation=write items=["one","two"]
 session_get session=inspector place=1

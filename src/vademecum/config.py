@@ -451,6 +451,12 @@ class LimitSettings(SettingsGroup):
     open: float = setting(
         2.0, "The time limit for updating the index before a search.", duration(0, 3600), LOWER
     )
+    answer_chars: int = setting(
+        20_000,
+        "The most characters that a tool answers an agent with; the answer says how to read on.",
+        whole(1_000, 1_000_000),
+        LOWER,
+    )
 
 
 class Search(SettingsGroup):

@@ -124,8 +124,7 @@ def test_an_agent_can_call_every_tool(memory: Memory) -> None:
         "memory_get",
         "memory_store",
         "memory_note",
-        "memory_learn",
-        "session_search",
+        "session_get",
     }
     request = done.all_messages()[0]
     assert isinstance(request, ModelRequest)
@@ -140,12 +139,12 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
             calling(
                 ToolCallPart(
                     "memory_store",
-                    {"content": text, "key": "Deploy Times", "tags": ["decision"], "memory_type": "feedback"},
+                    {"content": text, "key": "Deploy Times", "tags": ["decision"], "type": "feedback"},
                 ),
                 ToolCallPart("memory_note", {"content": "Talked about deploys."}),
                 ToolCallPart(
-                    "memory_learn",
-                    {"type": "solution", "error": "Port in use", "solution": "Stop the old one."},
+                    "memory_store",
+                    {"type": "solution", "error": "Port in use", "content": "Stop the old one."},
                 ),
             ),
             toolsets=[toolset],
@@ -159,8 +158,8 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
     found = run(
         Agent(
             calling(
-                ToolCallPart("memory_search", {"query": "When do deploys happen?", "maxResults": 3}),
-                ToolCallPart("memory_get", {"path": "deploy-times"}),
+                ToolCallPart("memory_search", {"query": "When do deploys happen?", "limit": 3}),
+                ToolCallPart("memory_get", {"key": "deploy-times"}),
             ),
             toolsets=[toolset],
         ),
@@ -168,13 +167,12 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
     )
     assert text in found.output
     assert "'startLine'" in found.output
-    assert "'origin': 'agent'" in found.output
 
 
 def test_what_is_replaced_is_superseded(memory: Memory) -> None:
     toolset = memory_toolset(memory)
     for text in ("Use unittest.", "Use pytest."):
-        call = ToolCallPart("memory_store", {"content": text, "key": "tests", "mode": "replace"})
+        call = ToolCallPart("memory_store", {"content": text, "key": "tests", "replace": True})
         run(Agent(calling(call), toolsets=[toolset]), "Remember.")
     assert [entry.text for entry in memory.show("tests").live] == ["Use pytest."]
 
@@ -192,7 +190,7 @@ def test_what_was_said_in_earlier_runs_is_found(memory: Memory) -> None:
         Agent(TestModel(custom_output_text="Noted."), capabilities=[window]),
         "The lighthouse keeper is called Ione.",
     )
-    call = ToolCallPart("session_search", {"query": "lighthouse keeper"})
+    call = ToolCallPart("memory_search", {"query": "lighthouse keeper"})
     done = run(Agent(calling(call), toolsets=[memory_toolset(memory)]), "Who was it?")
     assert "Ione" in done.output
 
@@ -201,16 +199,16 @@ def test_what_was_said_in_earlier_runs_is_found(memory: Memory) -> None:
     ("name", "given", "told"),
     [
         ("memory_get", {"path": "../../etc/passwd"}, "not a file of this memory"),
-        ("memory_get", {"path": "x", "startLine": 0}, "1 or more"),
+        ("memory_get", {"path": "x", "startLine": 0}, "start at 1"),
         ("memory_store", {"content": "   "}, "empty"),
-        ("memory_store", {"content": "x" * 1_100_000}, "bytes long"),
+        ("memory_store", {"content": "x" * 1_100_000}, "at most 8,000"),
         ("memory_store", {"content": "fact", "scope": "session"}, "session"),
-        ("memory_learn", {"type": "solution", "error": "E"}, "needs its solution"),
-        ("memory_learn", {"type": "discovery", "fact": "F", "confidence": 7}, "from 0 to 1"),
+        ("memory_store", {"type": "solution", "content": "S"}, "needs `error`"),
+        ("memory_store", {"type": "discovery", "content": "F", "confidence": 7}, "from 0 to 1"),
         ("memory_store", {"content": 3}, "must be a text"),
         ("memory_store", {"content": "fact", "scope": "federated"}, "cannot be 'federated'"),
         ("memory_store", {"content": "fact", "idempotency_key": "k"}, "no argument"),
-        ("memory_search", {}, "`query` is missing"),
+        ("memory_search", {"query": ""}, "`query` is empty"),
         ("memory_search", "[1]", "Input should be an object"),
     ],
 )

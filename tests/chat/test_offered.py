@@ -16,7 +16,7 @@ from vademecum.errors import OutsideMemory, VadeError
 from vademecum.interfaces.chat import conversation, tools
 from vademecum.interfaces.cli.app import cli
 from vademecum.interfaces.mcp import resources, server
-from vademecum.interfaces.tools.core import TOOL_SETS
+from vademecum.interfaces.tools.sets import TOOL_SETS
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.events import Checkpoint, Compacted, Summary
@@ -47,9 +47,10 @@ def not_offered(text: str, offered: list[str]) -> set[str]:
 @pytest.mark.parametrize("family", TOOL_SETS)
 def test_each_family_of_tools_is_told_of_itself_alone(family: str, tmp_path: Path) -> None:
     told = server.offer()
-    offered = told["families"][family]
+    ids = told["families"][family]
+    offered = [told["tools"][id]["name"] for id in ids]
     texts = [told["instructions"][family], json.dumps(told["templates"])]
-    texts += [json.dumps(told["tools"][name]) for name in offered]
+    texts += [json.dumps(told["tools"][id]) for id in ids]
     memory = Memory.open(home=tmp_path, cwd=tmp_path)
     for prompt in told["prompts"][family]:
         given = {each["name"]: "tests" for each in prompt["arguments"]}
@@ -94,10 +95,10 @@ def talked(room: Room, window: int, turns: int = 14, **given: Any) -> tuple[Any,
 @pytest.mark.parametrize(
     ("window", "given", "many"),
     [
-        (24_000, {}, 14),
-        (16_000, {}, 5),
+        (24_000, {}, 11),
+        (12_000, {}, 5),
         (8_192, {}, 5),
-        (16_000, {"incognito": True}, 5),
+        (12_000, {"incognito": True}, 5),
         (8_192, {"readonly": True}, 5),
     ],
 )
@@ -118,7 +119,7 @@ def test_the_chat_tells_its_model_of_the_tools_that_go_with_the_request(
 def test_a_window_that_turns_out_smaller_takes_the_names_of_tools_out_of_what_is_sent(room: Room) -> None:
     chat, model = talked(room, 24_000)
     assert "session_get session=" in json.dumps(model.asked[-1].prompt)
-    chat.flags = type(chat.flags)(window=16_000, allow=chat.flags.allow)
+    chat.flags = type(chat.flags)(window=12_000, allow=chat.flags.allow)
     chat.renew()
     assert conversation.run_turn(chat, "And now?").ok
     offered = [each["name"] for each in model.asked[-1].tools]
@@ -164,13 +165,13 @@ def test_every_call_that_a_block_or_a_note_names_gives_back_what_it_says(room: R
     newest = [event for event in chat.log.events() if isinstance(event, Checkpoint)][-1]
     given = json.dumps({"session": chat.log.session, "place": "session_progress"})
     assert newest.task in tools.run_call(chat, Call("1", "session_get", given)).text
-    asked = json.dumps({"query": "Look at part 1 of the import"})
-    assert "part 1 of the import" in tools.run_call(chat, Call("1", "session_search", asked)).text
+    asked = json.dumps({"query": "Look at part 1 of the import", "sources": ["transcript"]})
+    assert "part 1 of the import" in tools.run_call(chat, Call("1", "memory_search", asked)).text
 
 
 def test_the_state_of_the_work_is_read_at_every_door(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    chat, _ = talked(room, 16_000)
-    session, task = chat.log.session, "Look at part 11 of the import."
+    chat, _ = talked(room, 12_000)
+    session, task = chat.log.session, "Look at part 12 of the import."
     room.close()
     memory = Memory.open(home=room.home, cwd=room.project)
     (line,) = memory.sessions.get(session, "session_progress")
@@ -250,6 +251,6 @@ def test_an_agent_of_pydantic_ai_is_told_of_the_tools_it_has(tmp_path: Path) -> 
             done = asyncio.run(agent.run(f"Look at part {number}. {LONG}", message_history=history))
             history = done.all_messages()
     assert any("<thread_summary>" in told for told, _ in seen)
-    assert any("session_search" in told for told, offered in seen if offered)
+    assert any("found with memory_search" in told for told, offered in seen if offered)
     for told, offered in seen:
         assert not_offered(told, offered) == set()

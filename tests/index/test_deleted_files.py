@@ -61,7 +61,7 @@ async def checked(client: Any, home: Path) -> None:
         assert f"Train {number} leaves" in str(found), delete
         assert "5544" in str(await call(client, "memory_search", query="billing port")), delete
         assert (home / "index/main.db").is_file(), delete
-        await call(client, "session_search", query="anything")
+        await call(client, "memory_search", query="anything", sources=["transcript"])
 
 
 @pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])

@@ -64,7 +64,7 @@ def test_a_write_waits_for_a_person_when_the_client_cannot_ask_one(folder: Path,
             made = await call(client, "memory_store", **given)
             assert made["outcome"] == "waiting"
             assert await call(client, "memory_store", **given) == made  # and waits once
-            assert (await call(client, "memory_recall", query="port"))["results"] == []
+            assert (await call(client, "memory_search", query="port"))["results"] == []
 
     talk(conversation)
     (waiting,) = person(folder).review.approvals()
@@ -86,13 +86,13 @@ def test_federated_memory_is_asked_about_and_a_door_can_be_shut(folder: Path) ->
             for name, given in (
                 ("memory_store", {"content": "x"}),
                 ("memory_note", {"content": "x"}),
-                ("memory_learn", {"type": "pattern", "pattern": "x"}),
+                ("memory_store", {"type": "pattern", "content": "x"}),
                 ("memory_forget", {"key": "x"}),
                 ("save_memory", {"content": "x"}),
                 ("memory_operations", {"operation": "prune_ltm"}),
             ):
                 assert "disabled" in await refusal(client, name, given)
-            assert (await call(client, "memory_recall", query="me"))["results"]
+            assert (await call(client, "memory_search", query="me"))["results"]
 
     talk(conversation)
 
@@ -135,7 +135,7 @@ def test_every_kind_of_write_can_wait_and_be_made(folder: Path) -> None:
         async with in_process(folder) as client:
             for name, given in (
                 ("memory_note", {"content": "Noted later."}),
-                ("memory_learn", {"type": "discovery", "fact": "Learned later."}),
+                ("memory_store", {"type": "discovery", "content": "Learned later."}),
                 ("memory_forget", {"key": "going"}),
                 ("memory_store", {"content": "For now.", "scope": "session", "key": "now"}),
                 ("memory_operations", {"operation": "prune_ltm"}),

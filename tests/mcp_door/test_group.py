@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_door.talking import ERAS, home_of, in_process, talk
-from vademecum.interfaces.tools.core import TOOL_SETS as FAMILIES
+from vademecum.interfaces.tools.sets import TOOL_SETS as FAMILIES
 from vademecum.memory import connect
 from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import MessageEvent

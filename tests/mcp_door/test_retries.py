@@ -40,7 +40,7 @@ def writes(count: int) -> list[tuple[str, dict[str, Any]]]:
             made.append(("memory_store", {"content": f"Entry {word}", "key": f"topic-{number % 4}", **key}))
         else:
             fact = f"Discovery {word} about part {number * 7919}"
-            made.append(("memory_learn", {"type": "discovery", "fact": fact, **key}))
+            made.append(("memory_store", {"type": "discovery", "content": fact, **key}))
     return made
 
 
@@ -172,8 +172,8 @@ def test_additions_to_the_list_that_two_servers_get_many_times_are_made_once(fol
 
     async def conversation() -> None:
         async with (
-            over_stdio(folder, "--session", "shared") as one,
-            over_stdio(folder, "--session", "shared", era="2026-07-28") as other,
+            over_stdio(folder, "--session", "shared", "--tools", "all") as one,
+            over_stdio(folder, "--session", "shared", "--tools", "all", era="2026-07-28") as other,
         ):
             await call(one, "todo", operation="write", items=[])  # the session is there for both
             async with anyio.create_task_group() as group:

@@ -24,7 +24,7 @@ from vademecum.agents.base import Program
 from vademecum.interfaces import cli
 from vademecum.interfaces.cli import app
 from vademecum.interfaces.mcp import consent, protocol, stdio
-from vademecum.interfaces.tools.core import TOOL_SETS
+from vademecum.interfaces.tools.sets import TOOL_SETS
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def test_half_an_emoji_in_any_argument_is_answered_and_kept_as_a_mark(folder: Pa
         ("memory_store", b'{"content":"again","key":"\\udfff","tags":["\\ud800"]}'),
         ("memory_search", b'{"query":"\\ud83d"}'),
         ("memory_get", b'{"path":"\\ud83d\\ud83d"}'),
-        ("todo", b'{"operation":"add","title":"\\uDE00"}'),
+        ("memory_note", b'{"content":"\\uDE00"}'),
         ("nothing\ud83d", b'{"\\ud83d":"\\ud83d"}'),
     ]
     client.send(json.dumps(GREETING).encode())
@@ -284,7 +284,7 @@ def bases(era: str) -> list[tuple[str, dict[str, Any]]]:
         ("resources/templates/list", meta),
         ("no/such", meta),
         ("notifications/progress", {"progressToken": 1, "progress": 1}),
-        ("tools/call", {"name": "memory_get", "arguments": {"path": "x", "lines": 2}, **meta}),
+        ("tools/call", {"name": "memory_get", "arguments": {"path": "memory/x.md", "lines": 2}, **meta}),
         ("prompts/get", {"name": "handoff", "arguments": {"focus": "x"}, **meta}),
         ("resources/read", {"uri": "vade://x", **meta}),
     ]
@@ -426,7 +426,7 @@ def test_a_client_that_stops_reading_is_left(folder: Path) -> None:
 def test_a_home_that_cannot_be_opened_is_told_to_who_calls_and_can_be_mended_meanwhile(folder: Path) -> None:
     home_of(folder).write_text("no folder")
     client = Counting(folder)
-    recall = {"name": "memory_recall", "arguments": {}}
+    recall = {"name": "memory_search", "arguments": {}}
     client.send(json.dumps(GREETING).encode(), line("tools/list", 1), line("tools/call", 2, **recall))
     client.wait(3)
     told = next(each for each in client.messages if each["id"] == 2)["result"]

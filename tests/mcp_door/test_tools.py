@@ -22,10 +22,13 @@ from mcp_door.talking import (
     served,
     talk,
 )
-from vademecum.interfaces.tools.core import TOOL_SETS as FAMILIES
+from vademecum.interfaces.mcp import protocol
 from vademecum.interfaces.tools.declaration import input_schema as schema
 from vademecum.interfaces.tools.declaration import parse_arguments as parse
+from vademecum.interfaces.tools.sets import TOOL_SETS as FAMILIES
 from vademecum.memory import connect
+from vademecum.transcripts import Message, Role, Text
+from vademecum.transcripts.events import MessageEvent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +36,7 @@ if TYPE_CHECKING:
     from mcp.client.client import Client
 
 CORE = {
-    *("memory_store", "memory_recall", "memory_forget", "memory_search", "memory_get", "memory_note"),
-    *("memory_learn", "session_search", "session_get", "todo"),
+    *("memory_search", "memory_get", "memory_store", "memory_note", "memory_forget", "session_get"),
 }
 
 
@@ -45,6 +47,17 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.fixture
+def with_session(folder: Path) -> Path:
+    """A project with an earlier session."""
+    memory = connect(home=home_of(folder), cwd=folder, environ={})
+    log = memory.sessions.new(id="earlier")
+    for role, text in ((Role.USER, "Where is the lighthouse?"), (Role.ASSISTANT, "At the harbour.")):
+        log.append(MessageEvent(Message(role, (Text(text),))))
+    memory.close()
+    return folder
+
+
 async def use_everything(client: Client, folder: Path) -> None:
     """One conversation that uses each of the core tools, a resource and a prompt."""
     made = await call(
@@ -52,39 +65,34 @@ async def use_everything(client: Client, folder: Path) -> None:
         "memory_store",
         content="Always use pytest for testing in this project. Do not use unittest.",
         key="testing-framework",
-        memory_type="feedback",
+        type="feedback",
         tags="testing,pytest",
     )
     assert (made["outcome"], made["key"], made["scope"]) == ("created", "testing-framework", "project")
     record = read_record(folder, "testing-framework")
     assert "type: feedback" in record
     assert "origin: agent" in record
-    recalled = await call(client, "memory_recall", query="which test framework", limit=3)
-    assert recalled["results"][0]["key"] == "testing-framework"
-    found = await call(client, "memory_search", query="pytest", maxResults=2)
-    assert {"results", "provider", "model", "mode", "coverage", "degraded", "notes"} <= set(found)
+    newest = await call(client, "memory_search", type="feedback", limit=3)
+    assert [each["path"].rpartition("/")[2] for each in newest["results"]] == ["testing-framework.md"]
+    found = await call(client, "memory_search", query="pytest", limit=2)
+    assert {"results", "provider", "model", "mode", "coverage", "degraded"} <= set(found)
     hit = found["results"][0]
     assert {"path", "startLine", "endLine", "score", "snippet", "source"} <= set(hit)
-    read = await call(
-        client, "memory_get", path=hit["path"], lines=hit["endLine"], **{"from": hit["startLine"]}
-    )
+    read = await call(client, "memory_get", path=hit["path"], lines=hit["endLine"], place=hit["startLine"])
     assert "Always use pytest" in read["text"]
     same = await call(client, "memory_get", path=hit["path"], startLine=hit["startLine"])
     assert same["text"] == read["text"]
     assert await call(client, "memory_get", path="memory/global/records/none.md") == {
         "text": "",
         "path": "memory/global/records/none.md",
+        "message": "there is no such file",
     }
     noted = await call(client, "memory_note", content="Chose pytest.")
     assert noted["outcome"] == "noted"
-    learned = await call(client, "memory_learn", type="discovery", fact="Config is YAML", confidence=0.9)
+    learned = await call(client, "memory_store", type="discovery", content="Config is YAML", confidence=0.9)
     assert learned["outcome"] == "created"
-    todo = await call(client, "todo", operation="write", items=["Find the bug", {"title": "Fix it"}])
-    assert [each["title"] for each in todo["items"]] == ["Find the bug", "Fix it"]
-    done = await call(client, "todo", operation="done", id=1)
-    assert done["items"][0]["status"] == "done"
-    assert "[x] 1. Find the bug" in done["text"]
-    assert (await call(client, "session_search", query="anything"))["hits"] == []
+    read_session = await call(client, "session_get", session="earlier", place=1, lines=40)
+    assert [each["text"] for each in read_session["turns"]] == ["Where is the lighthouse?", "At the harbour."]
     uris = {str(each.uri) for each in (await client.list_resources()).resources}
     assert {"vade://status", "vade://journal/today"} <= uris
     today = (await client.read_resource("vade://journal/today")).contents[0]
@@ -93,17 +101,18 @@ async def use_everything(client: Client, folder: Path) -> None:
     assert json.loads(getattr(status, "text", ""))["records"] == {"project": 2}
     prompt = await client.get_prompt("recall", {"topic": "tests"})
     assert "Always use pytest" in str(prompt.messages[0].content)
-    gone = await call(client, "memory_forget", key="testing-framework")
-    assert gone["outcome"] == "forgotten"
-    assert (await call(client, "memory_recall", query="pytest", search_mode="bm25"))["results"] == []
+    gone = await call(client, "memory_forget", key=hit["path"])
+    assert (gone["outcome"], gone["key"]) == ("forgotten", "testing-framework")
+    nothing = await call(client, "memory_search", query="pytest", mode="bm25", sources=["memory"])
+    assert (nothing["results"], nothing["message"]) == ([], "Nothing found about this in memory.")
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_an_agent_uses_every_tool_over_stdio(folder: Path, era: str) -> None:
+def test_an_agent_uses_every_tool_over_stdio(with_session: Path, era: str) -> None:
     async def conversation() -> None:
-        async with over_stdio(folder, era=era) as client:
+        async with over_stdio(with_session, era=era) as client:
             assert {each.name for each in (await client.list_tools()).tools} == CORE
-            await use_everything(client, folder)
+            await use_everything(client, with_session)
 
     talk(conversation)
 
@@ -124,15 +133,15 @@ def test_a_merge_is_told_with_what_it_superseded_and_the_way_back(folder: Path) 
     talk(conversation)
 
 
-def test_an_agent_uses_every_tool_over_http_in_both_eras(folder: Path) -> None:
-    with served(folder, "--session", "here") as address:
+def test_an_agent_uses_every_tool_over_http_in_both_eras(with_session: Path) -> None:
+    with served(with_session, "--session", "here") as address:
 
         async def conversation() -> None:
             async with over_http(address, era="2026-07-28") as client:
-                await use_everything(client, folder)
+                await use_everything(client, with_session)
             async with over_http(address, era="legacy") as client:
-                found = await call(client, "memory_recall", query="config")
-                assert [each["key"] for each in found["results"]] == ["config-is-yaml"]
+                found = await call(client, "memory_search", query="config", sources=["memory"])
+                assert [each["path"].rpartition("/")[2] for each in found["results"]] == ["config-is-yaml.md"]
 
         talk(conversation)
 
@@ -156,25 +165,19 @@ def test_every_tool_says_when_to_use_it_and_gives_an_example_that_it_takes(famil
 
 
 def test_the_list_of_tools_leaves_room_for_the_work() -> None:
-    """Every agent pays for it in every session: characters / 4 is close to tokens for text like this."""
-
-    def tokens(value: Any) -> float:
-        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) / 4
-
-    told = [each.offered for each in FAMILIES["core"]]
-    read = [{name: each[name] for name in ("name", "description", "inputSchema")} for each in told]
-    assert sum(map(tokens, read)) <= 2_600
-    assert tokens(told) <= 3_100
+    """Every agent pays for it in every session: at most 8,500 characters, as the server sends it."""
+    sent = protocol.read_offer("core").list_tools()
+    assert [each["name"] for each in sent] == [each.name for each in FAMILIES["core"]]
+    assert len(json.dumps(sent, ensure_ascii=False)) <= 8_500
 
 
 def test_every_argument_is_explained_by_its_schema_or_by_the_text_of_its_tool() -> None:
     """What has no words of its own is named in the description, or is one of the names that say it all."""
     plain = {
-        *("content", "query", "limit", "scope", "tags", "mode", "search_mode", "lines", "session", "place"),
-        *("operation", "id", "ids", "title", "minScore", "max_sessions", "max_results", "memory_type"),
+        *("content", "query", "scope", "tags", "mode", "idempotency_key", "type"),
     }
     for tool in FAMILIES["core"]:
-        for name, each in schema(tool.arguments)["properties"].items():
+        for name, each in tool.parameters["properties"].items():
             assert "description" in each or f"`{name}`" in tool.description or name in plain, (
                 tool.name,
                 name,
@@ -189,8 +192,8 @@ def test_hints_tell_reads_from_writes_and_what_takes_away(folder: Path) -> None:
         assert len(marks) == len(tools)
         reads = {name for name, each in marks.items() if each.read_only_hint}
         assert reads == {
-            *("memory_recall", "memory_search", "memory_get", "session_search", "session_get"),
-            *("recall_memory", "list_memories"),
+            *("memory_search", "memory_get", "session_search", "session_get"),
+            *("memory_recall", "recall_memory", "list_memories"),
         }
         assert {name for name, each in marks.items() if each.destructive_hint} == {
             "memory_forget",
@@ -210,24 +213,40 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_store", {"content": 5}, "`content` must be a text"),
     ("memory_store", {"content": ""}, "empty"),
     ("memory_store", {"content": "x", "scope": "user"}, "`scope` cannot be 'user'"),
-    ("memory_store", {"content": "x", "memory_type": "mood"}, "`memory_type` cannot be"),
+    ("memory_store", {"content": "a" * 300_000}, "`content` has 300,000 characters, and at most 8,000"),
+    ("memory_store", {"content": "x", "type": "mood"}, "`type` cannot be"),
     ("memory_store", {"content": "x", "tags": [1]}, "`tags` must be"),
     ("memory_store", {"content": "x", "origin": "user"}, "there is no argument 'origin'"),
     ("memory_store", {"content": "x", "idempotency_key": " "}, "idempotency key"),
-    ("memory_recall", {"limit": 101}, "`limit` must be from 1 to 100"),
-    ("memory_recall", {"limit": "ten"}, "`limit` must be a whole number"),
-    ("memory_recall", {"limit": True}, "`limit` must be a whole number"),
-    ("memory_recall", {"sort_by": "mood"}, "`sort_by` cannot be"),
-    ("memory_search", {"query": "x", "minScore": 2}, "`minScore` must be from 0 to 1"),
+    ("memory_store", {"content": "x", "type": "solution"}, "a solution needs `error`"),
+    ("memory_store", {"content": "x", "type": "pattern", "steps": ["a"]}, "a pattern has no `steps`"),
+    ("memory_store", {"content": "x", "type": "user", "error": "a"}, "`error` belongs to a lesson"),
+    ("memory_store", {"content": "x", "type": "pattern", "key": "k"}, "a pattern takes no `key`"),
+    ("memory_store", {"content": "x", "remplace": True}, "did you mean `replace`?"),
+    ("memory_note", {"content": "a" * 300_000}, "at most 8,000"),
+    ("memory_search", {"query": ""}, "`query` is empty"),
+    ("memory_search", {"query": " \n"}, "`query` is empty"),
+    ("memory_search", {"limit": 101}, "`limit` must be from 1 to 100"),
+    ("memory_search", {"limit": "ten"}, "`limit` must be a whole number"),
+    ("memory_search", {"limit": True}, "`limit` must be a whole number"),
+    ("memory_search", {"sort": "mood"}, "`sort` cannot be"),
+    ("memory_search", {"querry": "x"}, "did you mean `query`?"),
+    ("memory_search", {"maxResult": 3}, "did you mean `limit`?"),
+    ("memory_search", {"limit": 3, "maxResults": 4}, "are the same argument"),
+    ("memory_search", {"query": "x", "minScore": 2}, "`min_score` must be from 0 to 1"),
     ("memory_search", {"query": "x", "sources": ["bogus"]}, "the sources are memory, journal, pinned"),
-    ("memory_get", {"path": "x", "from": 1, "startLine": 1}, "are the same argument"),
+    ("memory_get", {"path": "x", "from": 1, "startLine": 2}, "are the same argument"),
     ("memory_get", {"path": "../../etc/passwd"}, "try:"),
+    ("memory_get", {"key": "never-saved"}, "never-saved"),
+    ("memory_get", {"path": "never-saved"}, "never-saved"),
+    ("memory_get", {}, "pass either `key` or `path`"),
+    ("memory_get", {"key": "x", "path": "y"}, "pass either `key` or `path`"),
+    ("memory_get", {"key": "x", "place": "here"}, "`place` cannot be"),
     ("memory_forget", {"key": "nothing-here"}, "nothing-here"),
-    ("memory_learn", {"type": "discovery"}, "fact"),
-    ("memory_learn", {"type": "mood", "fact": "x"}, "`type` cannot be"),
     ("memory_note", {"content": "x", "scope": "session"}, "`scope` cannot be"),
     ("session_get", {"session": "none", "place": 1}, "no session"),
-    ("todo", {"operation": "done", "id": 9}, "9"),
+    ("session_get", {"session": "none", "place": 1, "lines": 201}, "`lines` must be from 1 to 200"),
+    ("memory_recall", {"query": ""}, "`query` is empty"),
     ("todo", {"operation": "dance"}, "`operation` cannot be"),
     ("memory_operations", {"operation": "store", "key": "k"}, "store needs `content`"),
     ("memory_operations", {"operation": "retrieve", "key": "never"}, "never"),
@@ -288,7 +307,9 @@ def test_the_tools_of_other_systems_reach_the_same_memory(folder: Path) -> None:
     talk(conversation)
 
 
-@pytest.mark.parametrize(("family", "count"), [("core", 10), ("co-cli", 3), ("clio", 1), ("all", 14)])
+@pytest.mark.parametrize(
+    ("family", "count"), [("core", 6), ("cao", 3), ("clio", 1), ("co-cli", 3), ("openclaw", 4), ("all", 13)]
+)
 def test_families_are_chosen_by_name(folder: Path, family: str, count: int) -> None:
     async def conversation() -> None:
         async with in_process(folder, tools=family) as client:
@@ -303,13 +324,11 @@ def test_a_connection_is_a_session_of_its_own_unless_one_is_named(folder: Path) 
         async def conversation() -> None:
             async with over_http(address) as one, over_http(address) as other:
                 await call(one, "memory_store", content="Only for this talk.", key="here", scope="session")
-                assert (await call(one, "memory_recall", scope="session"))["results"]
-                assert not (await call(other, "memory_recall", scope="session"))["results"]
-                await call(one, "todo", operation="add", title="Mine")
-                assert (await call(other, "todo"))["items"] == []
+                assert (await call(one, "memory_search", scope="session"))["results"]
+                assert not (await call(other, "memory_search", scope="session"))["results"]
             async with over_http(address, era="2026-07-28") as stateless:
-                said = await refusal(stateless, "todo", {"operation": "list"})
-                assert "session" in said
+                given = {"content": "Only for this talk.", "scope": "session"}
+                assert "session" in await refusal(stateless, "memory_store", given)
 
         talk(conversation)
 
@@ -321,9 +340,9 @@ def test_what_an_agent_reads_hides_nothing(folder: Path) -> None:
     async def conversation() -> None:
         async with in_process(folder) as client:
             await call(client, "memory_store", content=hidden, key="drinks")
-            found = await call(client, "memory_recall", query="tea")
+            found = await call(client, "memory_search", query="tea")
             assert found["results"][0]["snippet"] == "Prefers tea and coffee"
-            whole = await call(client, "memory_get", path="drinks")
+            whole = await call(client, "memory_get", key="drinks")
             assert "Prefers tea and coffee" in whole["text"]
 
     talk(conversation)
@@ -348,7 +367,7 @@ def test_what_was_recalled_and_stored_again_gains_nothing(folder: Path) -> None:
         async with in_process(folder) as client:
             await call(client, "memory_store", content="The build takes nine minutes on Tuesdays.")
             for _ in range(20):
-                found = await call(client, "memory_recall", query="how long does the build take")
+                found = await call(client, "memory_search", query="how long does the build take")
                 for each in found["results"]:
                     await call(client, "memory_store", content=each["snippet"])
 
@@ -419,7 +438,7 @@ def test_no_path_leads_out_of_memory(folder: Path) -> None:
                     ("memory_store", {"content": "x", "key": path, "idempotency_key": path[:200] or "x"}),
                     ("memory_operations", {"operation": "retrieve", "key": path}),
                     ("memory_search", {"query": f"path:{path}", "sources": [path]}),
-                    ("memory_learn", {"type": "rule", "rule": "x", "path": path, "examples": [path]}),
+                    ("memory_store", {"type": "rule", "content": "x", "path": path, "examples": [path]}),
                 ):
                     assert secret not in (await client.call_tool(name, given)).model_dump_json()
                 try:
@@ -445,7 +464,7 @@ def test_a_store_over_the_cap_tells_the_agent_what_moved_and_how_to_undo_it(fold
             made = await call(client, "memory_store", content="One too many.", key="last")
             assert made["swept"]["moved"] == 1
             assert made["message"].endswith(f"undo with `vade undo {made['swept']['run']}`")
-            kept = await call(client, "memory_get", path="k0")
+            kept = await call(client, "memory_get", key="k0")
             assert "Number 0." in kept["text"]
 
     talk(conversation)

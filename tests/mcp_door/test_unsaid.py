@@ -9,9 +9,9 @@ import pytest
 from mcp_door.talking import call, home_of, in_process, talk
 from vademecum.adapters import pydantic_ai
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.tools.core import TOOL_SETS as FAMILIES
 from vademecum.interfaces.tools.declaration import Read
 from vademecum.interfaces.tools.declaration import input_schema as schema
+from vademecum.interfaces.tools.sets import TOOL_SETS as FAMILIES
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -26,7 +26,6 @@ TEXT, FACT = "Merge commits are signed.", "The cache lies in /var."
 GIVEN: Mapping[str, Mapping[str, Any]] = {
     "memory_store": {"content": TEXT, "key": "merging"},
     "memory_note": {"content": TEXT},
-    "memory_learn": {"type": "discovery", "fact": FACT},
     "save_memory": {"content": "Never squash merges."},
     "todo": {},
 }
@@ -93,14 +92,18 @@ def test_every_tool_that_writes_is_walked_here() -> None:
 
 
 @pytest.mark.parametrize("origin", [Origin.AGENT, Origin.USER])
-@pytest.mark.parametrize("tool", [*GIVEN, *(f"memory_operations {name}" for name in OPERATIONS)])
+@pytest.mark.parametrize(
+    "tool", [*GIVEN, "memory_store of a lesson", *(f"memory_operations {name}" for name in OPERATIONS)]
+)
 def test_a_tool_called_with_what_it_needs_and_nothing_more_changes_no_label(
     folder: Path, tool: str, origin: Origin
 ) -> None:
     memory = filled(folder, origin)
     mine = {each.key: each for each in memory.list().records}
     name, _, operation = tool.partition(" ")
-    given = {"operation": operation, **OPERATIONS[operation]} if operation else GIVEN[name]
+    given = {"operation": operation, **OPERATIONS[operation]} if operation in OPERATIONS else GIVEN[name]
+    if operation == "of a lesson":
+        given = {"type": "discovery", "content": FACT}
 
     async def conversation() -> None:
         async with in_process(folder) as client:
@@ -119,11 +122,9 @@ def test_no_schema_states_a_label_that_nobody_gave() -> None:
     }
     assert stated == {
         "memory_store.scope",
-        "memory_store.mode",
         "memory_forget.scope",
         "memory_note.scope",
     } | {
-        "memory_learn.scope",
         "todo.operation",
     }
 

@@ -159,7 +159,7 @@ def chatter(wire: Wire, calls: int, seed: int) -> None:
             wire.send("nothing/such")
         else:
             wire.call("memory_search", query=f"fact {number} \u202e\x1b[31m")
-    assert not wire.call("memory_recall", query="fact").get("isError")
+    assert not wire.call("memory_search", query="fact").get("isError")
 
 
 def test_every_line_of_output_is_a_message_whatever_is_printed_beside_it(folder: Path) -> None:

@@ -178,7 +178,7 @@ def test_through_the_mcp_tools_with_defaults_nothing_of_a_persons_goes(folder: P
 
     async def conversation() -> None:
         async with in_process(folder) as client:
-            told = await call(client, "memory_store", content="Squash.", key="merging", mode="replace")
+            told = await call(client, "memory_store", content="Squash.", key="merging", replace=True)
             assert told["outcome"] == "waiting"
             assert "vade review approve" in told["message"]
             told = await call(

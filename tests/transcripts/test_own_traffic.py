@@ -16,7 +16,7 @@ from cases import every_case
 from hooks.calls import World, wait_until
 from vademecum.agents.registry import find as find_agent
 from vademecum.context.summary import summarize
-from vademecum.interfaces.tools.core import TOOL_SETS
+from vademecum.interfaces.tools.sets import TOOL_SETS
 from vademecum.memory import connect
 from vademecum.transcripts import (
     ASIDE,
@@ -184,6 +184,10 @@ def test_results_of_others_beside_ours_are_found(memory: Memory) -> None:
         ("vade_todo", True),
         ("vade-memory_store", True),
         ("memory_search", True),
+        ("recall_memory", True),
+        ("list_memories", True),
+        ("mcp__vade__save_memory", True),
+        ("save_memory", False),  # Gemini CLI has one of its own
         ("todo", False),
         ("mcp__other__memory_search", False),
         ("evade_tax", False),
@@ -197,9 +201,10 @@ def test_tools_of_ours_are_known_under_every_agents_name_for_them(name: str, our
 
 def test_every_tool_with_a_name_of_its_own_is_known_without_a_prefix() -> None:
     """Names that other programs use too, such as `todo`, are known by their prefix alone."""
-    names = {tool.name for tool in TOOL_SETS["all"] if tool.name.startswith(("memory_", "session_"))}
-    assert len(names) > 8
-    assert [name for name in names if not is_memory_tool(name)] == []
+    every = {tool.name for tools in TOOL_SETS.values() for tool in tools}
+    assert len(every) > 12
+    assert {name for name in every if not is_memory_tool(name)} == {"todo", "save_memory"}
+    assert all(is_memory_tool(f"mcp__vade__{name}") for name in every)
 
 
 def test_calls_through_a_dispatcher_or_a_namespace_are_ours_too() -> None:

@@ -31,11 +31,10 @@ from vademecum.interfaces.present.safe import safe_answer
 from vademecum.interfaces.tools import read_workspaces
 from vademecum.interfaces.tools.core import (
     memory_get,
-    memory_learn,
     memory_note,
     memory_search,
     memory_store,
-    session_search,
+    session_get,
 )
 from vademecum.interfaces.tools.declaration import Read, Tool
 
@@ -55,13 +54,13 @@ if TYPE_CHECKING:
 
 _OTHERS = tuple(str(scope) for scope in Scope if scope.rule.others)
 _SHAPE = shape("pydantic_ai")
-_TOOLS = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
+_TOOLS = (memory_search, memory_get, memory_store, memory_note, session_get)
 
 # -------------------------------------------------------------------- tools
 
 
 def memory_toolset(memory: Memory, *, id: str | None = "memory") -> FunctionToolset[Any]:
-    """Return six tools over a memory: search, get, store, note, learn, and search of earlier sessions."""
+    """Return five tools over a memory: search, get, store, note, and reading of earlier sessions."""
     own = as_agent(memory)
     tools = [_convert_tool(_without_shared_scopes(each), own) for each in _TOOLS]
     return FunctionToolset(tools, id=id, instructions=_instructions())
@@ -85,7 +84,11 @@ def _without_shared_scopes(tool: Tool) -> Tool:
     No person confirms an agent's call, so the agent must not write there.
     """
     arguments = (
-        replace(each, choices=tuple(one for one in each.choices if one not in _OTHERS))
+        replace(
+            each,
+            choices=tuple(one for one in each.choices if one not in _OTHERS),
+            unlisted_choices=tuple(one for one in each.unlisted_choices if one not in _OTHERS),
+        )
         for each in tool.without_retries().arguments
     )
     return replace(tool, arguments=tuple(arguments))

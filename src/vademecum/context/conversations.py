@@ -25,7 +25,7 @@ from vademecum.search import SessionHits, moment_of, session_keywords
 from vademecum.store import Fact, archive, scopes
 from vademecum.text import filenames, names
 from vademecum.tokens import Estimator
-from vademecum.transcripts import session_get
+from vademecum.transcripts import read_excerpt, session_get
 from vademecum.types import Audience, Finding
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vademecum.search import Finder
     from vademecum.store import FileLines, Records, ScopeFolder, Workspace
     from vademecum.transcripts import (
+        Excerpt,
         ImportedSession,
         Line,
         Log,
@@ -231,6 +232,26 @@ class Conversations:
         on.
         """
         return session_get(self.open(which, all=all), place, lines=lines)
+
+    def read(
+        self,
+        which: str,
+        place: int | str = 1,
+        *,
+        lines: int | None = None,
+        chars: int | None = None,
+        all: bool = False,
+    ) -> Excerpt:
+        """Return turns of a session as an agent reads them, with the place to continue at.
+
+        `place` is a line, the id of a message or call, or `LINE:CHARACTER`. A single turn is whole; among
+        several turns, the results of tools are shortened. There are at most `chars` characters, by default
+        `limits.answer_chars`.
+        """
+        log = self.open(which, all=all)
+        with self._work.reported("read the session"):
+            most = self._work.settings.limits.answer_chars if chars is None else chars
+            return read_excerpt(log, place, lines=lines, chars=most)
 
     def card(self, which: str, *, all: bool = False) -> Session:
         """Return the facts about a session for lists, without reading all its messages."""
@@ -586,16 +607,12 @@ class Conversations:
         from vademecum.context import todo as todos
         from vademecum.transcripts import events
 
-        if self._work.caller.session is None:
-            raise ScopeUnresolved("a to-do list belongs to a session, and this caller has none")
         only_reads = request.get("operation", "list") == "list"
         if not only_reads:
             self._work.may_write()
         with self._work.reported("save the to-do list"):
-            try:
-                sessions = self._finder.transcripts
-                log = sessions.open(self._work.caller.session) if only_reads else sessions.current()
-            except NotFound:
+            log = self._todo_log(only_reads=only_reads)
+            if log is None:
                 return todos.operate(todos.TodoList(), request)
             with contextlib.nullcontext() if only_reads else self._work.home.lock(f"todo {log.session}"):
                 todo, text = todos.operate(todos.read_log(log), request)
@@ -603,3 +620,34 @@ class Conversations:
                     value = todos.to_json(todo)
                     log.append(events.Todo(items=tuple(value["items"]), next=value["next"]), sync=True)
         return todo, text
+
+    def _todo_log(self, *, only_reads: bool) -> Log | None:
+        """Return the log that holds the to-do list: that of the agent's own session, else of the caller's.
+
+        The copy of an agent's session has the same id from the start, so the list is there after a resume,
+        and before the first message was copied. A session that ends with its connection has none.
+        """
+        caller, sessions = self._work.caller, self._finder.transcripts
+        if caller.session is None or (caller.connection and not caller.conversation):
+            raise ScopeUnresolved(
+                "a to-do list belongs to a session that can be continued, and this connection has none",
+                hint="keep the list in the conversation; `vade install` or `--session` would name a session",
+            )
+        if caller.connection and caller.project is not None:
+            return sessions.copy_of(caller.project.id, self._copy_id(caller.conversation))
+        if not only_reads:
+            return sessions.current()
+        with contextlib.suppress(NotFound):
+            return sessions.open(caller.session)
+        return None
+
+    def _copy_id(self, own: str) -> str:
+        """Return the id of the copy of an agent's session: an existing one, else that of its import."""
+        from vademecum.agents import registry
+        from vademecum.transcripts.importing import imported_id
+
+        agent = registry.find(self._work.caller.client.partition(" ")[0])
+        known = [each.name for each in registry.transcript_formats()]
+        first = agent.transcripts.name if agent is not None and agent.transcripts is not None else known[0]
+        ids = [imported_id(name, own) for name in (first, *known)]
+        return next((each for each in ids if each in self._finder.transcripts.ids()), ids[0])

@@ -407,6 +407,7 @@ class ReaderTools(NamedTuple):
 
 NO_READERS = ReaderTools()
 _FIND, _READ = "session_search", "session_get"
+_INSTEAD = {_FIND: "memory_search"}  # finds messages of sessions too, where nothing else is offered
 
 
 def find_reader_tools(
@@ -418,10 +419,14 @@ def find_reader_tools(
     if names is None:
         offered = [*_offered_names(tools)]
         names = {
-            own: next((each for each in offered if each == own or each.endswith(f"__{own}")), "")
-            for own in (_READ, _FIND)
+            own: _offered(own, offered) or _offered(_INSTEAD.get(own, own), offered) for own in (_READ, _FIND)
         }
     return ReaderTools(session, names.get(_READ, ""), names.get(_FIND, ""))
+
+
+def _offered(own: str, offered: Iterable[str]) -> str:
+    """Return the name under which one of memory's tools is offered, also with a server's name before it."""
+    return next((each for each in offered if each == own or each.endswith(f"__{own}")), "")
 
 
 def _offered_names(tools: Iterable[Json]) -> Iterator[str]:

@@ -237,6 +237,7 @@ class AsyncSessions(_Noun):
     end = _awaited(Conversations.end)
     export = _awaited(Conversations.export)
     get = _awaited(Conversations.get)
+    read = _awaited(Conversations.read)
     kept_from = _awaited(Conversations.kept_from)
     page = _awaited(Conversations.page)
     import_all = _iterated(Conversations.import_all)

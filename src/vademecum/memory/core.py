@@ -397,12 +397,16 @@ class Memory:
         sources: Iterable[str] = (),
         as_of: str | None = None,
         sort_by: SortOrder | None = None,
+        include_related: bool = False,
         explain: bool = False,
         max_weak: int | None = None,
         now: str | datetime | None = None,
         hub: str | None = None,
     ) -> Answer:
         """Return the passages that answer a question, from everything visible, with the coverage.
+
+        An empty question lists the newest passages. With `include_related` they are followed by the records
+        that one edge relates to them, as `recall` has it.
 
         When every match is weak, at most `max_weak` are returned: three, or half of `max_results`; all of
         them if a model read the question. "Last Tuesday" is seen from `now`, by default the clock's time:
@@ -425,7 +429,8 @@ class Memory:
         options = self._finder.options(
             max_results=max_results, min_score=min_score, mode=mode, sort_by=sort_by, explain=explain
         )
-        return self._finder.answer(asked, options, max_weak=max_weak)
+        found = self._finder.answer(asked, options, max_weak=max_weak)
+        return self._finder.with_related(found, asked) if include_related and found.results else found
 
     @request_view()
     def recall(

@@ -34,6 +34,7 @@ def connect(
     actor: str | None = None,
     client: str | None = None,
     conversation: str = "",
+    connection: bool = False,
     terminal: bool | None = None,
     readonly: bool = False,
     now: Callable[[], datetime] = clock.now,
@@ -44,7 +45,8 @@ def connect(
     A command line says whether it has a `terminal`. Its caller counts as a person only outside of agents, and
     can decide only at a terminal or in a script that the user's own settings allow. The project is that of
     the folder `project`, else of `cwd`, else of the working directory; with `project=False` there is none.
-    `client` names the program and `conversation` the agent's session; both are only recorded.
+    `client` names the program and `conversation` the agent's session; both are only recorded. `connection`
+    says that `session` ends with a connection, and so cannot be continued.
     """
     place = config.home_from(environ, home)
     here = _project_folder(project, cwd)
@@ -79,6 +81,7 @@ def connect(
         owners=scopes.owners(environ),
         client=client or names.client_label(environ.get("VADE_CLIENT") or speaker.agent),
         conversation=conversation,
+        connection=connection,
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now, readonly=readonly)
     memory.home.check()

@@ -64,6 +64,7 @@ class Passage(NamedTuple):
     )
     team: str = ""  # the team that shares it
     vouched: tuple[str, ...] = ()  # members that a hub counts as verifiers
+    role: str = ""  # who wrote it, if it is a message of a session
 
     @property
     def match(self) -> str:

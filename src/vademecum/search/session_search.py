@@ -664,6 +664,7 @@ def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:
         time=hit.time or None,
         origin="tool",
         arithmetic=_score_parts(hit) if explain else None,
+        role=hit.role,
     )
 
 

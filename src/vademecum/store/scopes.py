@@ -54,6 +54,7 @@ class Caller(NamedTuple):
         ""  # the program it came through, as `names.client_label` writes it; says who, decides nothing
     )
     conversation: str = ""  # the agent's own session, where a hook has told it
+    connection: bool = False  # whether `session` ends with a connection, and so cannot be continued
 
     @property
     def decides(self) -> bool:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from vademecum.transcripts.events import MessageEvent as MessageEvent
     from vademecum.transcripts.events import Usage as Usage
     from vademecum.transcripts.events import Used as Used
+    from vademecum.transcripts.excerpt import Excerpt as Excerpt
+    from vademecum.transcripts.excerpt import ExcerptTurn as ExcerptTurn
+    from vademecum.transcripts.excerpt import read_excerpt as read_excerpt
     from vademecum.transcripts.importing import ImportedSession as ImportedSession
     from vademecum.transcripts.log import Line as Line
     from vademecum.transcripts.log import Log as Log
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "events": "Event MessageEvent Usage Used",
+    "excerpt": "Excerpt ExcerptTurn read_excerpt",
     "importing": "ImportedSession",
     "log": "Line Log LogFile MemoryLog",
     "messages": (

@@ -271,8 +271,8 @@ _BLOCK_END = re.compile(
 )  # content cannot hold this mark, because the renderer escapes brackets
 _OURS = re.compile(r"(?<![a-z])vade(?![a-z])")
 _BARE = frozenset(
-    """memory_store memory_recall memory_forget memory_search memory_get memory_note memory_learn
-    memory_operations session_search session_get""".split()
+    """memory_store memory_recall memory_forget memory_search memory_get memory_note memory_operations
+    recall_memory list_memories session_search session_get""".split()
 )
 # Tools that call or look up other tools, which the agent has not listed to the model.
 _DISPATCHERS = frozenset({"tool_call", "tool_search", "ToolSearch"})

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from vademecum.store import Home
     from vademecum.transcripts.events import TornLine
+    from vademecum.transcripts.log import Raw
     from vademecum.transcripts.messages import Message
     from vademecum.types import Change
 
@@ -210,7 +211,7 @@ class Sessions:
         agent.
         """
         found = [self._card(project, session) for project, session in self._visible(all=all)]
-        return _newest_first(each for each in found if all or self._mine(each) or each.trouble)
+        return _newest_first(each for each in found if self._listed(each, all=all))
 
     def page(
         self, wanted: Callable[[str, str], bool], *, all: bool = False, limit: int, offset: int = 0
@@ -225,7 +226,11 @@ class Sessions:
         found = sorted(marks, key=lambda each: (marks[each][1:2], each[1]), reverse=True)
         fitting = [each for each in found if wanted(*each)]
         cards = [self._card(*each) for each in fitting[offset : offset + limit]]
-        return [each for each in cards if all or self._mine(each) or each.trouble], found
+        return [each for each in cards if self._listed(each, all=all)], found
+
+    def copy_of(self, project: str, session: str) -> Log:
+        """Return the log of a session that was or will be imported into a project."""
+        return self._log(project, session)
 
     def ids(self, *, all: bool = False) -> frozenset[str]:
         """Return the ids of the sessions that the caller may see, without reading any log."""
@@ -387,6 +392,11 @@ class Sessions:
         """
         private = self.caller.audience is Audience.PRIVATE
         return session.agent == (self.caller.agent or "") and (private or session.audience == Audience.GROUP)
+
+    def _listed(self, session: Session, *, all: bool) -> bool:
+        """Whether a list has a session; a log that only holds a to-do list waits for its session's import."""
+        waits = bool(session.updated) and not (session.created or session.messages)
+        return not waits and (all or self._mine(session) or bool(session.trouble))
 
     def _find(self, which: str, *, all: bool) -> Session:
         visible = [each for each in self._visible(all=all) if which]
@@ -567,17 +577,28 @@ def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]
     `session_progress` names the newest checkpoint, which describes the work when messages last left the
     window.
     """
-    if place == PROGRESS:
-        number = _last_checkpoint(log)
-    else:
-        number = int(place) if str(place).isdecimal() else _line_of(log, str(place))
-    if number < 1 or lines < 1:
+    number = resolve_place(log, place)
+    if lines < 1:
         raise UsageError("line numbers start at 1")
     picked = (raw for raw in log.raw() if number <= raw.number)
-    return [Line(_clean(raw.read()), raw.number, raw.start, raw.end) for raw in islice(picked, lines)]
+    return [Line(read_event(raw), raw.number, raw.start, raw.end) for raw in islice(picked, lines)]
 
 
-def _clean(event: Event | TornLine) -> Event | TornLine:
+def resolve_place(log: Log, place: int | str) -> int:
+    """Return the line of a place: a line number, `session_progress`, or the id of an event, message or
+    call.
+    """
+    if place == PROGRESS:
+        return _last_checkpoint(log)
+    number = int(place) if str(place).isdecimal() else _line_of(log, str(place))
+    if number < 1:
+        raise UsageError("line numbers start at 1")
+    return number
+
+
+def read_event(raw: Raw) -> Event | TornLine:
+    """Return the event on a line without secrets."""
+    event = raw.read()
     return clean_event(event) if isinstance(event, Event) else event
 
 

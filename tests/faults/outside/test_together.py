@@ -226,7 +226,7 @@ def test_two_agents_in_one_session_see_and_keep_what_the_other_says(tmp_path: Pa
     here = Together(tmp_path)
 
     async def conversation() -> None:
-        same = ("--session", "pair", "--agent", "main")
+        same = ("--session", "pair", "--agent", "main", "--tools", "all")
         async with over_stdio(here.project, *same) as one, over_stdio(here.project, *same) as other:
             for number in range(6):
                 for name, client, beside in (("one", one, other), ("other", other, one)):

@@ -25,7 +25,7 @@ from vademecum.config import Consent
 from vademecum.errors import NotFound, PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat.state import count_tools
 from vademecum.interfaces.present.safe import clean_lines, clean_text, clean_value, gate_secrets
-from vademecum.interfaces.tools import core, read_workspaces
+from vademecum.interfaces.tools import core, more, read_workspaces
 from vademecum.interfaces.tools.declaration import (
     Span,
     Write,
@@ -54,7 +54,7 @@ _PAUSE = 0.02  # seconds between two checks of the output size
 Root = os.PathLike[str]
 NO = Refused("the user declined this", hint="leave it unchanged, and do not ask again with other words")
 STOPPED = "[stopped by the user before it finished]"
-TODO = core.todo.name
+TODO = more.todo.name
 _SHARE = 5  # schemas may take a fifth of the window; above that only the most needed tools are offered
 _LEAST_SHARE = 2  # if those take half of the window, no tools are offered
 _NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_command")
@@ -256,8 +256,8 @@ MACHINE = (
     ),
 )
 _MACHINE = {each.name: each for each in MACHINE}
-_TODO = core.todo.without_retries()  # a chat never sends a call twice
-_MEMORY = {each.name: each.without_retries() for each in core.CORE if each is not core.todo}
+_TODO = more.todo.without_retries()  # a chat never sends a call twice
+_MEMORY = {each.name: each.without_retries() for each in core.CORE}
 
 
 class ToolOffer(NamedTuple):

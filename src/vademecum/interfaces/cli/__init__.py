@@ -7,7 +7,14 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 AUDIENCES = ("private", "group")
-FAMILIES = ("core", "co-cli", "clio", "all")  # the sets of tools that `vade mcp --tools` serves
+FAMILIES = (
+    "core",
+    "cao",
+    "clio",
+    "co-cli",
+    "openclaw",
+    "all",
+)  # the sets of tools that `vade mcp --tools` serves
 
 
 def main() -> None:

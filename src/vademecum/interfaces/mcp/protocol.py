@@ -267,6 +267,13 @@ def home_of(given: str | os.PathLike[str] | None) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
+def family_of(content: dict[str, Any], family: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the tools of a family, and by tool the arguments that name a workspace."""
+    ids = content["families"][family]
+    joined = {content["tools"][id]["name"]: content["joined"][id] for id in ids if id in content["joined"]}
+    return [content["tools"][id] for id in ids], joined
+
+
 def read_offer(family: str, client: str = "", home: str = "") -> Offer:
     """Return the prepared answers for one set of tools.
 
@@ -274,11 +281,9 @@ def read_offer(family: str, client: str = "", home: str = "") -> Offer:
     """
     with open(OFFER, "rb") as file:
         content = json.load(file)
-    tools = [content["tools"][name] for name in content["families"][family]]
+    tools, joined = family_of(content, family)
     installed = content["installed"]
     instructions = (
         installed["instructions"] if client in installed["clients"] else content["instructions"][family]
     )
-    return Offer(
-        instructions, tools, content["prompts"][family], content["templates"], content["joined"], home
-    )
+    return Offer(instructions, tools, content["prompts"][family], content["templates"], joined, home)

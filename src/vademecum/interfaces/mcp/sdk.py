@@ -34,6 +34,7 @@ from vademecum.interfaces.mcp.protocol import (
     Peer,
     RpcError,
     can_ask,
+    family_of,
     home_of,
 )
 from vademecum.interfaces.mcp.server import Connections, MemoryServer, offer, step
@@ -113,9 +114,9 @@ class _SdkHandlers:
         self._connections = connections
         self._server = MemoryServer(family)
         offer_content = offer()
-        tools = [offer_content["tools"][name] for name in offer_content["families"][family]]
+        tools, joined = family_of(offer_content, family)
         answers = offer_content["instructions"][family], tools, offer_content["prompts"][family]
-        self.offer = Offer(*answers, offer_content["templates"], offer_content["joined"], home)
+        self.offer = Offer(*answers, offer_content["templates"], joined, home)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return the definitions of all tools."""

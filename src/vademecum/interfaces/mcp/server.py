@@ -17,8 +17,8 @@ from vademecum.errors import PendingReview, Refused, VadeError
 from vademecum.interfaces.mcp import consent, resources
 from vademecum.interfaces.mcp.protocol import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from vademecum.interfaces.present.safe import safe_answer, safe_text
-from vademecum.interfaces.tools.core import TOOL_SETS
 from vademecum.interfaces.tools.declaration import Read, render_instructions
+from vademecum.interfaces.tools.sets import EVERY_TOOL, TOOL_SETS
 from vademecum.memory import connect
 from vademecum.memory.opening import client_label, find_conversation
 from vademecum.store import request_view
@@ -132,14 +132,14 @@ class Connections:
         # Over stdio the process is the connection, and it is one session unless a session is named.
         self._own_session = own_session and not self._options.get("session")
         if self._own_session:
-            self._options["session"] = session_of(uuid.uuid4().hex)
+            self._options |= {"session": session_of(uuid.uuid4().hex), "connection": True}
 
     def of(self, id: str = "") -> Connection:
         """Return the connection with this id of the transport; create it at its first use."""
         if id not in self._open:
             options = dict(self._options)
             if id and not options.get("session"):
-                options["session"] = session_of(id)
+                options |= {"session": session_of(id), "connection": True}
             self._open[id] = Connection(options, self._start_reading, own=self._own_session)
             self._close_some()
         self._open.move_to_end(id)
@@ -266,16 +266,16 @@ def offer() -> dict[str, Any]:
             for name, tools in TOOL_SETS.items()
         },
         "templates": [resources.TEMPLATE],
-        "families": {name: [each.name for each in tools] for name, tools in TOOL_SETS.items()},
-        "tools": {each.name: each.offered for each in TOOL_SETS["all"]},
-        "joined": {each.name: each.where_joined for each in TOOL_SETS["all"] if each.where_joined},
+        "families": {name: [each.text for each in tools] for name, tools in TOOL_SETS.items()},
+        "tools": {each.text: each.offered for each in EVERY_TOOL},
+        "joined": {each.text: each.where_joined for each in EVERY_TOOL if each.where_joined},
     }
 
 
 def tool_answer(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a tool's successful call, with the answer as data and as text."""
     safe = safe_answer(value)
-    content = [{"type": "text", "text": json.dumps(safe, ensure_ascii=False)}]
+    content = [{"type": "text", "text": json.dumps(safe, ensure_ascii=False, separators=(",", ":"))}]
     return {"content": content, "structuredContent": safe, "isError": False}
 
 

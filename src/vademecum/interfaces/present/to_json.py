@@ -438,7 +438,8 @@ def line_json(line: Line) -> dict[str, Any]:
     return {"line": line.number, "event": clean_value(to_json(line.event))}
 
 
-SESSION_LINES = many(prepared(_line, _torn, make=line_json))
+session_line_json = prepared(_line, _torn)
+SESSION_LINES = many(session_line_json._replace(convert=line_json))
 session_lines_json = JsonShape("session_lines", lines=SESSION_LINES)
 session_shown_json = JsonShape(
     "session_shown",

@@ -50,13 +50,14 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for models; the description that models read is in `texts/<name>.md`."""
+    """A tool for models; the description that models read is in `texts/<text>.md`."""
 
     name: str
     title: str
     plan: Callable[..., Read | Write]
     arguments: tuple[Argument, ...]
     shapes: tuple[JsonShape, ...]  # the shapes of its answers; without any, there is no answer schema
+    text: str = ""  # the name of its text
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -64,12 +65,12 @@ class Tool:
     @property
     def description(self) -> str:
         """The text that tells a model when to use the tool and when not, with an example."""
-        return read_text(self.name)
+        return read_text(self.text)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The JSON Schema of the tool's arguments."""
-        return input_schema([each for each in self.arguments if each.joined is None])
+        return input_schema([each for each in self.arguments if each.offered])
 
     @property
     def where_joined(self) -> dict[str, dict[str, Any]]:
@@ -119,12 +120,20 @@ class Tool:
         return replace(self, arguments=tuple(each for each in self.arguments if each.name != RETRY))
 
 
-def tool(title: str, *shapes: JsonShape, **hints: bool) -> Callable[[Callable[..., Read | Write]], Tool]:
+def tool(
+    title: str, *shapes: JsonShape, family: str = "", **hints: bool
+) -> Callable[[Callable[..., Read | Write]], Tool]:
     """Return a decorator that makes a tool from a function from arguments to a plan.
 
-    Each answer of the tool has one of the shapes.
+    Each answer of the tool has one of the shapes. The texts of a family's tools are in a folder of their own.
     """
-    return lambda plan: Tool(plan.__name__, title, plan, arguments_of(plan), shapes, **hints)
+
+    def make(plan: Callable[..., Read | Write]) -> Tool:
+        name = plan.__name__
+        text = f"{family}/{name}" if family else name
+        return Tool(name, title, plan, arguments_of(plan), shapes, text, **hints)
+
+    return make
 
 
 @functools.cache
@@ -171,6 +180,25 @@ class Span(NamedTuple):
     most: float | None = None
 
 
+class TextSize(NamedTuple):
+    """The smallest and the largest number of characters that a text may have."""
+
+    least: int
+    most: int | None = None
+
+
+class Spellings(NamedTuple):
+    """Other names under which an argument is understood; they are not offered."""
+
+    names: tuple[str, ...]
+
+
+class Unlisted(NamedTuple):
+    """A mark for what a call may have and a model is not offered: an argument, or further choices of one."""
+
+    choices: tuple[str, ...] = ()
+
+
 class WorkspaceNames(NamedTuple):
     """A mark for an argument that names a workspace.
 
@@ -192,6 +220,15 @@ class Argument:
     default: Any = None
     choices: tuple[str, ...] = ()
     span: Span | None = None
+    size: TextSize | None = None
+    spellings: tuple[str, ...] = ()
+    unlisted_choices: tuple[str, ...] = ()
+    listed: bool = True  # whether a model is offered it
+
+    @property
+    def offered(self) -> bool:
+        """Whether every model is offered the argument, also where no workspace was joined."""
+        return self.listed and self.joined is None
 
 
 class _Kind(NamedTuple):
@@ -269,15 +306,21 @@ def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:
     if kind is None:
         raise TypeError(f"{parameter} is of no kind that a model can send")
     required = parameter.default is parameter.empty
+    marks = {type(each): each for each in limits}
+    unlisted = marks.get(Unlisted)
     return Argument(
         parameter.name.removesuffix("_"),
         kind,
         meaning,
         required=required,
         default=None if required else parameter.default,
-        joined=next((each for each in limits if isinstance(each, WorkspaceNames)), None),
-        choices=next((each for each in limits if not isinstance(each, Span | WorkspaceNames)), ()),
-        span=next((each for each in limits if isinstance(each, Span)), None),
+        joined=marks.get(WorkspaceNames),
+        choices=marks.get(tuple, ()),
+        span=marks.get(Span),
+        size=marks.get(TextSize),
+        spellings=marks.get(Spellings, Spellings(())).names,
+        unlisted_choices=unlisted.choices if unlisted else (),
+        listed=unlisted is None or bool(unlisted.choices),
     )
 
 
@@ -302,20 +345,42 @@ def _property(argument: Argument) -> dict[str, Any]:
         made["minimum"] = argument.span.least
         if argument.span.most is not None:
             made["maximum"] = argument.span.most
-    if argument.default is not None:
+    if argument.default not in (None, False):  # a model takes a flag that is not passed for false
         made["default"] = argument.default
     return made
 
 
 def parse_arguments(arguments: Collection[Argument], given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the arguments of a call, with defaults; raise UsageError for an argument that does not fit."""
-    sent = dict(given or {})
-    known = {each.name: each for each in arguments}
-    for name in sent:
+    known = {name: each for each in arguments for name in (each.name, *each.spellings)}
+    sent: dict[str, Any] = {}
+    for name, value in (given or {}).items():
         if name not in known:
-            listed = ", ".join(each.name for each in arguments if each.joined is None)
-            raise UsageError(f"there is no argument {quote_value(name)}", hint=f"the arguments are {listed}")
+            raise _unknown_argument(name, arguments)
+        own = known[name].name
+        if sent.get(own) is not None and value is not None and sent[own] != value:
+            raise UsageError(f"`{name}` and `{own}` are the same argument", hint=f"pass `{own}` alone")
+        sent[own] = sent.get(own) if value is None else value
     return {each.name: _check_value(each, sent.get(each.name)) for each in arguments}
+
+
+def _unknown_argument(name: str, arguments: Collection[Argument]) -> UsageError:
+    """Return the error for an argument that does not exist; it names the nearest one."""
+    import difflib  # only needed for a mistake
+
+    names = {spelling: each.name for each in arguments for spelling in (each.name, *each.spellings)}
+    plain = {_letters(spelling): own for spelling, own in names.items()}
+    near = difflib.get_close_matches(_letters(name), plain, n=1, cutoff=0.6)
+    listed = ", ".join(each.name for each in arguments if each.offered)
+    hint = f"the arguments are {listed}"
+    return UsageError(
+        f"there is no argument {quote_value(name)}",
+        hint=f"did you mean `{plain[near[0]]}`? {hint}" if near else hint,
+    )
+
+
+def _letters(name: str) -> str:
+    return "".join(each for each in name.lower() if each.isalnum())
 
 
 def _check_value(argument: Argument, value: Any) -> Any:
@@ -328,7 +393,7 @@ def _check_value(argument: Argument, value: Any) -> Any:
     if not kind.fits(value):
         raise UsageError(f"`{name}` must be {kind.wanted}, not {quote_value(value)}")
     value = kind.read(value)
-    if argument.choices and value not in argument.choices:
+    if argument.choices and value not in (*argument.choices, *argument.unlisted_choices):
         raise UsageError(
             f"`{name}` cannot be {quote_value(value)}", hint=f"use one of {', '.join(argument.choices)}"
         )
@@ -337,7 +402,19 @@ def _check_value(argument: Argument, value: Any) -> Any:
         if value < low or (high is not None and value > high):
             span = f"from {low:g} to {high:g}" if high is not None else f"{low:g} or more"
             raise UsageError(f"`{name}` must be {span}, not {quote_value(value)}")
+    if argument.size is not None:
+        _check_size(name, str(value), argument.size)
     return value
+
+
+def _check_size(name: str, text: str, size: TextSize) -> None:
+    if size.least and not text.strip():
+        raise UsageError(f"`{name}` is empty", hint=f"pass some words as `{name}`, or leave it out")
+    if size.most is not None and len(text) > size.most:
+        raise UsageError(
+            f"`{name}` has {len(text):,} characters, and at most {size.most:,} are saved at once",
+            hint="save the conclusion in one or two sentences; a long text belongs in a file",
+        )
 
 
 def quote_value(value: Any) -> str:

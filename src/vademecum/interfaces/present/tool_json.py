@@ -1,0 +1,215 @@
+"""Declare the answers of the tools: short, because every word of them takes room in a model's context.
+
+A search result has the fields of `passage` that agents know from other tools. All others are left out where
+they would say nothing: the scope and the type if they are `project`, a number that is 0.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from vademecum.interfaces.present.shape import COUNT, NUMBER, TEXT, JsonShape, at, by_name, many, optional
+from vademecum.interfaces.present.to_json import claim_json, line_json, session_line_json
+from vademecum.text.fit import cut_to, json_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vademecum import Answer
+    from vademecum.search.base import Passage
+    from vademecum.store import FileLines
+    from vademecum.transcripts import Excerpt, ExcerptTurn, Line
+
+_TITLE_CHARS = 80
+_ENVELOPE = 600  # characters that an answer has besides its results or its text
+TRANSCRIPT = "transcript"
+
+
+def _only(field: str, usual: str) -> Callable[[Passage], str]:
+    """Return a function that reads a field, and leaves the usual value out."""
+
+    def read(passage: Passage) -> str:
+        found = getattr(passage, field) or ""
+        return "" if found == usual else found
+
+    return read
+
+
+def _key(passage: Passage) -> str:
+    key = passage.key or ""
+    return "" if PurePosixPath(passage.path).stem == key else key
+
+
+def _scope(passage: Passage) -> str:
+    scope = str(passage.place.scope)
+    return "" if scope == "project" or passage.source == TRANSCRIPT else scope
+
+
+def _time(passage: Passage) -> str:
+    """Return the day of a note, and the minute of a message."""
+    return (passage.time or "")[: 16 if passage.source == TRANSCRIPT else 10]
+
+
+def _session(passage: Passage) -> str:
+    return PurePosixPath(passage.path).stem if passage.source == TRANSCRIPT else ""
+
+
+hit_json = JsonShape(
+    "search_result",
+    "path startLine:int=start endLine:int=end score match! snippet source",
+    score=at(lambda passage: round(passage.score, 2), NUMBER),
+    key=at(_key, optional(TEXT)),
+    scope=at(_scope, optional(TEXT)),
+    type=at(_only("type", "project"), optional(TEXT)),
+    time=at(_time, optional(TEXT)),
+    session=at(_session, optional(TEXT)),
+    title=at(lambda passage: passage.title[:_TITLE_CHARS] if passage.role else "", optional(TEXT)),
+    role=optional(TEXT),
+    origin=at(lambda passage: "user" if passage.origin == "user" else "", optional(TEXT)),
+    superseded=optional(TEXT),
+    related=optional(by_name(TEXT)),
+    claims=optional(many(claim_json)),
+    stale=optional(TEXT),
+    team=optional(TEXT),
+    vouched=optional(many(TEXT)),
+)
+_COUNTS = {
+    "pending": "pending",
+    "failed": "failed",
+    "vectorsPending": "vectors_pending",
+    "sessions": "sessions",
+    "sessionsUnread": "sessions_unread",
+}
+coverage_json = JsonShape(
+    "search_coverage",
+    "files:int indexed:int",
+    **{name: at(source, optional(COUNT)) for name, source in _COUNTS.items()},
+)
+
+
+def message_of(found: Answer) -> str:
+    """Return one line about an answer that may be none; empty for other answers."""
+    if not found.results:
+        about = "" if found.mode == "metadata" else " about this"
+        return f"Nothing found{about}{', but see degraded' if found.degraded else ' in memory'}."
+    if found.match == "weak":
+        return "Nothing answers this well; these weak matches may be about something else."
+    return ""
+
+
+search_answer_json = JsonShape(
+    "search_answer",
+    "results match! provider model mode coverage degraded:list",
+    results=many(hit_json),
+    coverage=coverage_json,
+    hidden=optional(COUNT),
+    notes=optional(many(TEXT)),
+    hub=optional(TEXT),
+    message=at(message_of, optional(TEXT)),
+)
+
+
+def search_answer(found: Answer, chars: int) -> dict[str, Any]:
+    """Return an answer within a number of characters; the last results are left out if they do not fit."""
+    made = search_answer_json(found)
+    if found.mode == "metadata":  # a list answers no question, so nothing in it matches well or badly
+        for each in (made, *made["results"]):
+            each.pop("match", None)
+    left, kept = chars - _ENVELOPE, 0
+    for each in made["results"]:
+        left -= json_size(each) + 1
+        if left < 0:
+            break
+        kept += 1
+    if left < 0:
+        more = len(made["results"]) - kept
+        made["results"] = made["results"][:kept]
+        note = f"{more} more results did not fit: ask with a smaller `limit`, or more exactly"
+        made["notes"] = [*made.get("notes", ()), note]
+    return made
+
+
+# ---------------------------------------------------------------- lines of files, turns of sessions
+
+lines_answer_json = JsonShape(
+    "lines_read",
+    "text path",
+    startLine=at("start", optional(COUNT)),
+    endLine=at("end", optional(COUNT)),
+    lines=optional(COUNT),
+    next=optional(TEXT),
+    message=optional(TEXT),
+)
+
+
+def lines_answer(found: FileLines, chars: int, *, skipped: int = 0) -> dict[str, Any]:
+    """Return lines within a number of characters, and the place to read on at: `LINE` or `LINE:CHARACTER`."""
+    if not found.lines:
+        return lines_answer_json(text="", path=found.path, message="there is no such file")
+    text = found.text[skipped:]
+    part = cut_to(text, chars - _ENVELOPE)
+    if part == text:
+        return lines_answer_json(found, text=text, next="", message="")
+    lines = part.count("\n")
+    column = len(part) - part.rfind("\n") - 1 + (0 if lines else skipped)
+    place = f"{found.start + lines}:{column + 1}" if column else f"{found.start + lines}"
+    end = found.start + lines - (not column)
+    return lines_answer_json(
+        found,
+        text=part,
+        endLine=end,
+        next=place,
+        message=f'read on with "place": "{place}"',
+    )
+
+
+_turn = JsonShape("session_turn", "place:int role time! text")
+session_answer_json = JsonShape(
+    "session_read",
+    "session title! turns next!",
+    turns=many(_turn),
+    message=optional(TEXT),
+)
+session_log_json = JsonShape("session_log", "session lines next!", lines=many(session_line_json))
+
+
+def session_answer(found: Excerpt) -> dict[str, Any]:
+    """Return turns of a session, and how to read on."""
+    message = f'read on with "place": "{found.next}", "lines": {found.lines}' if found.next else ""
+    if not found.turns:
+        message = "There are no turns from here on."
+    return session_answer_json(found, message=message)
+
+
+def session_text(found: Excerpt, path: str) -> dict[str, Any]:
+    """Return turns of a session in the shape of lines of a file."""
+    text = "\n\n".join(map(_turn_text, found.turns))
+    last = found.turns[-1].place if found.turns else 0
+    first = found.turns[0].place if found.turns else 0
+    message = f'read on with "place": "{found.next}"' if found.next else ""
+    return lines_answer_json(
+        text=text, path=path, startLine=first, endLine=last, lines=0, next=found.next, message=message
+    )
+
+
+def _turn_text(turn: ExcerptTurn) -> str:
+    return f"[{turn.place}] {turn.role}{f', {turn.time}' if turn.time else ''}\n{turn.text}"
+
+
+def session_log(session: str, lines: Sequence[Line], chars: int) -> dict[str, Any]:
+    """Return lines of a log as they were written, within a number of characters; longer ones are named."""
+    made: list[dict[str, Any]] = []
+    left = chars - _ENVELOPE
+    for each in lines:
+        line = line_json(each)
+        size = json_size(line)
+        if size > chars - _ENVELOPE:
+            why = f"{size:,} characters are more than one answer takes: read the turn without `raw`"
+            line = {"line": each.number, "torn": why, "size": size}
+            size = json_size(line)
+        if size > left:
+            return session_log_json(session=session, lines=made, next=str(each.number))
+        left -= size + 1
+        made.append(line)
+    return session_log_json(session=session, lines=made, next="")
