@@ -61,8 +61,8 @@ def test_the_envelope_of_a_usual_answer_is_at_most_one_and_a_half_times_its_text
     for query in ("when do deploys go out", "which database does billing use", "how are the tests run"):
         answer = ask(memory, "memory_search", query=query)
         assert len(answer["results"]) == 6
-        text = sum(len(each["snippet"]) for each in answer["results"])
-        assert json_size(answer) - text <= 1.5 * text, query
+        size = sum(len(each["snippet"]) for each in answer["results"])
+        assert json_size(answer) - size <= 1.5 * size, query
 
 
 def test_an_answer_about_nothing_says_so_in_one_line(memory: Memory) -> None:
