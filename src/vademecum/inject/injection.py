@@ -229,11 +229,10 @@ class Injection:
 
     def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
         question = self._finder.question(query, scope=place.scope, sources=("memory",))
-        found = self._answer(question)
+        found = self._answer(question, self._work.settings.inject.max_per_scope)
         return [injecting.Lines(each.path, each.start, each.end) for each in found.results]
 
-    def _answer(self, query: Query) -> Answer:
-        most = self._work.settings.inject.max_per_scope
+    def _answer(self, query: Query, most: int) -> Answer:
         return self._finder.answer(query, self._finder.options(max_results=most))
 
     def _attached(self, query: str) -> Sequence[injecting.SourcePassage]:
@@ -247,9 +246,9 @@ class Injection:
         ]
         if not allowed:
             return []
-        most = self._work.settings.inject.max_per_scope
         if query.strip():
-            found = self._answer(self._finder.question(query, sources=[each.name for each in allowed]))
+            question = self._finder.question(query, sources=[each.name for each in allowed])
+            found = self._answer(question, injecting.ATTACHED)
             return [
                 injecting.SourcePassage(each.source, each.path, each.snippet)
                 for each in found.results
@@ -258,7 +257,7 @@ class Injection:
         return [
             injecting.SourcePassage(source.name, path, text)
             for source in allowed
-            for path, text in source.newest(most, chars=self._work.settings.inject.scope_chars)
+            for path, text in source.newest(injecting.ATTACHED, chars=injecting.ATTACHED_CHARS)
         ]
 
 
