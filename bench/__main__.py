@@ -28,6 +28,7 @@ from bench import (
     month,
     nothing,
     own,
+    prompts,
     reading,
     realistic,
     retrieval,
@@ -75,6 +76,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
 WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "retrieval": retrieval.measure,
     "block": block.measure,
+    "prompts": prompts.measure,
     "nothing": lambda chosen: {"nothing": nothing.measure(chosen)},
     "scale": scale.measure,
     "catalogue": catalogue.measure,
@@ -132,6 +134,10 @@ def _parser() -> argparse.ArgumentParser:
         help="what must be in the block at session start",
     )
     block.arguments(started)
+    prompted = names.add_parser(
+        "prompts", parents=[common], description=prompts.__doc__, help="records that prompts bring back"
+    )
+    prompts.arguments(prompted)
     names.add_parser(
         "lifecycle",
         parents=[common],
