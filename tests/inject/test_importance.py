@@ -66,18 +66,18 @@ LEVELS = [
 
 @every_case("text, level", LEVELS)
 def test_a_text_has_the_level_of_what_it_says(text: str, level: Importance) -> None:
-    assert importance.level_of("project", None, [text], own=False) is level
+    assert importance.importance_of("project", None, [text], own=False) is level
 
 
 def test_a_priority_decides_alone_and_a_type_makes_a_rule() -> None:
     account, fact = ["Fixed the importer."], ["The cache is Redis."]
     for type_ in ("rule", "feedback", "user"):
-        assert importance.level_of(type_, None, fact, own=False) is Importance.LIKELY_RULE
-        assert importance.level_of(type_, None, account, own=False) is Importance.FACT
-        assert importance.level_of(type_, None, account, own=True) is Importance.RULE
-    assert importance.level_of("project", 1, account, own=False) is Importance.RULE
-    assert importance.level_of("rule", 5, ["Never push."], own=True) is Importance.REST
-    assert importance.level_of("project", None, account, own=True) is Importance.FACT
+        assert importance.importance_of(type_, None, fact, own=False) is Importance.LIKELY_RULE
+        assert importance.importance_of(type_, None, account, own=False) is Importance.FACT
+        assert importance.importance_of(type_, None, account, own=True) is Importance.RULE
+    assert importance.importance_of("project", 1, account, own=False) is Importance.RULE
+    assert importance.importance_of("rule", 5, ["Never push."], own=True) is Importance.REST
+    assert importance.importance_of("project", None, account, own=True) is Importance.FACT
 
 
 def test_confirmation_and_use_add_points_and_age_takes_them_in_steps() -> None:
@@ -101,7 +101,7 @@ def test_confirmation_and_use_add_points_and_age_takes_them_in_steps() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_has_a_level(text: str) -> None:
-    assert importance.level_of("project", None, [text], own=False) in Importance
+    assert importance.importance_of("project", None, [text], own=False) in Importance
 
 
 def test_trivia_of_any_number_does_not_push_out_what_must_be_known(tmp_path: Path) -> None:

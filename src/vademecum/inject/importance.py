@@ -79,7 +79,7 @@ _LASTING_VERBS = frozenset("is are has have must may can stay stays go goes need
 _AFTER_NOUN = frozenset("of on for with from about and was is in went looks took up to".split())
 
 
-def level_of(type_: str, priority: int | None, texts: Iterable[str], *, own: bool) -> Importance:
+def importance_of(type_: str, priority: int | None, texts: Iterable[str], *, own: bool) -> Importance:
     """Return the level of a record with these texts; `own` tells whether a person wrote the newest of them.
 
     A priority decides alone. A type such as `feedback` makes a record a rule; an agent's account of what

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from vademecum import __version__
 from vademecum.errors import OutsideMemory
 from vademecum.inject import render
-from vademecum.inject.importance import level_of
+from vademecum.inject.importance import importance_of
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
 from vademecum.store import Fact, catalogue, decisions, hub_rules, is_consolidation, spread
@@ -344,7 +344,7 @@ def _rank(record: Record, entries: Sequence[Entry]) -> tuple[Any, ...]:
     own = record.trusted and (newest.origin or Origin.USER) is Origin.USER
     again = len(lessons.confirmations(record.fields))
     return (
-        int(level_of(record.type, record.priority, [each.text for each in entries], own=own)),
+        int(importance_of(record.type, record.priority, [each.text for each in entries], own=own)),
         own or (record.trusted and (record.protected or again > 0)),
         lessons.read_count(record.fields, "applied") + again,
         decisions.exactly(newest.text),
