@@ -278,7 +278,7 @@ def _as_found(hit: Passage) -> prompt_match.FoundText:
 
 
 def _is_alike(hit: Passage, *, read: bool, near: float) -> bool:
-    """Return whether a model found a passage so similar to a prompt that it is brought back.
+    """Return whether a model found a passage so similar to a prompt that it is shown.
 
     `near` is the likeness in meaning that is enough to static vectors. An account of what happened once is
     similar to many prompts, so it never is.

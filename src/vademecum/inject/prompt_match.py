@@ -1,4 +1,4 @@
-"""Decide which of the records found for a prompt are brought back, by the words that both have.
+"""Decide which of the records found for a prompt are shown, by the words that both have.
 
 A prompt is a request and no question: most of its words say what to do, and one or two what it is about. So
 the words that a record lacks do not count against it; a word counts the more, the rarer it is in English, and
