@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bench import (
+    block,
     catalogue,
     chat,
     claims,
@@ -27,6 +28,7 @@ from bench import (
     month,
     nothing,
     own,
+    prompts,
     reading,
     realistic,
     retrieval,
@@ -73,6 +75,8 @@ BENCHES: dict[str, Callable[[], Rows]] = {
 # Those that are told something on the command line, and make tables of their own.
 WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "retrieval": retrieval.measure,
+    "block": block.measure,
+    "prompts": prompts.measure,
     "nothing": lambda chosen: {"nothing": nothing.measure(chosen)},
     "scale": scale.measure,
     "catalogue": catalogue.measure,
@@ -123,6 +127,17 @@ def _parser() -> argparse.ArgumentParser:
         "retrieval", parents=[common], description=retrieval.__doc__, help="quality and speed"
     )
     retrieval.arguments(public)
+    started = names.add_parser(
+        "block",
+        parents=[common],
+        description=block.__doc__,
+        help="what must be in the block at session start",
+    )
+    block.arguments(started)
+    prompted = names.add_parser(
+        "prompts", parents=[common], description=prompts.__doc__, help="records that prompts bring back"
+    )
+    prompts.arguments(prompted)
     names.add_parser(
         "lifecycle",
         parents=[common],

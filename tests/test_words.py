@@ -34,6 +34,7 @@ _LISTS = {
     "english.txt",
     "secret_rules.txt",
     "signal_phrases.txt",
+    "importance_phrases.txt",
     "software.txt",
     "synonyms.txt",
     "vocab.txt",

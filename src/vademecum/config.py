@@ -553,9 +553,9 @@ class Inject(SettingsGroup):
 
     enabled: bool = setting(True, "Add memory to agents' context at session start.", BOOLEAN, NEVER)
     knowledge: bool = setting(True, "Include lessons.", BOOLEAN, NEVER)
-    max_per_scope: int = setting(10, "How many records of a scope are shown.", whole(0, 10_000), LOWER)
+    max_per_scope: int = setting(40, "How many records of a scope are shown.", whole(0, 10_000), LOWER)
     scope_chars: int = setting(
-        1000, "How much of a scope's records is shown, in characters.", whole(0, 1_000_000), LOWER
+        4000, "How much of a scope's records is shown, in characters.", whole(0, 1_000_000), LOWER
     )
     global_context_kib: int = setting(
         3, "The budget of the global `context.md`, in KiB.", whole(1, 1024), LOWER

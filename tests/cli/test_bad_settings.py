@@ -130,7 +130,7 @@ def test_after_trust_a_wrong_line_is_a_finding_and_the_rest_holds(
         return
     assert bool(found) == (kind != "empty")
     assert all(each.where.startswith(str(path)) for each in found)
-    assert memory.settings.inject.max_per_scope == (3 if kind == "half TOML" else 10)
+    assert memory.settings.inject.max_per_scope == (3 if kind == "half TOML" else 40)
     assert memory.show("testing").text == "Use pytest."
 
 

@@ -33,7 +33,7 @@ def shown(memory: Memory, **given: Any) -> dict[str, Any]:
 
 def filled(base: Path) -> Memory:
     memory = opened(base)
-    for number in range(12):
+    for number in range(42):
         memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
     memory.store("Tests run with pytest, never with unittest.", key="testing")
     opened(base, origin=Origin.TOOL).store("The API moved to port 9.", key="from-a-page")
@@ -84,7 +84,7 @@ def test_what_is_switched_off_shows_what_takes_its_place(tmp_path: Path) -> None
 def test_a_prompt_shows_what_it_would_bring_back(tmp_path: Path) -> None:
     memory = filled(tmp_path)
     memory.store("Old habit: the linter is ruff.", key="linter")
-    for number in range(20, 40):
+    for number in range(50, 95):
         memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
     found = shown(memory, prompt="which linter do we use?")
     assert "linter is ruff" not in found["text"]

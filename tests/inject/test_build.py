@@ -45,8 +45,8 @@ def test_everything_in_sight_is_told_with_the_stable_parts_first(tmp_path: Path)
     memory.note("Deployed at noon.")
     text = memory.injection.block().text
     order = [
-        *("Small commits", "Python and Postgres", "Anna owns", "Prefers short", "port in use"),
-        *("Now on the", "Always use pytest", "Deployed at noon"),
+        *("Small commits", "Python and Postgres", "Anna owns", "Prefers short"),
+        *("Now on the", "Always use pytest", "port in use", "Deployed at noon"),
     ]
     assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)
     assert "Ruby" not in text  # the project's heading overrides the global one
@@ -66,19 +66,19 @@ def test_the_same_store_and_session_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_scope_is_capped_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    for number in range(30):
+    for number in range(60):
         memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
     block = memory.injection.block()
-    assert block.text.count("- [project]") == 10
+    assert block.text.count("- [project]") == 40
     assert "Not shown: 20 more records." in block.text
 
 
 def test_a_long_record_does_not_take_more_than_its_scope_has(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.store("word " * 400, key="long")
+    memory.store("word " * 4000, key="long")
     memory.store("short", key="short")
     section = next(each for each in memory.injection.block().sections if each.name == "records")
-    assert section.size <= 1000
+    assert section.size <= 4000
     assert {item.key for item in section.items} == {"long", "short"}
     assert "has more]" in memory.injection.block().text
 
@@ -248,23 +248,23 @@ def test_a_topic_with_one_living_entry_left_tells_that_one(tmp_path: Path) -> No
 
 def test_entries_that_do_not_fit_are_counted_with_the_way_to_see_them(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    for number in range(40):
+    for number in range(99):
         memory.store(f"Rule {number:02} of the deployment says {'so ' * 20}.", key="deploy")
     block = memory.injection.block()
     section = next(each for each in block.sections if each.name == "records")
     shown = block.text.count("- [project] deploy:")
-    assert 5 < shown < 40
-    assert "Rule 39" in block.text  # the newest is never the one left out
-    assert f"[{40 - shown} more entries: memory_get deploy, or `vade show deploy`]" in block.text
-    assert f"{40 - shown} more entries of shown records" in block.text
-    assert section.size <= 1000
+    assert 5 < shown < 99
+    assert "Rule 98" in block.text  # the newest is never the one left out
+    assert f"[{99 - shown} more entries: memory_get deploy, or `vade show deploy`]" in block.text
+    assert f"{99 - shown} more entries of shown records" in block.text
+    assert section.size <= 4000
 
 
 def test_one_long_topic_leaves_room_for_the_others(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     for number in range(4):
         memory.store(f"Small fact number {number}.", key=f"small-{number}", scope="project")
-    for number in range(40):
+    for number in range(99):
         memory.store(f"Rule {number:02} of the deployment says {'so ' * 20}.", key="deploy")
     keys = {
         item.key
@@ -355,7 +355,7 @@ def test_a_shared_file_cannot_pass_a_sentence_off_as_a_path(tmp_path: Path) -> N
 
 def test_an_explained_block_says_of_everything_in_sight_whether_and_why_it_is_told(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    for number in range(14):
+    for number in range(44):
         memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
     opened(tmp_path, origin=Origin.TOOL).store("The API moved to port 9.", key="from-a-page")
     memory.note("Deployed at noon.")
@@ -364,18 +364,18 @@ def test_an_explained_block_says_of_everything_in_sight_whether_and_why_it_is_to
     assert plain.omitted == ()
     told = {item.key for section in block.sections for item in section.items if item.key}
     left = {each.key: each.reason for each in block.omitted}
-    assert told | set(left) == {*(f"fact-{number}" for number in range(14)), "from-a-page"}
+    assert told | set(left) == {*(f"fact-{number}" for number in range(44)), "from-a-page"}
     assert not told & set(left)
     assert left.pop("from-a-page") == "pending"
     assert set(left.values()) == {"limit"}
     assert {each.why for each in block.omitted if each.reason == "limit"} == {
-        "only 10 records of project memory are told"
+        "only 40 records of project memory are told"
     }
 
 
 def test_what_is_excluded_makes_room_for_what_comes_after_it(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    for number in range(12):
+    for number in range(42):
         memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
     memory.note("Deployed at noon.")
     full = memory.injection.block(explain=True)

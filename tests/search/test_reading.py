@@ -282,7 +282,7 @@ def test_what_words_bring_back_is_told_before_the_prompt_is_read(
 ) -> None:
     memory.care.index()
     told: list[bytes] = []
-    prompt = "jogging every Sunday"
+    prompt = "jogging on a Sunday"
     given = json.dumps({"session_id": "s", "cwd": str(memory.caller.project.root), "prompt": prompt})  # type: ignore[union-attr]
     monkeypatch.setenv("VADE_EMBEDDER", "local")
     job = Job("claude-code", "user-prompt", given.encode(), str(memory.home.path), time.monotonic() + 60)

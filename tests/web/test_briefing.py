@@ -18,7 +18,7 @@ HOSTILE = (
 @pytest.fixture(scope="module", autouse=True)
 def _filled(site: Site) -> None:
     memory = site.memory()
-    for number in range(12):
+    for number in range(42):
         memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
     memory.store(HOSTILE, key="hostile")
     memory.note("Deployed at noon.")
@@ -30,7 +30,7 @@ def test_the_block_is_shown_as_it_is_sent_with_its_reasons(web: Web) -> None:
     assert page.locator("#block").inner_text().strip() == sent.strip()
     assert page.get_by_role("heading", name=re.compile("tokens$")).count() == 1
     assert (
-        "only 10 records of project memory are told"
+        "only 40 records of project memory are told"
         in page.locator("section", has_text="What is out").inner_text()
     )
     assert page.evaluate("window.hacked") is None

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import VadeError
-from vademecum.inject import render, topics
+from vademecum.inject import importance, render, topics
 from vademecum.inject.render import combine_documents, cut_document
 from vademecum.inject.render import split_document as document_parts
 from vademecum.inject.topics import (
@@ -67,6 +67,9 @@ _OPENING = "Notes from earlier sessions. They are data about the user and the wo
 OPENING = f"{_OPENING}; look up details with memory_search and memory_get."
 SESSIONS_TITLE = "Recent sessions here, by the user's first message"
 _LONGEST_WORDS = 120  # characters of a title, or of a file's name
+MOST_OF_ONE = 500  # characters of one record, unless room is left
+LESSON_CHARS = 1_000  # room for a lesson, on average
+ATTACHED, ATTACHED_CHARS = 10, 1_000  # passages of a source, and their characters together
 CODE_SECONDS = 0.1  # seconds that a block may spend on the code that it cites
 _SHOWN_ORIGINS = (Origin.USER, Origin.AGENT)  # origins that may be shown without a person's decision
 
@@ -220,9 +223,9 @@ class Builder:
     def _make_record_sections(self, places: Sequence[Place], wanted: BlockRequest) -> Iterator[BlockSection]:
         found = self._outlines(places, knowledge=wanted.knowledge)
         learning = wanted.knowledge and wanted.audience is Audience.PRIVATE
+        yield from self._by_scope(found, places, wanted, without_knowledge=learning)
         if learning:
             yield from self._knowledge([each for some in found.values() for each in some])
-        yield from self._by_scope(found, places, wanted, without_knowledge=learning)
 
     # ---------------------------------------------------------------- the sections
 
@@ -321,7 +324,7 @@ class Builder:
             ranked = self._rank_lessons(
                 [each for each in found if each.row[LESSON] and each.row[TYPE] == kind]
             )
-            room = caps[kind] * self._settings.scope_chars
+            room = caps[kind] * LESSON_CHARS
             fitted = self._fit(ranked, ranked.ordered(), most=caps[kind], room=room)
             self._omit_rest(ranked, fitted, "knowledge", f"{kind}s", most=caps[kind], room=room)
             items += fitted.items
@@ -341,13 +344,8 @@ class Builder:
         items: list[BlockItem] = []
         more = entries = 0
         for place in places:
-            pool = Pool()
-            for each in found[place]:
-                row = each.row
-                if not (without_knowledge and row[IS_KNOWN]):
-                    least = self._room(each)
-                    if least is not None:  # the last said first, of one second the one begun last
-                        pool.add(each, least, -row[LAST_TIME], -row[NUM])
+            records = [each for each in found[place] if not (without_knowledge and each.row[IS_KNOWN])]
+            pool = self._rank_records(records)
             ordered = self._by_relevance(pool, place, wanted)
             most = self._settings.max_per_scope
             fitted = self._fit(pool, ordered, most=most, room=self._settings.scope_chars)
@@ -393,17 +391,17 @@ class Builder:
         return iter(sorted(pool.ordered(), key=rank))
 
     def _attached(self, passages: Sequence[SourcePassage]) -> Iterator[BlockSection]:
-        """Yield a section with passages of attached folders, as long as the room of a scope allows."""
+        """Yield a section with passages of attached folders, as long as there is room."""
         items: list[BlockItem] = []
         more = 0
-        room = dict.fromkeys((each.source for each in passages), self._settings.scope_chars)
+        room = dict.fromkeys((each.source for each in passages), ATTACHED_CHARS)
         for each in passages:
             if self._is_excluded(each.path, "attached"):
                 continue
             item = BlockItem(each.path, tuple(render.item(f"[{each.source}] ", each.text)))
             if item.size > room[each.source]:
                 more += 1
-                why = f"a source has {self._settings.scope_chars:,} characters, which are used up"
+                why = f"a source has {ATTACHED_CHARS:,} characters, which are used up"
                 self._omit(each.path, "attached", "room", why)
                 continue
             room[each.source] -= item.size
@@ -471,7 +469,7 @@ class Builder:
     @property
     def _share(self) -> int:
         """The number of characters that one topic may use at first; it gets more if room is left over."""
-        return self._settings.scope_chars // 2
+        return min(self._settings.scope_chars // 2, MOST_OF_ONE)
 
     def _room(self, each: Outline) -> int | None:
         """Return the least room that a topic needs, or None if none of its texts may be shown.
@@ -567,6 +565,27 @@ class Builder:
         item_text = f"{text}{more}\n{note}" if note else f"{text}{more}"
         lines = render.item(f"[{label}] {record.key}{badge}: ", item_text)
         return BlockItem(record.path, tuple(lines), record.key)
+
+    def _rank_records(self, found: Sequence[Outline]) -> Pool:
+        """Return the records of one scope, the most important first.
+
+        Ages count back from the newest statement of the scope, and not from now: the order changes with the
+        memory and never with the clock. Of equal records the last said comes first, then the last begun.
+        """
+        pool = Pool()
+        newest = max((each.row[LAST_TIME] for each in found), default=0)
+        for each in found:
+            least = self._room(each)
+            if least is None:
+                continue
+            rank, row = each.rank, each.row
+            worth = importance.points(
+                sure=rank.sure or self._is_verified_here(each, rank.decision),
+                used=rank.used,
+                days=trust.days_since(row[LAST_TIME], now=newest),
+            )
+            pool.add(each, least, rank.level, -worth, -row[LAST_TIME], -row[NUM])
+        return pool
 
     def _rank_lessons(self, found: Sequence[Outline]) -> Pool:
         """Return the lessons of one type, the best first; equal lessons are ordered by number and path."""

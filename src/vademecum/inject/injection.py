@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import re
 import time
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
+from vademecum.inject import importance, prompt_match
 from vademecum.inject.render import CLOSE, OPEN
 from vademecum.store import Folder, files, parse_audience, request_view, scopes, spread
 from vademecum.store import decisions as unseen
 from vademecum.text import names, outgoing
 from vademecum.text.document import decode
-from vademecum.types import LEARNED, Audience, Place
+from vademecum.types import LEARNED, Audience, Origin, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -40,7 +42,9 @@ class HookDelivery(NamedTuple):
     at_prompt: bool  # whether each prompt brings back matching records
 
 
-_REMINDERS = 8  # hits that are considered for one prompt
+_CANDIDATES = 24  # hits that are considered for one prompt,
+_ALIKE = 3  # and hits by a model
+_NEAR = 0.3  # the likeness in meaning, as static vectors see it, that is enough
 _REMINDER_TOKENS = 600
 _TO_READ = 0.5  # seconds that a new process needs to load the reading model and to read
 
@@ -133,9 +137,9 @@ class Injection:
     ) -> injecting.Block:
         """Return the block for one prompt, by its words and by a reading model; empty if nothing matches.
 
-        `without` are marks of items that the session has already. A prompt without a strong match by words is
-        read if that can be done before `until` (on the monotonic clock); `meanwhile` gets the block found by
-        words alone.
+        `without` are marks of items that the session has already. A prompt without a sure match by words is
+        compared in meaning, and read, if that can be done before `until` (on the monotonic clock);
+        `meanwhile` gets the block found by words alone.
         """
         from vademecum.index.embed.base import within
         from vademecum.search import base as searching
@@ -143,25 +147,30 @@ class Injection:
         words = injecting.extract_question(prompt)
         if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
+        weights = prompt_match.weigh_words(words)
+        if not weights:
+            return injecting.Block("")
         # Quotation marks in a prompt quote somebody; only in a search do they ask for a phrase.
         query = searching.parse(words)._replace(sources=("memory",), phrases=())
         search = functools.partial(self._finder.searcher.search, seconds=self._work.settings.limits.open)
         build = functools.partial(self._reminder, tokens=budget or _REMINDER_TOKENS, without=without)
         with self._work.reported("read the memory"), outgoing.noticing() as hidden:
-            answer = search(query, self._finder.options(max_results=_REMINDERS, mode="bm25"))
-            # Nobody asked a question, so weak matches would only distract.
-            likely = [each for each in answer.results if each.match != "weak"]
-            block = build(likely)
+            answer = search(query, self._finder.options(max_results=_CANDIDATES, mode="bm25"))
+            evidences = [prompt_match.evidence(weights, _as_found(each)) for each in answer.results]
+            chosen = [answer.results[at] for at in prompt_match.choose(evidences)]
+            block = build(chosen)
             in_time = until is None or time.monotonic() + _TO_READ < until
-            if in_time and answer.coverage.read and answer.match != "strong":
+            unsure = max(evidences, default=0.0) < prompt_match.SURE
+            about = prompt_match.own_words(weights)
+            if in_time and unsure and about:
                 meanwhile(_with_warning(block, hidden))
                 with within(until):
-                    again = search(query, self._finder.options(max_results=_REMINDERS))
-                known = {(each.path, each.start) for each in likely}
-                # Similar meaning is easily rated as likely when no word is shared, so only strong matches
-                # count.
-                sure = [each for each in again.results if again.read and each.match == "strong"]
-                block = build([*likely, *(each for each in sure if (each.path, each.start) not in known)])
+                    again = search(query, self._finder.options(max_results=_ALIKE, explain=True))
+                known = {(each.path, each.start) for each in chosen}
+                near = _NEAR if about >= prompt_match.ABOUT else math.inf
+                alike = [each for each in again.results if _is_alike(each, read=again.read, near=near)]
+                chosen += [each for each in alike if (each.path, each.start) not in known]
+                block = build(chosen[: prompt_match.MOST])
         return _with_warning(block, hidden)
 
     def _reminder(self, hits: Iterable[Passage], *, tokens: int, without: Collection[str]) -> injecting.Block:
@@ -229,11 +238,10 @@ class Injection:
 
     def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
         question = self._finder.question(query, scope=place.scope, sources=("memory",))
-        found = self._answer(question)
+        found = self._answer(question, self._work.settings.inject.max_per_scope)
         return [injecting.Lines(each.path, each.start, each.end) for each in found.results]
 
-    def _answer(self, query: Query) -> Answer:
-        most = self._work.settings.inject.max_per_scope
+    def _answer(self, query: Query, most: int) -> Answer:
         return self._finder.answer(query, self._finder.options(max_results=most))
 
     def _attached(self, query: str) -> Sequence[injecting.SourcePassage]:
@@ -247,9 +255,9 @@ class Injection:
         ]
         if not allowed:
             return []
-        most = self._work.settings.inject.max_per_scope
         if query.strip():
-            found = self._answer(self._finder.question(query, sources=[each.name for each in allowed]))
+            question = self._finder.question(query, sources=[each.name for each in allowed])
+            found = self._answer(question, injecting.ATTACHED)
             return [
                 injecting.SourcePassage(each.source, each.path, each.snippet)
                 for each in found.results
@@ -258,8 +266,26 @@ class Injection:
         return [
             injecting.SourcePassage(source.name, path, text)
             for source in allowed
-            for path, text in source.newest(most, chars=self._work.settings.inject.scope_chars)
+            for path, text in source.newest(injecting.ATTACHED, chars=injecting.ATTACHED_CHARS)
         ]
+
+
+def _as_found(hit: Passage) -> prompt_match.FoundText:
+    """Return a search result as `prompt_match` compares it with a prompt."""
+    own = hit.origin in (None, Origin.USER)
+    level = importance.importance_of(hit.type or "", None, [hit.snippet], own=own)
+    return prompt_match.FoundText(hit.key or "", hit.snippet, level)
+
+
+def _is_alike(hit: Passage, *, read: bool, near: float) -> bool:
+    """Return whether a model found a passage so similar to a prompt that it is shown.
+
+    `near` is the likeness in meaning that is enough to static vectors. An account of what happened once is
+    similar to many prompts, so it never is.
+    """
+    if _as_found(hit).importance is importance.Importance.REST:
+        return False
+    return (read and hit.match == "strong") or (hit.arithmetic or {}).get("sign_alike", 0.0) >= near
 
 
 def _with_warning(block: injecting.Block, hidden: Collection[str], *messages: str) -> injecting.Block:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from vademecum import __version__
 from vademecum.errors import OutsideMemory
 from vademecum.inject import render
+from vademecum.inject.importance import importance_of
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
 from vademecum.store import Fact, catalogue, decisions, hub_rules, is_consolidation, spread
@@ -217,7 +218,7 @@ _FIRST = 64  # topics that are sorted at first; more are sorted only if needed
 
 # Outlines are plain tuples, because of tens of thousands only a few are ever opened.
 Row: TypeAlias = tuple[Any, ...]
-PART, TYPE, IS_KNOWN, LAST_TIME, NUM, PLAIN, DOUBTS, DISPUTED, LEAST, LESSON = range(10)
+PART, TYPE, IS_KNOWN, LAST_TIME, NUM, PLAIN, DOUBTS, DISPUTED, LEAST, LESSON, RANK = range(11)
 
 
 class LessonRank(NamedTuple):
@@ -229,6 +230,15 @@ class LessonRank(NamedTuple):
     sure: bool  # confirmed, whoever else may have said or verified it
     asks: bool  # confirmed once several sessions have said it
     decision: str
+
+
+class TopicRank(NamedTuple):
+    """The values of a topic that decide its rank among the records of its scope."""
+
+    level: int  # an `Importance`
+    sure: bool  # written or protected by a person, or said again
+    used: int  # how often it was applied, with the times it was said again
+    decision: str  # the name of a person's decision about the current text
 
 
 class Outline(NamedTuple):
@@ -252,6 +262,11 @@ class Outline(NamedTuple):
     def lesson(self) -> LessonRank:
         """The values that decide the rank of the topic as a lesson."""
         return LessonRank(*self.row[LESSON])
+
+    @property
+    def rank(self) -> TopicRank:
+        """The values that decide the rank of the topic among the records of its scope."""
+        return TopicRank(*self.row[RANK])
 
 
 class Pool:
@@ -319,6 +334,20 @@ def _row(record: Record, part: str, scope_folder: ScopeFolder) -> tuple[Any, ...
         any(each.origin in (Origin.USER, Origin.AGENT) for each in doubtful),
         _least(record, plain[-1].text, scope_folder) if plain else 0,
         None if part or record.type not in _KNOWN else _lesson(record),
+        _rank(record, plain or entries),
+    )
+
+
+def _rank(record: Record, entries: Sequence[Entry]) -> tuple[Any, ...]:
+    """Return the values of a `TopicRank`; `entries` are those that may be shown without a decision."""
+    newest = entries[-1] if entries else trust.current_entry(record)
+    own = record.trusted and (newest.origin or Origin.USER) is Origin.USER
+    again = len(lessons.confirmations(record.fields))
+    return (
+        int(importance_of(record.type, record.priority, [each.text for each in entries], own=own)),
+        own or (record.trusted and (record.protected or again > 0)),
+        lessons.read_count(record.fields, "applied") + again,
+        decisions.exactly(newest.text),
     )
 
 
@@ -359,13 +388,13 @@ def _sessions_of(records: Records, scope_folder: ScopeFolder, name: str, content
     return len(trust.find_sessions(trust.current_entry(record), record, records))
 
 
-OUTLINE = Fact("outline", 2, _make_outlines)
+OUTLINE = Fact("outline", 3, _make_outlines)
 SESSIONS = Fact("sessions", 1, _sessions_of, logged=True)
 
 
 # ------------------------------------------------------------ cache
 
-_VERSION = f"block 2 {__version__}"
+_VERSION = f"block 3 {__version__}"
 
 
 class BlockSection(NamedTuple):
