@@ -82,19 +82,19 @@ class Cluster:
     def run(self, program: str, *words: str) -> str:
         """Run one of PostgreSQL's programs as the server's user, and return its output."""
         # The output goes to a file: a started server would keep a pipe open for as long as it lives.
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [str(self.programs / program), *words],
                 cwd=self.folder,
                 env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 check=False,
                 **_unprivileged(),
             )
-            said.seek(0)
-            text = said.read().decode("utf-8", "replace")
+            output.seek(0)
+            text = output.read().decode("utf-8", "replace")
         if done.returncode:
             raise StorageFailed(f"{program} failed: {text.strip()[-400:]}")
         return text
@@ -162,9 +162,9 @@ def _database_in(given: str) -> Iterator[Callable[[str], str]]:
 
 
 def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def _is_root() -> bool:

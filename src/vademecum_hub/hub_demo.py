@@ -98,13 +98,13 @@ def _served(databases: Databases, top: Path) -> Iterator[str]:
     )
     try:
         assert server.stdout is not None
-        told = ""
+        text = ""
         for line in server.stdout:
-            told += line
+            text += line
             if line == "}\n":
                 break
-        expect(bool(told) and "url" in json.loads(told), "the hub to start")
-        yield str(json.loads(told)["url"])
+        expect(bool(text) and "url" in json.loads(text), "the hub to start")
+        yield str(json.loads(text)["url"])
     finally:
         server.terminate()
         server.communicate()
@@ -179,7 +179,7 @@ def meet_at_a_hub(tour: HubTour) -> str:
     try:
         syncing.membership.keep_key(two, there, syncing.membership.new_key())
     except Refused as error:
-        said = str(error)
+        message = str(error)
     else:
         raise StepFailed("the demo expected a wrong key to be refused")
     syncing.membership.keep_key(two, there, tour.key)
@@ -188,7 +188,7 @@ def meet_at_a_hub(tour: HubTour) -> str:
         f"desktop: vade hub join {tour.url}, code {made['code']}",
         f"desktop shows the key: {syncing.membership.spell_key(tour.key)}",
         f"laptop:  vade hub join {tour.url}, code {code}",
-        f"laptop types a wrong key: {said}",
+        f"laptop types a wrong key: {message}",
     )
 
 
@@ -238,14 +238,14 @@ def stay_forgotten(tour: HubTour) -> str:
         try:
             each.memory().show("old-wiki")
         except NotFound as error:
-            said = str(error)
+            message = str(error)
         else:
             raise StepFailed("the demo expected a forgotten record to stay forgotten")
     archived = [path for each in done for path in each.done.archived]
     expect(archived == ["records/old-wiki.md"], "the edited text in the archive")
     return tour.print_step(
         "Forget on the desktop what the laptop edits meanwhile: it stays forgotten, and the edit is archived",
-        f"on both: {said}",
+        f"on both: {message}",
         f"in the laptop's archive: {archived[0]}",
     )
 
@@ -260,8 +260,8 @@ def purge_everywhere(tour: HubTour) -> str:
     tour.sync(tour.desktop, tour.laptop, tour.desktop)
     words = _SECRET_PLAN.encode()
     for each in (tour.desktop, tour.laptop):
-        held = [path for path in each.home.rglob("*") if path.is_file() and words in path.read_bytes()]
-        expect(not held, "no file of either machine to hold it")
+        leftovers = [path for path in each.home.rglob("*") if path.is_file() and words in path.read_bytes()]
+        expect(not leftovers, "no file of either machine to hold it")
     expect(tour.count(_SECRET_PLAN) == 0, "the database not to hold it")
     return tour.print_step(
         "Purge on the desktop: the text is gone on the laptop, too, and from the database",

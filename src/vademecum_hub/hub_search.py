@@ -164,8 +164,8 @@ def answer_question(
         if options.min_score <= 0 or not _rank(engine, index, query, anything, question.places).hits:
             query = base.without_phrases(query)
             found = _rank(engine, index, query, options, question.places)
-    held, indexed = index.count_files()
-    coverage = Coverage(held, indexed, stale, held - indexed)
+    total, indexed = index.count_files()
+    coverage = Coverage(total, indexed, stale, total - indexed)
     degraded = [f"stale: {stale} changed documents are not searched yet"] if stale else []
     embedder = None if found.by_words else engine.embedder
     answer = Answer(

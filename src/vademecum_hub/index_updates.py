@@ -128,19 +128,19 @@ def _update_documents(indexed: IndexedStream, docs: Collection[str], *, purge: b
             (fact, (stamp.author, stamp.role))
             for fact, stamp in read_stamped(connection, *at, sorted(wanted))
         )
-        shown = workspace_index.make_files(stamped, indexed.stream, team=indexed.team)
+        files = workspace_index.make_files(stamped, indexed.stream, team=indexed.team)
         # Documents under the earlier names are in `before` already.
-        names = {each.folded for each in shown} - {folded for folded, _ in before.values()}
+        names = {each.folded for each in files} - {folded for folded, _ in before.values()}
         others = _find_by_file_name(indexed, names) if names else {}
         if others.keys() <= wanted:
             break
         before |= others
         wanted |= others.keys()
-    gone = {item for _, item in before.values()} - {each.item for each in shown}
+    gone = {item for _, item in before.values()} - {each.item for each in files}
     _warn_about_size(
-        indexed.ws, *workspace_index.update_index(connection, indexed.ws, shown, sorted(gone), purge=purge)
+        indexed.ws, *workspace_index.update_index(connection, indexed.ws, files, sorted(gone), purge=purge)
     )
-    now = {doc: (each.folded, each.item) for each in shown for doc in each.docs}
+    now = {doc: (each.folded, each.item) for each in files for doc in each.docs}
     _save_file_names(indexed, before, now)
 
 

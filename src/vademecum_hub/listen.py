@@ -154,20 +154,20 @@ def run_hub(
         logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
     config = make_config(app, listening)
     try:
-        taken = config.bind_socket()
+        listener = config.bind_socket()
     except SystemExit:
         raise Collision(
             f"port {listening.port} cannot be used", hint="choose another with `--port`, 0 for any"
         ) from None
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"the certificate cannot be used: {error}", hint="check both files") from error
-    taken.listen(512)  # from now on a client can connect
-    host, port = taken.getsockname()[:2]
+    listener.listen(512)  # from now on a client can connect
+    host, port = listener.getsockname()[:2]
     sys.setswitchinterval(SWITCH)
     server = uvicorn.Server(config)
     with server.capture_signals():  # a signal right after `ready` stops the server
         ready(Listening(str(host), int(port), listening.certificate).address)
-        server.run(sockets=[taken])
+        server.run(sockets=[listener])
 
 
 def make_config(app: ASGIApp, listening: Listening) -> uvicorn.Config:

@@ -159,11 +159,11 @@ def make_token(
 
 def _lock_token(connection: Connection[Any], caller: HubCaller) -> None:
     """Lock the caller's token, so that a revocation also ends everything this transaction makes with it."""
-    held = connection.execute(
+    row = connection.execute(
         "SELECT 1 FROM hub.token WHERE ws = %s AND token = %s AND revoked_at IS NULL FOR SHARE",
         (caller.ws, caller.token),
     ).fetchone()
-    if held is None:
+    if row is None:
         raise unknown_caller()
 
 
@@ -348,10 +348,10 @@ def invite(
     name, role = check_name(body["name"]), body.get("role") or "writer"
     if role not in ROLES:
         raise malformed("there is no such role")
-    taken = connection.execute(
+    row = connection.execute(
         "SELECT 1 FROM hub.member WHERE ws = %s AND name = %s AND removed_at IS NULL", (caller.ws, name)
     ).fetchone()
-    if taken:
+    if row:
         raise Rejection(409, "taken", "there is a member of that name")
     invitation = make_invite(connection, keys, name=name, role=str(role), **own)
     append_log(connection, caller.ws, caller.name, "invited", member=name, role=role)
@@ -402,11 +402,11 @@ def join(
         raise invalid_code()
     if member is None:
         member = uuid.uuid4()
-        taken = connection.execute(
+        result = connection.execute(
             "INSERT INTO hub.member (ws, member, name, role) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
             (ws, member, name, role),
         )
-        if not taken.rowcount:
+        if not result.rowcount:
             raise invalid_code()
     answer = connection.execute(
         "SELECT w.public, w.name, w.kind, m.name, m.role"

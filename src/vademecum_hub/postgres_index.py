@@ -155,10 +155,10 @@ class _PassageRow(NamedTuple):
     id: int = 0
 
     @property
-    def said(self) -> tuple[str, str, str]:
+    def speech(self) -> tuple[str, str, str]:
         """The heading, the text and the language of the passage, as search uses them."""
-        body, (language, head, said, _) = self.text_columns[0], self.text_columns[-4:]
-        return head, body if said is None else said, language
+        body, (language, head, text, _) = self.text_columns[0], self.text_columns[-4:]
+        return head, body if text is None else text, language
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class _PassageChanges:
     moved: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
     added: list[tuple[Any, ...]] = field(default_factory=list)
     # The id of each changed passage, with its earlier and its new row.
-    said: list[tuple[int, _PassageRow | None, _PassageRow | None]] = field(default_factory=list)
+    changes: list[tuple[int, _PassageRow | None, _PassageRow | None]] = field(default_factory=list)
     left: list[bytes] = field(default_factory=list)  # hashes of texts that may have lost their last passage
     texts: dict[bytes, tuple[str, str]] = field(default_factory=dict)  # new texts with their titles, by hash
 
@@ -199,10 +199,10 @@ class _PassageChanges:
             if was is None:
                 row.last_passage += 1
             id_ = was.id if was else row.last_passage
-            self.said.append((id_, was, now))
+            self.changes.append((id_, was, now))
             for each, by in ((was, -1), (now, 1)):
                 if each:
-                    row.languages[each.said[2]] = row.languages.get(each.said[2], 0) + by
+                    row.languages[each.speech[2]] = row.languages.get(each.speech[2], 0) + by
             if now:
                 self.added.append((id_, file, *now.place_columns, *now.text_columns))
                 self.texts[now.text_columns[-1]] = title, now.text_columns[0]
@@ -386,8 +386,8 @@ class PostgresIndex:
             (self._ws, sorted({id_ >> _BLOCK_BITS for id_ in self._removed})),
         )
         postings = _PostingChanges()
-        for wide, stem, block, held in rows:
-            numbers = np.unique(np.frombuffer(held, "<u4") >> _PLACE_BITS).tolist()
+        for wide, stem, block, blob in rows:
+            numbers = np.unique(np.frombuffer(blob, "<u4") >> _PLACE_BITS).tolist()
             gone = {each for each in numbers if (block << _BLOCK_BITS) + each not in living[wide]}
             if gone:
                 postings.gone[wide, stem, block] = gone
@@ -410,18 +410,18 @@ class PostgresIndex:
         )
         known = {found[2:]: found[:2] for found in rows}
         changed = {_identity(each): each for each in documents if each.pieces is not None or each.reason}
-        held = self._read_passages([known[name][0] for name in changed if name in known])
+        passages_by_file = self._read_passages([known[name][0] for name in changed if name in known])
         files = []
         for name, document in changed.items():
             if name not in known:
                 row.last_document += 1
             file, reason = known.get(name, (row.last_document, "new"))
             files.append(self._make_file_row(file, document))
-            before = None if reason is not None else held.get(file, [])
+            before = None if reason is not None else passages_by_file.get(file, [])
             after = None if document.reason is not None else self._make_passages(document)
             passages.replace(row, file, before or [], after or [], document.labels.title)
             postings.change(file, self._file_terms(before), self._file_terms(after), wide=True)
-        for id_, was, now in passages.said:
+        for id_, was, now in passages.changes:
             postings.change(
                 id_, was and self._passage_terms(was), now and self._passage_terms(now), wide=False
             )
@@ -515,9 +515,9 @@ class PostgresIndex:
                 )
             if passages.added:
                 names = f"ws, id, file, {_PLACE_COLUMNS}, {_TEXT_COLUMNS}"
-                held = ", ".join(["%s"] * len(names.split(", ")))
+                placeholders = ", ".join(["%s"] * len(names.split(", ")))
                 cursor.executemany(
-                    f"INSERT INTO hub.passage ({names}) VALUES ({held})",
+                    f"INSERT INTO hub.passage ({names}) VALUES ({placeholders})",
                     [(self._ws, *each) for each in passages.added],
                 )
         if passages.left:
@@ -529,7 +529,7 @@ class PostgresIndex:
 
     def _passage_terms(self, passage: _PassageRow) -> list[str]:
         """Return the terms of a passage and its heading, in order."""
-        head, text, language = passage.said
+        head, text, language = passage.speech
         return self._stems.terms(f"{head}\n{text}", language).split()
 
     def _cached_terms(self, text: str, language: str) -> str:
@@ -546,30 +546,30 @@ class PostgresIndex:
         """
         if passages is None or len(passages) == 1:
             return None
-        parts = [each.said for each in passages]
+        parts = [each.speech for each in passages]
         once = " ".join(dict.fromkeys(" ".join(head for head, _, _ in parts).split()))
         whole = [self._stems.terms(once), *(self._cached_terms(text, of) for _, text, of in parts)]
         return " ".join(whole).split()
 
     def _remove(self, row: WorkspaceRow, files: Sequence[int], postings: _PostingChanges) -> None:
         """Delete files with their passages and postings, and vectors whose text no passage has any more."""
-        held, passages = self._read_passages(files), _PassageChanges()
+        passages_by_file, passages = self._read_passages(files), _PassageChanges()
         whole = self._ask(
             "DELETE FROM hub.document WHERE ws = %s AND id = ANY(%s) RETURNING id, reason", (self._ws, files)
         )
         for file, reason in whole:
-            before = None if reason is not None else held.get(file, [])
+            before = None if reason is not None else passages_by_file.get(file, [])
             passages.replace(row, file, before or [], [])
             postings.change(file, self._file_terms(before), None, wide=True)
-        for id_, was, _ in passages.said:
+        for id_, was, _ in passages.changes:
             postings.change(id_, was and self._passage_terms(was), None, wide=False)
         self._put_passages(passages)
         self._removed.update(files, passages.gone)
 
     def _write_postings(self, postings: _PostingChanges, rows: Iterable[tuple[Key, int, bytes]]) -> None:
         """Write changes to postings; `rows` are the stored rows that lose some of their positions."""
-        both = {key: self._update_posting_row(key, seen, held, postings) for key, seen, held in rows}
-        empty = [key for key, (_, held) in both.items() if not held]
+        both = {key: self._update_posting_row(key, seen, blob, postings) for key, seen, blob in rows}
+        empty = [key for key, (_, blob) in both.items() if not blob]
         if empty:
             self._connection.execute(
                 "DELETE FROM hub.posting p"
@@ -577,8 +577,8 @@ class PostgresIndex:
                 " WHERE p.ws = %b AND (p.wide, p.stem, p.block) = (g.wide, g.stem, g.block)",
                 (*_key_columns(empty), self._ws),
             )
-        kept = {key: pair for key, pair in both.items() if pair[1]}
-        self._upsert(kept, "held = EXCLUDED.held, seen = EXCLUDED.seen")
+        rows_left = {key: pair for key, pair in both.items() if pair[1]}
+        self._upsert(rows_left, "held = EXCLUDED.held, seen = EXCLUDED.seen")
         new = {
             key: (postings.seen[key], _pack(places))
             for key, places in postings.added.items()
@@ -599,9 +599,9 @@ class PostgresIndex:
         return [(row[:3], row[3], row[4]) for row in rows]
 
     @staticmethod
-    def _update_posting_row(key: Key, seen: int, held: bytes, postings: _PostingChanges) -> tuple[int, bytes]:
+    def _update_posting_row(key: Key, seen: int, blob: bytes, postings: _PostingChanges) -> tuple[int, bytes]:
         """Return the new count and the new content of a stored row of postings."""
-        places, gone = np.frombuffer(held, "<u4"), [*postings.gone[key]]
+        places, gone = np.frombuffer(blob, "<u4"), [*postings.gone[key]]
         numbers = places >> _PLACE_BITS
         leaving = numbers == gone[0] if len(gone) == 1 else np.isin(numbers, gone)
         seen += postings.seen.get(key, 0) - len({*numbers[leaving].tolist()})
@@ -678,15 +678,15 @@ class PostgresIndex:
         self._load_postings({stem for forms in alike for form in forms for stem in form}, wide=wide)
         lengths = self._read_lengths(wide=wide)
         scores = np.zeros(len(lengths.ids))
-        held = np.full(len(lengths.ids), every)
+        matches = np.full(len(lengths.ids), every)
         for forms in alike:
             one = np.zeros(len(lengths.ids), np.bool_)
             for words in _group_by_length(forms):
                 rows, weights = self._weigh_phrase(words, lengths, wide=wide)
                 scores[rows] += weights
                 one[rows] = True
-            held = held & one if every else held | one
-        found = np.flatnonzero(held)
+            matches = matches & one if every else matches | one
+        found = np.flatnonzero(matches)
         order = found[np.lexsort((lengths.ids[found], -scores[found]))]
         ids = self._filter_ids(lengths.ids[order].tolist(), filter, wide=wide)
         best = dict(zip(lengths.ids[order].tolist(), scores[order].tolist(), strict=True))
@@ -715,20 +715,20 @@ class PostgresIndex:
         `wide` chooses those of passages (False), of files (True) or both (None).
         """
         sides = (False, True) if wide is None else (wide,)
-        asked = {stem[:_LONGEST] for stem in stems} | {_LENGTHS}
-        lacking = [stem for stem in asked if any((side, stem) not in self._loaded for side in sides)]
+        stem_keys = {stem[:_LONGEST] for stem in stems} | {_LENGTHS}
+        lacking = [stem for stem in stem_keys if any((side, stem) not in self._loaded for side in sides)]
         if not lacking:
             return
         parts: dict[tuple[bool, str], list[Keys]] = {
             (side, stem): [] for side in sides for stem in lacking if (side, stem) not in self._loaded
         }
-        for side, stem, block, held in self._ask(
+        for side, stem, block, blob in self._ask(
             "SELECT wide, stem, block, held FROM hub.posting"
             " WHERE ws = %s AND wide = ANY(%s) AND stem = ANY(%s) ORDER BY block",
             (self._ws, [*sides], lacking),
         ):
             if (side, stem) in parts:
-                keys = np.frombuffer(held, "<u4").astype(np.int64) + (block << (_BLOCK_BITS + _PLACE_BITS))
+                keys = np.frombuffer(blob, "<u4").astype(np.int64) + (block << (_BLOCK_BITS + _PLACE_BITS))
                 parts[side, stem].append(keys)
         none = np.zeros(0, np.int64)
         self._loaded |= {key: np.concatenate(some) if some else none for key, some in parts.items()}
@@ -778,14 +778,14 @@ class PostgresIndex:
 
     def _find_similar_terms(self, word: str) -> list[SimilarTerm]:
         forms = [form[0] for form in self._stem_forms((word,)) if len(form) == 1]
-        held = [language for language, count in self.row.languages.items() if count > 0]
-        spoken = languages.asked_in(self.row.languages.items())
-        others = {languages.stems((word,), each)[0] for each in held if each not in spoken}
+        in_use = [language for language, count in self.row.languages.items() if count > 0]
+        likely = languages.asked_in(self.row.languages.items())
+        others = {languages.stems((word,), each)[0] for each in in_use if each not in likely}
         found = similar.terms_like(
             forms,
             self._vocabulary((), [stem for other in sorted(others) for stem in self._stems.of(other)]),
             self._vocabulary,
-            compounds=not languages.COMPOUNDING.isdisjoint(held),
+            compounds=not languages.COMPOUNDING.isdisjoint(in_use),
             thorough=self._count_passages() <= similar.FEW_CHUNKS,
         )
         return [SimilarTerm(*each, mark_of((each[0],))) for each in found]
@@ -852,9 +852,9 @@ class PostgresIndex:
 
         Also return mean, standard deviation and number of the cosines of all texts.
         """
-        asked = "[" + ",".join(f"{each:.6g}" for each in _pad(np.asarray(query, np.float32))) + "]"
+        vector = "[" + ",".join(f"{each:.6g}" for each in _pad(np.asarray(query, np.float32))) + "]"
         if filter == EVERYTHING and self.row.settings.get("hnsw") == "yes" and self._count_passages() > EXACT:
-            return self._find_closest_approximately(asked, limit)
+            return self._find_closest_approximately(vector, limit)
         where, values = ("true", ()) if filter == EVERYTHING else self._filter_texts(filter)
         rows = self._ask(
             "WITH near AS MATERIALIZED (SELECT v.text_sha,"
@@ -863,7 +863,7 @@ class PostgresIndex:
             ", mean AS (SELECT avg(1 - away), coalesce(stddev_pop(1 - away), 0), count(*) FROM near)"
             f"SELECT mean.*, (SELECT array_agg(t.text_sha) FROM (SELECT text_sha FROM near WHERE {where}"
             " ORDER BY away LIMIT %s) t) FROM mean",
-            (asked, self._ws, *values, limit),
+            (vector, self._ws, *values, limit),
         )
         mean, deviation, total, near = rows[0]
         return near or [], float(mean or 0.0), float(deviation), total
@@ -876,7 +876,7 @@ class PostgresIndex:
             (self._ws, *values),
         )
 
-    def _find_closest_approximately(self, asked: str, limit: int) -> tuple[list[bytes], float, float, int]:
+    def _find_closest_approximately(self, vector: str, limit: int) -> tuple[list[bytes], float, float, int]:
         """Return the same as `_find_closest`, approximately, by the workspace's HNSW index."""
         self._connection.execute(
             f"SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {SEARCHED};"
@@ -886,7 +886,7 @@ class PostgresIndex:
         near = self._ask(
             f"SELECT text_sha FROM hub.vector WHERE ws = {self._ws}"
             " ORDER BY vec OPERATOR(public.<=>) %s::public.halfvec LIMIT %s",
-            (asked, limit),
+            (vector, limit),
         )
         self._connection.execute("SET LOCAL enable_sort = on")
         # Hashes are as good as random numbers, so the first rows in their order are a random sample.
@@ -894,7 +894,7 @@ class PostgresIndex:
             "SELECT avg(1 - away), coalesce(stddev_pop(1 - away), 0) FROM ("
             " SELECT coalesce(nullif(vec OPERATOR(public.<=>) %s::public.halfvec, 'NaN'), 1) AS away"
             " FROM (SELECT vec FROM hub.vector WHERE ws = %s ORDER BY text_sha LIMIT %s) s) d",
-            (asked, self._ws, SAMPLED),
+            (vector, self._ws, SAMPLED),
         )[0]
         return [row[0] for row in near], float(mean or 0.0), float(deviation), self._count_passages()
 
@@ -931,10 +931,10 @@ class PostgresIndex:
         wanted = [*dict.fromkeys(ids)]
         lacking = [id_ for id_ in wanted if id_ not in (self._whole if text else self._rows)]
         if lacking:
-            shown = "c.body, c.heading" if text else "'', ''"
+            columns = "c.body, c.heading" if text else "'', ''"
             rows = self._ask(
                 "SELECT c.id, f.id, c.ord, f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title,"
-                f" f.key, f.num, f.type, f.tags, f.updated, c.start, c.last, {shown}, c.time, c.origin,"
+                f" f.key, f.num, f.type, f.tags, f.updated, c.start, c.last, {columns}, c.time, c.origin,"
                 " c.superseded, c.alone, c.size, c.stems, c.speaker, c.asks, c.says, c.place"
                 f" FROM {_JOINED} WHERE c.ws = %s AND c.id = ANY(%s)",
                 (self._ws, lacking),
@@ -957,11 +957,11 @@ class PostgresIndex:
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         """Return the numbers of passages, of passages with each word, and of files that a filter allows."""
-        asked = {word: self._stem_forms((word,)) for word in words}
-        if asked:
-            self._load_postings({stem for forms in asked.values() for form in forms for stem in form})
-        seen = {word: self._frequency({form[0] for form in forms}) for word, forms in asked.items()}
-        marks = {word: tuple(map(mark_of, forms)) for word, forms in asked.items()}
+        forms_by_word = {word: self._stem_forms((word,)) for word in words}
+        if forms_by_word:
+            self._load_postings({stem for forms in forms_by_word.values() for form in forms for stem in form})
+        seen = {word: self._frequency({form[0] for form in forms}) for word, forms in forms_by_word.items()}
+        marks = {word: tuple(map(mark_of, forms)) for word, forms in forms_by_word.items()}
         row = self.row
         found = Stats(
             (0, row.version), {"made": str(self._ws), **row.settings}, self._count_passages(), seen, marks
@@ -1003,10 +1003,10 @@ class PostgresIndex:
 
     def _frequency(self, stems: Iterable[str]) -> int:
         """Return the number of passages with any of the stems."""
-        held = [self._loaded[False, stem[:_LONGEST]] for stem in sorted(stems)]
-        if not held:
+        postings = [self._loaded[False, stem[:_LONGEST]] for stem in sorted(stems)]
+        if not postings:
             return 0
-        ids = np.unique(np.concatenate(held) >> _PLACE_BITS)
+        ids = np.unique(np.concatenate(postings) >> _PLACE_BITS)
         return int(np.isin(ids, self._read_lengths(wide=False).ids, assume_unique=True).sum())
 
 

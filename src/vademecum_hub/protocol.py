@@ -111,8 +111,10 @@ class Hub:
         """Authenticate a request, run the function of its route, and return the answer."""
         with self.transaction(snapshot=route.snapshot) as connection:
             caller = authenticate(connection, self.keys, header)
-            asked = HubRequest(connection, caller, self.keys, body, request.query_params, request.path_params)
-            done = route.work(asked)
+            hub_request = HubRequest(
+                connection, caller, self.keys, body, request.query_params, request.path_params
+            )
+            done = route.work(hub_request)
         self._note_seen(caller)
         return done
 
@@ -175,11 +177,11 @@ async def _guard(request: Request, call: Callable[[Request], Awaitable[Response]
     Rejections are rendered as JSON, and the log has no texts of members.
     """
     begun = time.monotonic()
-    spoken = request.headers.get("vade-protocol", "")
+    version = request.headers.get("vade-protocol", "")
     try:
         check_address(request)
-        if request.url.path.startswith("/v1/") and spoken != str(PROTOCOL):
-            raise _make_version_rejection(spoken)
+        if request.url.path.startswith("/v1/") and version != str(PROTOCOL):
+            raise _make_version_rejection(version)
         response = await call(request)
     except Rejection as refused:
         response = _render_rejection(refused)
@@ -195,8 +197,8 @@ async def _guard(request: Request, call: Callable[[Request], Awaitable[Response]
     return response
 
 
-def _make_version_rejection(spoken: str) -> Rejection:
-    newer = spoken.isdecimal() and int(spoken) > PROTOCOL
+def _make_version_rejection(version: str) -> Rejection:
+    newer = version.isdecimal() and int(version) > PROTOCOL
     old = f"this hub speaks protocol {PROTOCOL}; upgrade {'the hub' if newer else 'vade on this machine'}"
     return Rejection(426, "protocol", old, protocol=PROTOCOL, hub=__version__)
 
@@ -272,13 +274,13 @@ def _join(hub: Hub, given: Mapping[str, Any]) -> dict[str, Any]:
         return members.join(connection, hub.keys, *found, given)
 
 
-def _show_caller(asked: HubRequest) -> dict[str, Any]:
-    caller = asked.caller
-    row = asked.connection.execute(
+def _show_caller(hub_request: HubRequest) -> dict[str, Any]:
+    caller = hub_request.caller
+    row = hub_request.connection.execute(
         "SELECT name, now(), rules FROM hub.workspace WHERE ws = %s", (caller.ws,)
     ).fetchone()
     assert row is not None
-    passages, slow = workspace_index.read_size(asked.connection, caller.ws)
+    passages, slow = workspace_index.read_size(hub_request.connection, caller.ws)
     return {
         "workspace": caller.public,
         "name": row[0],
@@ -292,27 +294,27 @@ def _show_caller(asked: HubRequest) -> dict[str, Any]:
     }
 
 
-def _list_streams(asked: HubRequest) -> dict[str, Any]:
+def _list_streams(hub_request: HubRequest) -> dict[str, Any]:
     """Return the streams, and the role, scopes, rules and quota on which a sync depends."""
-    rules = workspace_rules.read_rules(asked.connection, asked.caller.ws)
-    quota = list(streams.read_limits(asked.connection, asked.caller))
+    rules = workspace_rules.read_rules(hub_request.connection, hub_request.caller.ws)
+    quota = list(streams.read_limits(hub_request.connection, hub_request.caller))
     standing = {
-        "role": asked.caller.role,
-        "scopes": sorted(asked.caller.scopes),
+        "role": hub_request.caller.role,
+        "scopes": sorted(hub_request.caller.scopes),
         "rules": rules,
         "quota": quota,
     }
-    return {"streams": streams.list_streams(asked.connection, asked.caller), "standing": standing}
+    return {"streams": streams.list_streams(hub_request.connection, hub_request.caller), "standing": standing}
 
 
-def _pull(asked: HubRequest) -> bytes:
+def _pull(hub_request: HubRequest) -> bytes:
     return b"".join(
         streams.read_facts(
-            asked.context,
-            epoch=asked.number("epoch", 1),
-            after=asked.number("after", 0),
-            chain=asked.query.get("chain", ""),
-            limit=asked.number("limit", MOST_FACTS),
+            hub_request.context,
+            epoch=hub_request.number("epoch", 1),
+            after=hub_request.number("after", 0),
+            chain=hub_request.query.get("chain", ""),
+            limit=hub_request.number("limit", MOST_FACTS),
         )
     )
 
@@ -323,67 +325,79 @@ def _read_push(body: bytes, path: Mapping[str, str]) -> streams.Push:
     return given
 
 
-def _push(asked: HubRequest) -> dict[str, Any]:
-    answer = workspace_rules.push_reviewed(asked.context, asked.body)
-    if any(fact.kind == "purge" for fact in asked.body.facts):
+def _push(hub_request: HubRequest) -> dict[str, Any]:
+    answer = workspace_rules.push_reviewed(hub_request.context, hub_request.body)
+    if any(fact.kind == "purge" for fact in hub_request.body.facts):
         _LOG.warning("%s", DEAD_ROWS)
     return answer
 
 
-def _acknowledge(asked: HubRequest) -> dict[str, Any]:
-    seq, replica = asked.body.get("seq"), _read_replica(asked)
+def _acknowledge(hub_request: HubRequest) -> dict[str, Any]:
+    seq, replica = hub_request.body.get("seq"), _read_replica(hub_request)
     if type(seq) is not int:
         raise malformed("an acknowledgement names a `seq`")
-    streams.acknowledge_purge(asked.context, seq, replica)
+    streams.acknowledge_purge(hub_request.context, seq, replica)
     return {"acknowledged": seq}
 
 
-def _read_replica(asked: HubRequest) -> str:
-    replica = asked.body.get("replica")
+def _read_replica(hub_request: HubRequest) -> str:
+    replica = hub_request.body.get("replica")
     if not isinstance(replica, str) or not replica.isalnum() or not 8 <= len(replica) <= 32:
         raise malformed("a `replica` has 8 to 32 letters and digits")
     return replica
 
 
-def _find_text(asked: HubRequest) -> dict[str, Any]:
-    return {"dots": streams.find_text(asked.context, str(asked.body.get("text") or ""))}
+def _find_text(hub_request: HubRequest) -> dict[str, Any]:
+    return {"dots": streams.find_text(hub_request.context, str(hub_request.body.get("text") or ""))}
 
 
-def _begin_epoch(asked: HubRequest) -> dict[str, Any]:
-    value = asked.body.get("stamp")
+def _begin_epoch(hub_request: HubRequest) -> dict[str, Any]:
+    value = hub_request.body.get("stamp")
     stamp = streams.read_stamp(value) if isinstance(value, dict) else None
-    fact = streams.read_fact(json.dumps(asked.body.get("fact")))
-    if stamp is None or fact.stream != asked.path["stream"]:
+    fact = streams.read_fact(json.dumps(hub_request.body.get("fact")))
+    if stamp is None or fact.stream != hub_request.path["stream"]:
         raise malformed("a fact of this stream and its stamp are needed")
-    epoch = streams.begin_epoch(asked.context, fact, stamp)
+    epoch = streams.begin_epoch(hub_request.context, fact, stamp)
     if epoch == stamp.epoch + 1:
         members.append_log(
-            asked.connection, asked.caller.ws, asked.caller.name, "epoch", stream=fact.stream, epoch=epoch
+            hub_request.connection,
+            hub_request.caller.ws,
+            hub_request.caller.name,
+            "epoch",
+            stream=fact.stream,
+            epoch=epoch,
         )
     return {"epoch": epoch}
 
 
-def _take_lease(asked: HubRequest) -> dict[str, Any]:
-    seconds = asked.body.get("seconds", 300)
+def _take_lease(hub_request: HubRequest) -> dict[str, Any]:
+    seconds = hub_request.body.get("seconds", 300)
     if type(seconds) is not int:
         raise malformed("`seconds` is not a number")
-    return streams.take_lease(asked.context, _read_replica(asked), seconds)
+    return streams.take_lease(hub_request.context, _read_replica(hub_request), seconds)
 
 
-def _change_member(asked: HubRequest) -> dict[str, Any]:
+def _change_member(hub_request: HubRequest) -> dict[str, Any]:
     return members.change_member(
-        asked.connection, asked.caller, asked.path["name"], role=asked.body.get("role")
+        hub_request.connection,
+        hub_request.caller,
+        hub_request.path["name"],
+        role=hub_request.body.get("role"),
     )
 
 
-def _revoke(asked: HubRequest) -> dict[str, Any]:
-    only = asked.body.get("only") is True
-    return members.revoke_token(asked.connection, asked.caller, asked.path["number"], only=only)
+def _revoke(hub_request: HubRequest) -> dict[str, Any]:
+    only = hub_request.body.get("only") is True
+    return members.revoke_token(
+        hub_request.connection, hub_request.caller, hub_request.path["number"], only=only
+    )
 
 
-def _search(asked: HubRequest) -> dict[str, Any]:
+def _search(hub_request: HubRequest) -> dict[str, Any]:
     return hub_search.search_workspace(
-        asked.connection, asked.caller, asked.body or hub_search.read_query_string(asked.query)
+        hub_request.connection,
+        hub_request.caller,
+        hub_request.body or hub_search.read_query_string(hub_request.query),
     )
 
 
@@ -404,20 +418,22 @@ ROUTES = (
     Route("GET", f"{_STREAM}/facts", _pull),
     Route("POST", f"{_STREAM}/facts", _push, _read_push),
     Route("POST", f"{_STREAM}/purge/ack", _acknowledge),
-    Route("GET", f"{_STREAM}/purge", lambda asked: {"purges": streams.list_purges(asked.context)}),
+    Route(
+        "GET", f"{_STREAM}/purge", lambda hub_request: {"purges": streams.list_purges(hub_request.context)}
+    ),
     Route("POST", f"{_STREAM}/purge", _find_text),
     Route("POST", f"{_STREAM}/epoch", _begin_epoch),
     Route("POST", f"{_STREAM}/lease", _take_lease),
     Route("GET", "/v1/search", _search, snapshot=True),
     Route("POST", "/v1/search", _search, snapshot=True),
-    Route("GET", "/v1/members", lambda asked: {"members": members.list_members(*asked[:2])}),
+    Route("GET", "/v1/members", lambda hub_request: {"members": members.list_members(*hub_request[:2])}),
     Route("POST", "/v1/members/{name}", _change_member),
-    Route("GET", "/v1/tokens", lambda asked: {"tokens": members.list_tokens(*asked[:2])}),
-    Route("POST", "/v1/tokens", lambda asked: members.add_token(*asked[:4])),
+    Route("GET", "/v1/tokens", lambda hub_request: {"tokens": members.list_tokens(*hub_request[:2])}),
+    Route("POST", "/v1/tokens", lambda hub_request: members.add_token(*hub_request[:4])),
     Route("DELETE", "/v1/tokens/{number}", _revoke),
-    Route("POST", "/v1/invites", lambda asked: members.invite(*asked[:4])),
-    Route("POST", "/v1/page", lambda asked: make_link(*asked[:3])),
-    Route("GET", "/v1/audit", lambda asked: members.read_log(*asked[:2], asked.query)),
+    Route("POST", "/v1/invites", lambda hub_request: members.invite(*hub_request[:4])),
+    Route("POST", "/v1/page", lambda hub_request: make_link(*hub_request[:3])),
+    Route("GET", "/v1/audit", lambda hub_request: members.read_log(*hub_request[:2], hub_request.query)),
 )
 
 

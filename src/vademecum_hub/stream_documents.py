@@ -72,12 +72,12 @@ def read_names(
     paths = {doc: showing.safe_path(json.loads(value)) for doc, count, value in rows if count == 1 and value}
     renamed = [doc for doc, count, _ in rows if count > 1]
     if renamed:
-        told = connection.execute(
+        fact_rows = connection.execute(
             f"SELECT {COLUMNS} FROM hub.fact"
             " WHERE ws = %s AND stream = %s AND kind = 'name' AND doc = ANY(%s)",
             (ws, stream, renamed),
         )
-        named = showing.FactSet(read_row(stream, row)[0] for row in told)
+        named = showing.FactSet(read_row(stream, row)[0] for row in fact_rows)
         paths |= {doc: showing.path_of(named, doc) for doc in renamed}
     return {doc: path for doc, path in paths.items() if path}
 

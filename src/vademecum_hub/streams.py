@@ -140,10 +140,12 @@ def read_stamp(given: Mapping[str, Any] | None) -> HubStamp | None:
     if given is None:
         return None
     kinds = {"epoch": int, "seq": int, "chain": str, "author": str, "role": str, "at": str, "mac": str}
-    said = {name: given.get(name) for name in kinds}
+    fields = {name: given.get(name) for name in kinds}
     num = given.get("num")
-    fits = all(type(said[name]) is kind for name, kind in kinds.items()) and (num is None or type(num) is int)
-    return HubStamp(num=num, **said) if fits else HubStamp(0, 0, "", EXTERNAL, EXTERNAL, "", None)  # type: ignore[arg-type]  # looked at
+    fits = all(type(fields[name]) is kind for name, kind in kinds.items()) and (
+        num is None or type(num) is int
+    )
+    return HubStamp(num=num, **fields) if fits else HubStamp(0, 0, "", EXTERNAL, EXTERNAL, "", None)  # type: ignore[arg-type]  # looked at
 
 
 def read_fact(line: str | bytes) -> SyncFact:

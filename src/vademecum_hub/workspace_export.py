@@ -104,10 +104,10 @@ def _make_files(connection: Connection[Any], workspace: HubWorkspace) -> Iterato
             yield f"{folder}/{path}", text
 
 
-def _folder_of(stream: str, taken: Any) -> str:
+def _folder_of(stream: str, streams: Any) -> str:
     """Return the folder for a stream: that of its place, or a hashed name if the place's is taken."""
     place = place_of(stream)
-    known = {names.folded(each) for each in taken}
+    known = {names.folded(each) for each in streams}
     if place is not None and names.folded(str(place)) not in known:
         return str(place)
     return f"other-{hashlib.sha256(stream.encode()).hexdigest()[:16]}"
@@ -134,8 +134,8 @@ def _render_stream(
 ) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each file of a stream; in a team, blocks name their authors."""
     if workspace.kind == "personal":
-        shown = stream_documents.show_documents(connection, workspace.ws, stream)
-        yield from ((path, file.text) for path, file in sorted(shown.items()))
+        files = stream_documents.show_documents(connection, workspace.ws, stream)
+        yield from ((path, file.text) for path, file in sorted(files.items()))
         return
     state, stamps = showing.FactSet(), {}
     for fact, stamp in stream_documents.read_stamped(connection, workspace.ws, stream):

@@ -91,25 +91,25 @@ def make_files(
         return []
     top = f"memory/hub/{team}/{stream}" if team else f"memory/{stream}"
     found = []
-    for path, shown in project(state).items():
+    for path, file in project(state).items():
         folder, _, name = path.rpartition("/")
-        labels = tuple(_make_labels(state, shown, authors)) if team else ()
+        labels = tuple(_make_labels(state, file, authors)) if team else ()
         folded = f"{folder}/{names.folded(name)}"
         item = f"{stream}/{path}"
-        found.append(HubFile(shown.docs, folded, item, f"{top}/{path}", place, folder, shown.text, labels))
+        found.append(HubFile(file.docs, folded, item, f"{top}/{path}", place, folder, file.text, labels))
     return found
 
 
 def _make_labels(
-    state: FactSet, shown: ShownFile, authors: Mapping[FactId, FactAuthor]
+    state: FactSet, file: ShownFile, authors: Mapping[FactId, FactAuthor]
 ) -> Iterator[BlockLabel]:
     """Yield a label for each block of a file: first line, author, and verifying members."""
     counted = [
-        {doc: verified_texts(state, doc, authors, two_person=two) for doc in shown.docs}
+        {doc: verified_texts(state, doc, authors, two_person=two) for doc in file.docs}
         for two in (False, True)
     ]
-    text, at, line = shown.text.replace("\r\n", "\n"), 0, 1
-    for block in shown.blocks:
+    text, at, line = file.text.replace("\r\n", "\n"), 0, 1
+    for block in file.blocks:
         raw = block.raw.replace("\r\n", "\n").strip("\n")
         begin = text.find(raw, at)
         if begin < 0:
@@ -158,14 +158,14 @@ def read_size(connection: Any, ws: int) -> tuple[int, bool]:
 
 
 def update_index(
-    connection: Any, ws: int, shown: Iterable[HubFile], gone: Iterable[str], *, purge: bool
+    connection: Any, ws: int, files: Iterable[HubFile], gone: Iterable[str], *, purge: bool
 ) -> tuple[int, bool]:
     """Index new versions of files with their vectors, and delete the files in `gone`.
 
     With `purge`, no stem of the earlier versions stays in the index. Return the index's size as `read_size`
     does.
     """
-    index, coming, leaving = PostgresIndex(connection, ws), [*shown], [*gone]
+    index, coming, leaving = PostgresIndex(connection, ws), [*files], [*gone]
     index.lock()
     sync = make_sync(index, Filter(items=tuple(each.item for each in coming)))
     sync.renew(SyncReport(), vectors=True)
@@ -193,20 +193,20 @@ def make_sync(index: PostgresIndex, filter: Filter) -> Sync:
     return Sync(index, filter, embedder=lazily_shipped(), tokens=_SHAPE.tokens, overlap=_SHAPE.overlap)
 
 
-def _make_document(shown: HubFile) -> IndexDocument:
+def _make_document(file: HubFile) -> IndexDocument:
     """Return a file's passages as every machine would split it, with the authors the hub knows."""
-    source, kind = _KINDS.get(shown.folder, (PINNED, "pinned"))
-    item = IndexItem(shown.item, shown.path, source, kind, shown.place, "", _NEVER, lambda: None)
-    content = base.readable(shown.text).encode()
+    source, kind = _KINDS.get(file.folder, (PINNED, "pinned"))
+    item = IndexItem(file.item, file.path, source, kind, file.place, "", _NEVER, lambda: None)
+    content = base.readable(file.text).encode()
     try:
-        made = read_document(item, content, shown.hash, tokens=_SHAPE.tokens, overlap=_SHAPE.overlap)
+        made = read_document(item, content, file.hash, tokens=_SHAPE.tokens, overlap=_SHAPE.overlap)
     except Malformed as error:
-        return IndexDocument(item, shown.hash, reason=str(error))
-    lines = [each.line for each in shown.blocks]
+        return IndexDocument(item, file.hash, reason=str(error))
+    lines = [each.line for each in file.blocks]
     pieces = []
     for piece in made.pieces or ():
         first = max(0, bisect_right(lines, piece.start) - 1)
-        covered = shown.blocks[first : bisect_right(lines, piece.last)] or (BlockLabel(0),)
+        covered = file.blocks[first : bisect_right(lines, piece.last)] or (BlockLabel(0),)
         # Members who verified every block of the passage; the rule in force chooses one list at search time.
         vouched = sorted(set.intersection(*({*each.vouched} for each in covered)))
         second = sorted(set.intersection(*({*each.second} for each in covered)))

@@ -147,10 +147,10 @@ def an_edit_is_a_new_entry(patch: Patch) -> None:
         matches, missing = real(shown, found, is_old)
         kept = []
         for each in matches:
-            if each.shown is not None and blocks.content(each.shown.raw) != blocks.content(each.raw):
-                missing.append(each.shown)
+            if each.base is not None and blocks.content(each.base.raw) != blocks.content(each.raw):
+                missing.append(each.base)
                 kept.append(
-                    each._replace(shown=None, block=each.block._replace(raw=blocks.sign(each.raw, id="")))
+                    each._replace(base=None, block=each.block._replace(raw=blocks.sign(each.raw, id="")))
                 )
             else:
                 kept.append(each)

@@ -483,10 +483,10 @@ def _fit_block(
     fitted = known
     while True:
         text = frame.before + render_recovery(fitted, todo=frame.todo, git=frame.git, readers=frame.readers)
-        over = _block_tokens(text, ratio) - tokens
+        excess = _block_tokens(text, ratio) - tokens
         size = len(render_summary(fitted))
-        smaller = fit_summary(fitted, size - int(over * ratio) - 1) if over > 0 else fitted
-        if over <= 0 or smaller == fitted:
+        smaller = fit_summary(fitted, size - int(excess * ratio) - 1) if excess > 0 else fitted
+        if excess <= 0 or smaller == fitted:
             return text, fitted
         if _fixed_parts(smaller) != _fixed_parts(fitted):
             bare = _fixed_parts(known)  # everything else is dropped before a rule is dropped or a task is cut

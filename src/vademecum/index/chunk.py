@@ -316,8 +316,8 @@ def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[TextChunk
         text = page.text(first, last)
         # A heading that stands alone here is in the heading path of every piece that follows.
         alone = number == 0 < section.level and last == section.blocks[0].last
-        told = alone and len(pieces) > 1 and len(section.title) < LONGEST_HEADING
-        yield TextChunk(first, last, text, heading, hidden=told or not text.strip())
+        title_only = alone and len(pieces) > 1 and len(section.title) < LONGEST_HEADING
+        yield TextChunk(first, last, text, heading, hidden=title_only or not text.strip())
 
 
 def _pack_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[int, int]]:
@@ -535,8 +535,8 @@ def _reach(window: str, target: int) -> int:
         if spent + plain >= target:
             break
         spent, end = spent + plain, run.start()
-        taken = min(len(run[0]), (target - spent) // 4)
-        spent, end = spent + 4 * taken, end + taken
+        length = min(len(run[0]), (target - spent) // 4)
+        spent, end = spent + 4 * length, end + length
         if end < run.end():
             return end
     return min(len(window), end + target - spent)

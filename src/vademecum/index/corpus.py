@@ -113,11 +113,11 @@ class Corpus:
         source: str,
         kind: str,
     ) -> IndexedFolder:
-        shown = scope_folder.name_of(*below)
+        display_path = scope_folder.name_of(*below)
         return IndexedFolder(
             str(scope_folder.top.joinpath(*scope_folder.parts, *below)),
-            f"{scope_folder.top}/{shown}" if scope_folder.outside else shown,
-            shown,
+            f"{scope_folder.top}/{display_path}" if scope_folder.outside else display_path,
+            display_path,
             source,
             kind,
             scope_folder.place,
@@ -147,10 +147,10 @@ def read_document(
     clean = outgoing.clean_lines(text)
     cut = [each for each in chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden]
     labels = _labels(item, text)
-    said = [words.all_in(each.text) for each in cut]
+    word_sets = [words.all_in(each.text) for each in cut]
     pieces = [
         _piece(chunk, labels, own, speaks)
-        for chunk, own, speaks in zip(cut, said, _speeches(cut, said), strict=True)
+        for chunk, own, speaks in zip(cut, word_sets, _speeches(cut, word_sets), strict=True)
     ]
     return IndexDocument(item, digest, labels, pieces)
 
@@ -175,10 +175,10 @@ def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> P
     )
 
 
-def _speeches(cut: Sequence[TextChunk], said: Sequence[set[str]]) -> list[Speech]:
+def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[set[str]]) -> list[Speech]:
     """Return the speaker, questions and mentions of each chunk; later parts of an entry keep its speaker."""
     found: list[Speech] = []
-    for at, (chunk, own) in enumerate(zip(cut, said, strict=True)):
+    for at, (chunk, own) in enumerate(zip(cut, word_sets, strict=True)):
         last = cut[at - 1] if at else None
         cut_off = last is not None and (
             (chunk.entry is not None and chunk.entry == last.entry) or chunk.start == last.start

@@ -207,8 +207,8 @@ def _watch_files(
         stop_event=stop,
         raise_interrupt=False,
     )
-    told = (any(not ignore(path) for _, path in changes) for changes in heard)
-    for why in group_changes(told, clock=time.monotonic, every=every, called=called):
+    signals = (any(not ignore(path) for _, path in changes) for changes in heard)
+    for why in group_changes(signals, clock=time.monotonic, every=every, called=called):
         yield why
         if stop.is_set():
             return

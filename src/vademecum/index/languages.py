@@ -261,10 +261,10 @@ def stems(words: Sequence[str], language: str) -> list[str]:
 
 def asked_in(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     """Return the languages in which words of a question are stemmed: the most frequent of the index."""
-    held = sorted((pair for pair in counts if pair[1] > 0), key=lambda pair: (-pair[1], pair[0]))
-    enough = LEAST_HELD * sum(count for _, count in held)
+    by_count = sorted((pair for pair in counts if pair[1] > 0), key=lambda pair: (-pair[1], pair[0]))
+    enough = LEAST_HELD * sum(count for _, count in by_count)
     return tuple(
-        language for language, count in held[:MOST_ASKED] if count >= enough and language in _STEMMERS
+        language for language, count in by_count[:MOST_ASKED] if count >= enough and language in _STEMMERS
     )
 
 
@@ -298,24 +298,24 @@ def _script(text: str) -> tuple[str, ...] | None:
 def _clearest(text: str, words: Collection[str], among: Sequence[str], english: float) -> str | None:
     """Return the language with the most evidence; None unless that is enough and clearly exceeds English."""
     signs = _signs()
-    said = dict.fromkeys(among, 0.0)
+    scores = dict.fromkeys(among, 0.0)
     found = [signs.words[word] for word in signs.words.keys() & words]
     found += [signs.letters[letter] for letter in signs.letters.keys() & {*text.lower()}]
     for languages, weight in found:
         for language in languages:
-            if language in said:
-                said[language] += weight
-    if max(said.values()) < _ENOUGH and among is _LATIN:
-        _add_shapes(said, " ".join(words))
+            if language in scores:
+                scores[language] += weight
+    if max(scores.values()) < _ENOUGH and among is _LATIN:
+        _add_shapes(scores, " ".join(words))
         english += _SHAPE * 3  # as English has some of these letters too
-    best = max(said, key=said.__getitem__)
-    return best if said[best] >= _ENOUGH and said[best] > _MORE * english else None
+    best = max(scores, key=scores.__getitem__)
+    return best if scores[best] >= _ENOUGH and scores[best] > _MORE * english else None
 
 
-def _add_shapes(said: dict[str, float], words: str) -> None:
+def _add_shapes(scores: dict[str, float], words: str) -> None:
     """Add the evidence from the forms of words, where a language has no other evidence."""
     for language, shapes in _SHAPES.items():
-        said[language] += sum(_SHAPE for shape in shapes.split() if shape in words)
+        scores[language] += sum(_SHAPE for shape in shapes.split() if shape in words)
 
 
 @functools.cache

@@ -37,9 +37,9 @@ class _File(apsw.VFSFile):
         content = super().xRead(amount, offset)
         # Shorter reads are of the header, when the page size is unknown.
         if amount == len(content) == PAGE and content[-RESERVED:] != _sum(content[:-RESERVED], offset):
-            said = f"page {offset // PAGE + 1} of the index is damaged"
-            _damaged[self._path] = said
-            raise apsw.CorruptError(said)
+            message = f"page {offset // PAGE + 1} of the index is damaged"
+            _damaged[self._path] = message
+            raise apsw.CorruptError(message)
         return content
 
     def xDeviceCharacteristics(self) -> int:

@@ -74,15 +74,15 @@ class ReaderVectors:
 
     def made_by(self) -> str | None:
         """Return the name of the model that made the stored vectors; None when there are none."""
-        said = self._index.stats().settings.get("reads")
-        return None if said is None or not said.startswith(f"{_VERSION} ") else said.partition(" ")[2]
+        value = self._index.stats().settings.get("reads")
+        return None if value is None or not value.startswith(f"{_VERSION} ") else value.partition(" ")[2]
 
     def waiting(self, filter: Filter, limit: int | None, *, made_by: str, wanted: ReadScope) -> list[int]:
         """Return the ids of chunks that the model has not read yet, the newest first."""
         where, values = self._unread(filter, made_by=made_by, wanted=wanted)
-        asked = f"select c.id from {_JOINED} where {where} order by c.id desc"
+        sql = f"select c.id from {_JOINED} where {where} order by c.id desc"
         most = -1 if limit is None else limit
-        return [row[0] for row in self._index._ask(f"{asked} limit ?", (*values, most))]
+        return [row[0] for row in self._index._ask(f"{sql} limit ?", (*values, most))]
 
     def count(self, filter: Filter, *, made_by: str, wanted: ReadScope = CURATED) -> tuple[int, int]:
         """Return the number of chunks that the model shall read, and how many of them it has not read."""
@@ -97,8 +97,8 @@ class ReaderVectors:
 
         A chunk without readable text gets an empty vector, so no process tries to read it again.
         """
-        kept = [(chunk, list(vectors) or [b""]) for chunk, vectors in rows]
-        length = max((len(each) for _, vectors in kept for each in vectors), default=0)
+        vectors_by_chunk = [(chunk, list(vectors) or [b""]) for chunk, vectors in rows]
+        length = max((len(each) for _, vectors in vectors_by_chunk for each in vectors), default=0)
         connection = self._index._connection
         with self._index._writing():
             if self.made_by() != made_by:
@@ -107,7 +107,7 @@ class ReaderVectors:
                 self._index._remember({"reads": f"{_VERSION} {made_by}"})
             if length:
                 self._index._remember({_LENGTH: str(length)})
-            for chunk, vectors in kept:
+            for chunk, vectors in vectors_by_chunk:
                 self._put_one(chunk, vectors)
 
     def _put_one(self, chunk: int, vectors: Sequence[bytes]) -> None:
@@ -191,8 +191,8 @@ class ReaderVectors:
             sound = f"select r.id from reads r where {self._sound(dimension)} and length(r.vector) > 0"
             here = {row[0] for row in self._index._ask(sound)}
             if len(here) != len(self._ids):
-                kept = np.isin(self._ids[:, 0], np.fromiter(here, np.int64, len(here)))
-                self._ids, self._packed = self._ids[kept], self._packed[kept]
+                mask = np.isin(self._ids[:, 0], np.fromiter(here, np.int64, len(here)))
+                self._ids, self._packed = self._ids[mask], self._packed[mask]
             wide = self._packed.astype(np.float32)
             self._lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", wide, wide)), 1)
             self._wide = wide / self._lengths[:, None] if len(wide) <= _FEW else None

@@ -310,9 +310,9 @@ class SqliteIndex:
             found: list[Any] = self._connection.execute(sql, tuple(values)).fetchall()
         except apsw.Error as error:
             raise IndexFailed(f"{self.kind.called} {self.path} cannot be read: {error}") from error
-        said = pages.damage(self._file)
-        if said is not None:
-            raise IndexFailed(said)
+        damage = pages.damage(self._file)
+        if damage is not None:
+            raise IndexFailed(damage)
         return found
 
     def _value(self, sql: str, values: Sequence[Any] = ()) -> Any:
@@ -422,13 +422,13 @@ class SqliteIndex:
         self, document: IndexDocument, pieces: Sequence[Piece], known: tuple[Any, ...] | None
     ) -> None:
         """Replace the chunks of a file, but keep the chunks before the first change."""
-        kept = 0 if known is None else self._unchanged(known, document, pieces)
+        same_count = 0 if known is None else self._unchanged(known, document, pieces)
         file = self._put_file(document)
         if known is not None:
-            if kept and kept == len(pieces):
+            if same_count and same_count == len(pieces):
                 return
-            self._remove_chunks(file, kept)
-        self._add(file, pieces[kept:], kept, alone=len(pieces) == 1)
+            self._remove_chunks(file, same_count)
+        self._add(file, pieces[same_count:], same_count, alone=len(pieces) == 1)
         if len(pieces) == 1:  # the only chunk of a file stands in both tables
             return
         # A heading above ten chunks counts once.
@@ -546,9 +546,9 @@ class SqliteIndex:
             min(same, len(cut) - 1) if same > 1 else 0
         )  # the first chunk may have been the only one, or is so now
 
-    def _remove_chunks(self, file: int, kept: int = 0) -> None:
-        """Remove the chunks of a file, except the first `kept`."""
-        rows = self._ask("select id, language from chunks where file = ? and ord >= ?", (file, kept))
+    def _remove_chunks(self, file: int, first: int = 0) -> None:
+        """Remove the chunks of a file, but not the `first` ones."""
+        rows = self._ask("select id, language from chunks where file = ? and ord >= ?", (file, first))
         ids = [row[0] for row in rows]
         each = [(id_,) for id_ in ids]
         self._count_languages((language, -1) for _, language in rows if language is not None)
@@ -622,8 +622,8 @@ class SqliteIndex:
         if found is None:
             where, values = _where(filter)
             table = "files f" if filter.by_file else _JOINED
-            asked = f"select exists (select 1 from {table} where ({where}) is not true)"
-            found = self._hiding[filter] = bool(self._value(asked, values))
+            sql = f"select exists (select 1 from {table} where ({where}) is not true)"
+            found = self._hiding[filter] = bool(self._value(sql, values))
         return found
 
     def nearest(
@@ -674,10 +674,10 @@ class SqliteIndex:
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         """Return the counts of the index, how many chunks contain each of `words`, and its settings."""
         found = Stats(self._look(), self._meta(), self._chunks())
-        asked = [*words]
-        if asked:
-            seen = {word: self._frequency(word) for word in asked}
-            found = found._replace(seen=seen, marks={word: self._marks_of(word) for word in asked})
+        word_list = [*words]
+        if word_list:
+            seen = {word: self._frequency(word) for word in word_list}
+            found = found._replace(seen=seen, marks={word: self._marks_of(word) for word in word_list})
         if filter is None:
             return found
         if filter.bare:
@@ -710,8 +710,8 @@ class SqliteIndex:
                 self._frequencies = {"": count}
             self._frequencies = {stem: seen for stem, seen in self._frequencies.items() if seen}
             self._frequencies_of = version
-        held = [stem for stem in {form[0] for form in self._forms_of((word,))} if self._seen_in(stem)]
-        return self._seen_in(*sorted(held)) if held else 0
+        stems = [stem for stem in {form[0] for form in self._forms_of((word,))} if self._seen_in(stem)]
+        return self._seen_in(*sorted(stems)) if stems else 0
 
     def _seen_in(self, *terms: str) -> int:
         """Return how many chunks contain any of these terms."""
@@ -721,8 +721,8 @@ class SqliteIndex:
             if len(terms) == 1:
                 found = int(self._value("select doc from vocabulary where term = ?", terms) or 0)
             else:
-                asked = "select count(*) from narrow where narrow match ?"
-                found = int(self._value(asked, (_as_one([(term,) for term in terms]),)))
+                sql = "select count(*) from narrow where narrow match ?"
+                found = int(self._value(sql, (_as_one([(term,) for term in terms]),)))
             if len(self._frequencies) > 100_000:
                 self._frequencies = {"": self._frequencies.get("", 0)}
             self._frequencies[key] = found
@@ -755,10 +755,10 @@ class SqliteIndex:
 
     def _terms_like(self, word: str) -> list[SimilarTerm]:
         forms = [form[0] for form in self._forms_of((word,)) if len(form) == 1]
-        held = [row[0] for row in self._ask("select language from languages where chunks > 0")]
+        in_use = [row[0] for row in self._ask("select language from languages where chunks > 0")]
         others = {
             languages.stems((word,), language)[0]
-            for language in held
+            for language in in_use
             if language not in self._question_languages()
         }
         known = self._vocabulary((), [stem for other in others for stem in self._stems.of(other)])
@@ -766,7 +766,7 @@ class SqliteIndex:
             forms,
             known,
             self._vocabulary,
-            compounds=not languages.COMPOUNDING.isdisjoint(held),
+            compounds=not languages.COMPOUNDING.isdisjoint(in_use),
             thorough=self._chunks() <= similar.FEW_CHUNKS,
         )
         return [SimilarTerm(*each, mark_of((each[0],))) for each in found]
@@ -775,11 +775,11 @@ class SqliteIndex:
         """Return the index's terms that lie in a range or in `terms`, each with the number of its chunks."""
         found: dict[str, int] = {}
         for low, high in ranges:
-            asked = "select term, doc from vocabulary where term >= ? and term < ? limit ?"
-            found.update(self._ask(asked, (low, high, similar.MOST_TERMS)))
+            sql = "select term, doc from vocabulary where term >= ? and term < ? limit ?"
+            found.update(self._ask(sql, (low, high, similar.MOST_TERMS)))
         if terms:
-            asked = "select term, doc from vocabulary where term in (select value from json_each(?))"
-            found.update(self._ask(asked, (json.dumps([*terms]),)))
+            sql = "select term, doc from vocabulary where term in (select value from json_each(?))"
+            found.update(self._ask(sql, (json.dumps([*terms]),)))
         return found
 
     def foreign(self, ids: Iterable[int]) -> set[int]:
@@ -787,8 +787,8 @@ class SqliteIndex:
         self._question_languages()
         if not self._foreign:
             return set()
-        asked = "select id from chunks where id in (select value from json_each(?)) and language != ?"
-        return {row[0] for row in self._ask(asked, (json.dumps([*ids]), ENGLISH))}
+        sql = "select id from chunks where id in (select value from json_each(?)) and language != ?"
+        return {row[0] for row in self._ask(sql, (json.dumps([*ids]), ENGLISH))}
 
     def _marks_of(self, word: str) -> tuple[bytes, ...]:
         """Return the hashes of a word's stems in all languages of the index, as rows of chunks store them."""
@@ -850,11 +850,11 @@ class SqliteIndex:
         sizes = self._ask(f"select sz from {table}_docsize")
         real = [len(sizes), sum(_number(size, 0)[0] for (size,) in sizes)]
         block = self._value(f"select block from {table}_data where id = 1") or b""
-        kept, at = [], 0
+        numbers, at = [], 0
         while at < len(block):
             number, at = _number(block, at)
-            kept.append(number)
-        return None if (kept or [0, 0]) == real else f"{table}: its sums are not those of its rows"
+            numbers.append(number)
+        return None if (numbers or [0, 0]) == real else f"{table}: its sums are not those of its rows"
 
     def replace_with(self, other: SqliteIndex) -> None:
         """Replace the whole content by another index's in one transaction; readers see the old or the new."""
@@ -896,16 +896,16 @@ class Stems:
             found = self._known[word] = tuple(self._tokenized(words.bare(word)))
         return found
 
-    def forms(self, phrase: Sequence[str], spoken: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the ways to look for a phrase: its stems in English, and in the languages `spoken`."""
-        if spoken != self._forms_in:
-            self._forms, self._forms_in = {}, spoken
+    def forms(self, phrase: Sequence[str], in_languages: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return the ways to look for a phrase: its stems in English, and `in_languages`."""
+        if in_languages != self._forms_in:
+            self._forms, self._forms_in = {}, in_languages
         key = " ".join(phrase)
         found = self._forms.get(key)
         if found is None:
             if len(self._forms) > _MOST_WORDS:
                 self._forms.clear()
-            ways = [phrase, *(languages.stems(phrase, language) for language in spoken)]
+            ways = [phrase, *(languages.stems(phrase, language) for language in in_languages)]
             forms = (tuple(stem for word in way for stem in self.of(word)) for way in ways)
             found = self._forms[key] = [form for form in dict.fromkeys(forms) if form]
         return found
@@ -955,10 +955,10 @@ class VectorTable:
 
     def put(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """Store the vectors of those chunks that still exist."""
-        kept = list(rows)
-        if not kept:
+        pairs = list(rows)
+        if not pairs:
             return
-        lowest = min(id_ for id_, _ in kept)
+        lowest = min(id_ for id_, _ in pairs)
         self.lowest_put = lowest if self.lowest_put is None else min(lowest, self.lowest_put)
         highest: Any = self._connection.execute("select coalesce(max(chunk), 0) from vectors").fetchone()
         if lowest <= highest[0]:
@@ -966,9 +966,9 @@ class VectorTable:
         self._connection.executemany(
             """insert or replace into vectors
             select chunk, ? from waiting where chunk = ?""",
-            [(vector, id_) for id_, vector in kept],
+            [(vector, id_) for id_, vector in pairs],
         )
-        self._connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in kept])
+        self._connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in pairs])
 
     def remove(self, ids: Sequence[int]) -> None:
         """Remove the vectors of chunks."""
@@ -1096,8 +1096,8 @@ def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
     """Return a row with only the fields that ranking needs, because one question reads hundreds of rows."""
     id_, file, order, path, source, scope, superseded, alone, size, stems, speaker, asks, says = cells
     known = id_, file, order, "", path, source, "", scope, "", "", None, None, None, (), None, 0, 0, "", ""
-    said = Speech(speaker, asks or 0, says or 0)
-    return ChunkRow._make((*known, None, None, superseded, alone, size, stems, said, b""))
+    speech = Speech(speaker, asks or 0, says or 0)
+    return ChunkRow._make((*known, None, None, superseded, alone, size, stems, speech, b""))
 
 
 @functools.lru_cache(maxsize=10_000)

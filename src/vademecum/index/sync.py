@@ -275,13 +275,13 @@ class Sync:
         if embedder is None or not renews(embedder) or self._setting("dimension") is None:
             return
         try:
-            said = self.reset_vectors(embedder.embed(PROBES[:1], query=True).shape[1])
+            problem = self.reset_vectors(embedder.embed(PROBES[:1], query=True).shape[1])
         except EmbedderChanged as error:
-            said = self.changed(error)
+            problem = self.changed(error)
         except EmbedderFailed:
             return  # the question that needs vectors will report it
-        if said:
-            report.degraded.append(said)
+        if problem:
+            report.degraded.append(problem)
             self.embed(report, None)
 
     def reset_vectors(self, dimension: int) -> str:
@@ -403,10 +403,10 @@ class Sync:
                 settings = {"dimension": self._one_length(made.shape[1])}
                 self.index.put(vectors=zip(waiting, pack(made), strict=True), settings=settings)
             except EmbedderChanged as error:
-                said = "" if renewed else self.changed(error)
+                problem = "" if renewed else self.changed(error)
                 renewed = True
-                if said or self._setting("dimension") == str(error.dimension):
-                    report.degraded += [said] if said else []
+                if problem or self._setting("dimension") == str(error.dimension):
+                    report.degraded += [problem] if problem else []
                     total = self._waiting()
                     continue
                 self._no_vectors(report, error)
@@ -437,11 +437,11 @@ def _changed(
     folder: IndexedFolder, labels: tuple[str, ...], known: dict[str, KnownFile], ids: set[tuple[str, Place]]
 ) -> Iterator[tuple[str, Stamp]]:
     """Yield the changed files of a folder; usually nearly all of many thousands are unchanged."""
-    prefix, shown, place = folder.prefix, folder.shown, folder.place
+    prefix, display_prefix, place = folder.prefix, folder.shown, folder.place
     for name, stamp in folder.states():
         id_ = f"{prefix}/{name}"
         old = known.get(id_)
-        same = old is not None and old.stamp == stamp and old.labels == (f"{shown}/{name}", *labels)
+        same = old is not None and old.stamp == stamp and old.labels == (f"{display_prefix}/{name}", *labels)
         mark = id_, place
         if same and old and not old.reason and name.isascii() and mark not in ids:
             ids.add(mark)
@@ -465,8 +465,8 @@ def _is_text(name: str) -> bool:
 
 
 def _not_text(path: str) -> Finding:
-    shown = path.encode("utf-8", "backslashreplace").decode()
-    return Finding("not indexed", shown, "its name is not text; rename it", severity="warning")
+    display_path = path.encode("utf-8", "backslashreplace").decode()
+    return Finding("not indexed", display_path, "its name is not text; rename it", severity="warning")
 
 
 def _is_past(deadline: float | None) -> bool:

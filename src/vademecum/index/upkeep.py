@@ -66,8 +66,8 @@ class IndexFile:
     @property
     def told(self) -> list[str]:
         """The messages about the file that an answer must carry now; reading them clears the errors."""
-        said, self.trouble = self.trouble, []
-        return [*said, *([self.scanning] if self.scanning else [])]
+        trouble, self.trouble = self.trouble, []
+        return [*trouble, *([self.scanning] if self.scanning else [])]
 
     @property
     def unwritten(self) -> str:

@@ -211,11 +211,11 @@ class Matrix:
         start, self.dimension = self.size, dimension
         end = start + len(added)
         self._grow(end)
-        kept = np.frombuffer(b"".join(row[-1] for row in added), np.int8).reshape(len(added), dimension)
-        full = unpack(kept)
+        rows = np.frombuffer(b"".join(row[-1] for row in added), np.int8).reshape(len(added), dimension)
+        full = unpack(rows)
         self.narrow[start:end] = full[:, : self.narrow.shape[1]]
         if self.packed is not None:
-            self.packed[start:end] = kept
+            self.packed[start:end] = rows
         known = {name: number for number, name in enumerate(self.sources)}
         for row in added:
             if row[3] not in known:
@@ -233,12 +233,12 @@ class Matrix:
         self.size = end
         self.alive += len(added)
 
-    def _speech_number(self, said: tuple[Any, ...]) -> int:
+    def _speech_number(self, speech: tuple[Any, ...]) -> int:
         """Return the number under which a passage's speech is kept; equal speeches share a number."""
-        number = self._numbers.get(said)
+        number = self._numbers.get(speech)
         if number is None:
-            number = self._numbers[said] = len(self.speeches)
-            self.speeches.append(Speech(*said))
+            number = self._numbers[speech] = len(self.speeches)
+            self.speeches.append(Speech(*speech))
         return number
 
     def _grow(self, size: int) -> None:

@@ -447,6 +447,6 @@ def cues_of(question: str, words: Iterable[str]) -> QuestionCues:
     )
 
 
-def is_named(name: str, asked: QuestionCues) -> bool:
+def is_named(name: str, cues: QuestionCues) -> bool:
     """Return whether a question names this speaker, in full or by first name."""
-    return name in asked.words or name.partition(" ")[0] in asked.words
+    return name in cues.words or name.partition(" ")[0] in cues.words

@@ -165,7 +165,7 @@ class Care:
             return []
         if not sweeping.is_due(self._work.state.moment(self._sweep_name), now=self._work.now()):
             return []
-        return [*self._sweepable(None, unasked=True)]
+        return [*self._sweepable(None, automatic=True)]
 
     def _moved_by(self, outcome: passes.RunOutcome) -> Swept | None:
         from vademecum.lifecycle import sweep as sweeping
@@ -219,7 +219,7 @@ class Care:
         self._work.not_in_group("find problems")
         if self._work.settings.incognito:
             return []
-        asked = self._language_model(None if model is True else model) if model else None
+        language_model = self._language_model(None if model is True else model) if model else None
         places = self._work.places(scope)
         watch = Stopwatch(seconds)
         with self._work.reported("find problems"):
@@ -236,7 +236,7 @@ class Care:
                     verified=lambda entry: decisions.verified(self._work.home, entry.text),
                     rows_gone=gone,
                     index_path=f"index/{self._work.settings.agent}.db",
-                    model=asked,
+                    model=language_model,
                     home=self._work.home,
                 ),
             )
@@ -548,14 +548,14 @@ class Care:
 
         self._work.may_write()
         record = rewording.seen.record
-        asked = {
+        arguments = {
             "name": record.key,
             "diff": reword.show_rows(rewording.rows),
             "texts": {str(origin): text for origin, text in rewording.texts.items()},
             "model": rewording.model,
         }
         seen = files.digest(rewording.seen.content)
-        return self._work.wait_for_a_person(reword.NAME, asked, scope=record.place.scope, seen=seen)
+        return self._work.wait_for_a_person(reword.NAME, arguments, scope=record.place.scope, seen=seen)
 
     def promote(
         self,
@@ -697,12 +697,12 @@ class Care:
         project = self._work.caller.project
         return f"sweep {project.id if project else '-'} {self._work.settings.agent}"
 
-    def _sweepable(self, scope: str | Scope | None, *, unasked: bool = False) -> Sequence[Place]:
+    def _sweepable(self, scope: str | Scope | None, *, automatic: bool = False) -> Sequence[Place]:
         """Return the places to sweep: those visible to the caller, and sessions, since no other caller tidies
         them.
         """
         wanted = self._work.scope(scope)
-        sessions = wanted in (None, Scope.SESSION) and (unasked or self._work.caller.origin is Origin.USER)
+        sessions = wanted in (None, Scope.SESSION) and (automatic or self._work.caller.origin is Origin.USER)
         without = wanted is Scope.SESSION and sessions and not self._work.caller.session
         places = [] if without else [*self._work.places(scope)]
         if sessions:
@@ -775,10 +775,10 @@ def select(work: Workspace, wanted: Iterable[str], *, match: str | None, scope: 
     """
     chosen = [work.find(name, scope, only=True) for name in wanted]
     if match is not None:
-        asked = _filter(match)
-        places = work.places(asked.scope or scope)
+        query = _filter(match)
+        places = work.places(query.scope or scope)
         every = (each for each in work.everything(places) if not isinstance(each, Finding))
-        chosen += [each for each in every if each.scope_folder.trusted and _fits(each.record, asked)]
+        chosen += [each for each in every if each.scope_folder.trusted and _fits(each.record, query)]
     return [*{(each.scope_folder, each.name): each for each in chosen}.values()]
 
 
@@ -786,25 +786,25 @@ def _filter(match: str) -> Query:
     """Parse a record filter; raise an error when it is invalid or would match every record."""
     from vademecum.search import Query, base
 
-    asked = base.parse(match)
-    keys = asked.text.split()
-    if not keys and asked == Query(""):
+    query = base.parse(match)
+    keys = query.text.split()
+    if not keys and query == Query(""):
         raise UsageError(f"the filter {shown(match)} matches everything", hint=f"use {_WORDS}")
-    wrong = [*asked.notes, *(f"{shown(key)} is not a filter" for key in keys if not set("*?[") & set(key))]
+    wrong = [*query.notes, *(f"{shown(key)} is not a filter" for key in keys if not set("*?[") & set(key))]
     if wrong:
         raise UsageError(wrong[0], hint=f"use {_WORDS}")
-    return asked
+    return query
 
 
-def _fits(record: Record, asked: Query) -> bool:
+def _fits(record: Record, query: Query) -> bool:
     changed = record.updated or record.created or ""
-    keys = asked.text.split()
+    keys = query.text.split()
     wanted = (
-        asked.type in (None, record.type),
-        {*asked.tags} <= {*record.tags},
-        (asked.after or "") <= changed,
-        asked.before is None or changed < asked.before,
-        (asked.path or "") in record.path,
+        query.type in (None, record.type),
+        {*query.tags} <= {*record.tags},
+        (query.after or "") <= changed,
+        query.before is None or changed < query.before,
+        (query.path or "") in record.path,
         not keys or any(fnmatch.fnmatchcase(record.key, key) for key in keys),
     )
     return all(wanted)

@@ -186,18 +186,16 @@ def _by_meaning(topics: dict[frozenset[str], list[_StatedClaim]]) -> Iterator[li
             if word.isalpha():
                 groups.setdefault(topic - {word}, {})[word] = topic
     for group in groups.values():
-        spoken = {
-            word: _spell_word(word, topics[topic][-1]) for word, topic in [*group.items()][-_MOST_NEAR:]
-        }
-        for one, other in _find_near_words(spoken) if len(spoken) > 1 else ():
+        texts = {word: _spell_word(word, topics[topic][-1]) for word, topic in [*group.items()][-_MOST_NEAR:]}
+        for one, other in _find_near_words(texts) if len(texts) > 1 else ():
             if not synonyms.are_never_same(one, other):
                 yield topics[group[one]] + topics[group[other]]
 
 
-def _find_near_words(spoken: dict[str, str]) -> list[tuple[str, str]]:
+def _find_near_words(texts: dict[str, str]) -> list[tuple[str, str]]:
     """Return the pairs of words with a similar meaning, judged by their word vectors."""
     try:
-        return near_words(spoken, least=_NEAR)
+        return near_words(texts, least=_NEAR)
     except EmbedderFailed:
         return []  # search tells that the shipped vectors cannot be read; the list goes on without them
 
@@ -442,7 +440,7 @@ def _describe_opinion(clash: Clash, model: Model, *, seconds: float) -> tuple[st
 
 def ask_opinion(clash: Clash, model: Model, *, limits: Limits | None = None) -> bool:
     """Return whether a model sees the contradiction too; raise ModelFailed when it gives no verdict."""
-    shown = "\n".join(
+    message = "\n".join(
         f"STATEMENT {when or 'undated'}\n{secrets.redact(text, secrets.find(text))}\nEND"
         for when, text in (
             (clash.older.entry.time, clash.older.text),
@@ -450,5 +448,5 @@ def ask_opinion(clash: Clash, model: Model, *, limits: Limits | None = None) -> 
         )
     )
     return model.typed(
-        shown, Verdict, system=read_prompt(__package__, "contradiction"), limits=limits
+        message, Verdict, system=read_prompt(__package__, "contradiction"), limits=limits
     ).value.contradicts

@@ -87,7 +87,7 @@ def split_day(text: str, *, place: Place, path: str, day: str) -> Iterator[Journ
         noted = _SESSION.match(entry.text)
         session = noted[1] if noted else ""
         own = signals.own_words(document.unescape(raw.replace("\r\n", "\n")))
-        for start, end, block_text in split_blocks(own, spoken=noted is not None):
+        for start, end, block_text in split_blocks(own, has_speakers=noted is not None):
             origin, lines = entry.origin or Origin.USER, (first + start, first + end)
             for each, whole in _split_block(block_text):
                 yield JournalStatement(each, place, path, *lines, day, session, origin, whole, entry.time)
@@ -108,15 +108,15 @@ def _fits(text: str) -> bool:
     return many and len(text) <= LONGEST and not text.endswith(("?", "？"))
 
 
-def split_blocks(text: str, *, spoken: bool = False) -> Iterator[tuple[int, int, str]]:
-    """Yield the first line, last line and text of each block; with `spoken`, only blocks that
-    the user said.
+def split_blocks(text: str, *, has_speakers: bool = False) -> Iterator[tuple[int, int, str]]:
+    """Yield the first line, last line and text of each block; with `has_speakers`, only blocks
+    of the user.
     """
     block: list[str] = []
     begun = 0
-    user = not spoken
+    user = not has_speakers
     for number, line in enumerate([*text.split("\n"), ""]):
-        speaker = _SPEAKER.match(line) if spoken else None
+        speaker = _SPEAKER.match(line) if has_speakers else None
         heading = _JOURNAL_HEADING.match(line) is not None
         if block and (not line.strip() or speaker or heading or _BULLET.match(line)):
             yield begun, begun + len(block) - 1, _join_lines(block)

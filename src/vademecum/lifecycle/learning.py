@@ -172,12 +172,12 @@ class Learning:
         places = dict.fromkeys(edit.scope_folder.place for edit in edits)
         ids = []
         for place in places:
-            asked = [
+            records = [
                 {"name": key_of(edit.name), "seen": files.digest(edit.before or b"")}
                 for edit in edits
                 if edit.scope_folder.place == place
             ]
-            ids.append(self._work.wait_for_a_person("archive", {"records": asked}, scope=place.scope).id)
+            ids.append(self._work.wait_for_a_person("archive", {"records": records}, scope=place.scope).id)
         return ids[0]
 
     def profile(self) -> Pinned | None:

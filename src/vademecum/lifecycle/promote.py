@@ -336,8 +336,8 @@ def drop_opposed(
         for at, other in conflict.find_opposed(texts).items():
             if at < len(own):
                 both = texts[at], texts[other]
-                said, against = (secrets.redact(text, secrets.find(text)) for text in both)
-                denied[own[at]] = f"left out “{said}”: “{against}” says the opposite"
+                statement, against = (secrets.redact(text, secrets.find(text)) for text in both)
+                denied[own[at]] = f"left out “{statement}”: “{against}” says the opposite"
     left = [group for at, group in enumerate(groups) if at not in denied]
     return left, [denied[at] for at in sorted(denied)]
 

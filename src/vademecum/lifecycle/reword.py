@@ -101,10 +101,10 @@ def suggest_rewording(
     texts: dict[Origin, str] = {}
     for origin, entries in _by_origin(seen).items():
         units = rewrite.split_units(entries)
-        asked = "\n".join(f"STATEMENT\n{rewrite.remove_marks(unit.text)}\nEND" for unit in units)
-        limit = limits or Limits(output=min(len(asked) + 1024, rewrite.LONGEST_ANSWER))
+        prompt = "\n".join(f"STATEMENT\n{rewrite.remove_marks(unit.text)}\nEND" for unit in units)
+        limit = limits or Limits(output=min(len(prompt) + 1024, rewrite.LONGEST_ANSWER))
         try:
-            answer = model.typed(asked, RewordedText, system=read_prompt(__package__, NAME), limits=limit)
+            answer = model.typed(prompt, RewordedText, system=read_prompt(__package__, NAME), limits=limit)
         except ModelFailed as error:
             return _refuse(seen, str(error), model=model.name)
         texts[origin] = answer.value.text
@@ -303,8 +303,8 @@ class _Pairing:
             return RewordRow(INVENTED, (), theirs, "no entry says it")
         if at not in self.same:
             return RewordRow(REWORDED, mine, theirs, _find_warning(mine, theirs))
-        kept = _is_kept(mine[0], theirs[0])
-        return RewordRow(KEPT, mine, theirs) if kept else RewordRow(REWORDED, mine, theirs, "says the same")
+        same = _is_kept(mine[0], theirs[0])
+        return RewordRow(KEPT, mine, theirs) if same else RewordRow(REWORDED, mine, theirs, "says the same")
 
 
 def _best(scored: Iterable[tuple[float, int]]) -> tuple[float, int]:

@@ -273,7 +273,7 @@ class _Lookup:
 
 # ------------------------------------------------------------ sweeps
 
-ASKED, BY_ITSELF = "sweep", "sweep by itself"
+BY_REQUEST, BY_ITSELF = "sweep", "sweep by itself"
 EVERY = timedelta(days=1)
 
 
@@ -326,7 +326,7 @@ def sweep_asked(
         outcome = outcome._replace(deleted=gone.paths)
         if not apply or (outcome.large and not large):
             return outcome
-        outcome = _apply(records, outcome, ASKED)
+        outcome = _apply(records, outcome, BY_REQUEST)
         delete_old(records.home, gone, settings, now=now, actor=records.caller.actor)
     return outcome
 

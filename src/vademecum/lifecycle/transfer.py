@@ -97,7 +97,7 @@ class Transfer:
                 largest=self._work.settings.limits.content_bytes,
             )
             mapped, skipped, sessions = intake.take_all(importer, pieces)
-            over = tuple(self._over_cap(staged.edits()))
+            too_large = tuple(self._over_cap(staged.edits()))
             run, results = self._apply_edits(staged.edits(), system, progress) if apply else ("", ())
             left = {each.path: each.why for each in results if not each.done}
             skipped += [Skipped(path, why) for path, why in left.items()]
@@ -107,7 +107,7 @@ class Transfer:
                     mapped.append(each)
                 else:
                     skipped.append(each)
-        report = ImportReport(system, apply, run, tuple(mapped), tuple(skipped), over)
+        report = ImportReport(system, apply, run, tuple(mapped), tuple(skipped), too_large)
         self._index(report, progress)
         return report
 

@@ -115,11 +115,11 @@ class Archive:
         earlier = lookup.replaced_versions(self._work.records, found)
         if not earlier:
             return NotFound(f"{key} is not archived and has lost no entries")
-        said = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
+        count_text = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
         newest = earlier[-1]
         listed = f"; `vade show {key}` lists all versions" if len(earlier) > 1 else ""
         return NotFound(
-            f"{key} is here; {said} of that name, forgotten on {newest.day}, can replace it",
+            f"{key} is here; {count_text} of that name, forgotten on {newest.day}, can replace it",
             hint=f"run `vade restore {newest.id}`, which archives the current one{listed}",
         )
 
@@ -167,11 +167,11 @@ class Archive:
                 and each.scope_folder.trusted
                 and (protected or not each.record.protected)
             ]
-            held = [found for found in chosen if self._work.records.holds(found)]
-            if held:
+            user_records = [found for found in chosen if self._work.records.holds(found)]
+            if user_records:
                 raise PendingReview(
-                    f"{place} is not cleared: {len(held)} of its {len(chosen)} records are the user's, so"
-                    f" this is pending review",
+                    f"{place} is not cleared: {len(user_records)} of its {len(chosen)} records are the"
+                    " user's, so this is pending review",
                     approval=self._ask_to_archive(chosen, scope=place.scope),
                 )
             return self.put_away(chosen)
@@ -194,21 +194,21 @@ class Archive:
                 self._work.may_decide(f"forget {guarded[0]}, which is protected", "vade forget")
             matched = select(self._work, (), match=match, scope=wanted)
             chosen = [*named, *(each for each in matched if not is_guarded(each.record.fields))]
-            held = [each for each in chosen if self._work.records.holds(each)]
-            if held:
+            user_records = [each for each in chosen if self._work.records.holds(each)]
+            if user_records:
                 raise PendingReview(
-                    f"nothing is forgotten: {len(held)} of these {len(chosen)} records are the user's, so"
-                    f" this is pending review",
+                    f"nothing is forgotten: {len(user_records)} of these {len(chosen)} records are the"
+                    " user's, so this is pending review",
                     approval=self._ask_to_archive(chosen, scope=chosen[0].record.place.scope),
                 )
             return self.put_away([self._work.records.as_own_record(each) for each in chosen])
 
     def _ask_to_archive(self, chosen: Sequence[Found], *, scope: Scope) -> str:
         """Ask the user to approve that these records of theirs are archived; return the id of the request."""
-        asked = {
+        arguments = {
             "records": [{"name": each.record.key, "seen": self._work.content_hash(each)} for each in chosen]
         }
-        return self._work.wait_for_a_person("archive", asked, scope=scope).id
+        return self._work.wait_for_a_person("archive", arguments, scope=scope).id
 
     def put_away(self, chosen: Sequence[Found]) -> Sequence[Record]:
         """Move records to the archive as one run, which `undo` reverts; return the moved records.
@@ -333,9 +333,9 @@ class Archive:
         for order in purge_orders.list_orders(self._work.home):
             why = "a purge of synced memory was interrupted: some of it may still be here"
             yield Finding("purge", "/".join(order.log.parts), why, "vade purge --finish", "error")
-        for held in purge_orders.list_held(self._work.home):
+        for held_text in purge_orders.list_held(self._work.home):
             why = "edited here while another machine purged what it was made from; it is not synced"
-            yield Finding("held", f"{held.place}: {held.path}", why, "vade sync held", "warning")
+            yield Finding("held", f"{held_text.place}: {held_text.path}", why, "vade sync held", "warning")
 
     def finish_purges(self, *, dry_run: bool = False) -> Purge:
         """Finish every interrupted purge, and delete purged texts that came back with a copy of files."""
@@ -405,8 +405,8 @@ class Archive:
         found: list[Purged] = []
         self._forget_derived()
         for _ in range(_LOOKS):  # a running session may write again
-            told: dict[str, Any] = {"files": plan.files, "sessions": plan.sessions, "records": plan.records}
-            order = self._order(proof, plan.entries, **told)
+            counts: dict[str, Any] = {"files": plan.files, "sessions": plan.sessions, "records": plan.records}
+            order = self._order(proof, plan.entries, **counts)
             orders = self._ordered_entries(plan.entries)
             found += origins.carry_out(home, shared, order, only=plan.where)
             found += self._spread_purge(orders)

@@ -142,7 +142,7 @@ class Browse:
     ) -> TablePage:
         places = self._work.places(None)
         findings = self._work.hidden(places)
-        shown: list[tuple[Any, str, ScopeFolder, str, tuple[str, ...]]] = []
+        entries: list[tuple[Any, str, ScopeFolder, str, tuple[str, ...]]] = []
         counted: dict[str, list[tuple[Any, ...]]] = {facet: [] for facet in ("", *wanted)}
         labels_of = _Labels(self._work.now(), self._memory.home)
         total, (position, newest) = 0, order
@@ -162,9 +162,9 @@ class Browse:
                     continue
                 at = fact[_SORTED][position], f"{scope_folder.label}/{name}"
                 if after is None or (at < after if newest else at > after):
-                    shown.append((*at, scope_folder, name, labels[3:5] + labels[6:7]))
+                    entries.append((*at, scope_folder, name, labels[3:5] + labels[6:7]))
         counts, matching = _counts(counted), len(counted[""])
-        page = (heapq.nlargest if newest else heapq.nsmallest)(limit + 1, shown, key=itemgetter(0, 1))
+        page = (heapq.nlargest if newest else heapq.nsmallest)(limit + 1, entries, key=itemgetter(0, 1))
         rows = tuple(self._rows(page[:limit]))
         cursor = render_cursor(page[limit - 1][:2]) if len(page) > limit else ""
         return TablePage(rows, matching, total, counts, cursor, tuple(findings))
@@ -188,7 +188,7 @@ class Browse:
             return self._past(moment, range(max(0, offset), max(0, offset) + max(1, min(limit, MOST))))
 
     def _past(self, moment: str, wanted: range) -> PastPage:
-        held: list[tuple[str, str, int, ScopeFolder | Record]] = []
+        versions: list[tuple[str, str, int, ScopeFolder | Record]] = []
         since, days = Counter(added=0, replaced=0, archived=0), Counter[str]()
         now = 0
         for each in self._work.records.known(self._work.places(None), SPANS):
@@ -201,16 +201,16 @@ class Browse:
                 then = _valid_entry(spans, moment)
                 since["added" if then is None else "replaced"] += then != _valid_entry(spans, "")
                 if then is not None:
-                    held.append((spans[then][0], name, then, scope_folder))
+                    versions.append((spans[then][0], name, then, scope_folder))
         for record in self._archived_since(moment):
             spans = _spans(record)
             then = _valid_entry(spans, moment)
             if then is not None:
                 since["archived"] += 1
-                held.append((spans[then][0], record.key, then, record))
-        held.sort(key=itemgetter(0, 1), reverse=True)
-        rows = tuple(self._past_rows(held[wanted.start : wanted.stop]))
-        return PastPage(rows, moment, len(held), now, since, days)
+                versions.append((spans[then][0], record.key, then, record))
+        versions.sort(key=itemgetter(0, 1), reverse=True)
+        rows = tuple(self._past_rows(versions[wanted.start : wanted.stop]))
+        return PastPage(rows, moment, len(versions), now, since, days)
 
     def _archived_since(self, moment: str) -> Iterator[Record]:
         """Yield the records archived after a moment.
@@ -226,8 +226,8 @@ class Browse:
                 with contextlib.suppress(Malformed):
                     yield self._work.records.parse(version.scope_folder, version.name, content)
 
-    def _past_rows(self, held: Iterable[tuple[str, str, int, ScopeFolder | Record]]) -> Iterator[PastRow]:
-        for _, name, index, where in held:
+    def _past_rows(self, rows: Iterable[tuple[str, str, int, ScopeFolder | Record]]) -> Iterator[PastRow]:
+        for _, name, index, where in rows:
             with contextlib.suppress(NotFound, Malformed, OutsideMemory, IndexError):  # changed meanwhile
                 if isinstance(where, Record):
                     gone = outgoing.clean_record(where)
@@ -276,11 +276,11 @@ class Browse:
 
 def _cited(checked: CheckedClaim, tree: ProjectTree) -> CitedCode:
     """Return a checked citation together with the lines of code that it means, as they are now."""
-    claim, told = checked.claim, CitedCode(checked.claim.cited, str(checked.standing), checked.why)
+    claim, citation = checked.claim, CitedCode(checked.claim.cited, str(checked.standing), checked.why)
     path = claim.path or (checked.why if tree.holds(checked.why) else "")
     content = tree.read(path) if path else None
     if content is None:
-        return told
+        return citation
     lines = content.decode(errors="replace").split("\n")
     first, last = claim.first, claim.last
     if not first and claim.symbol:
@@ -288,14 +288,14 @@ def _cited(checked: CheckedClaim, tree: ProjectTree) -> CitedCode:
         first = next((at for at, line in enumerate(lines, 1) if name in line), 0)
         last = first + 2
     if not first:
-        return told._replace(path=path)
+        return citation._replace(path=path)
     code = "\n".join(lines[first - 1 : min(last, first + _CODE - 1)]).rstrip()
-    return told._replace(path=path, line=first, code=code, why="" if checked.why == path else checked.why)
+    return citation._replace(path=path, line=first, code=code, why="" if checked.why == path else checked.why)
 
 
 # ---------------------------------------------------------------- what a row is known by
 
-_SORTED, _TYPE, _TAGS, _UPDATED, _ORIGIN, _AGENT, _DISPUTED, _MARK, _SAID = range(9)
+_SORTED, _TYPE, _TAGS, _UPDATED, _ORIGIN, _AGENT, _DISPUTED, _MARK, _SESSIONS = range(9)
 
 
 def _row_of(records: Records, scope_folder: ScopeFolder, name: str, content: bytes) -> tuple[Any, ...]:
@@ -306,7 +306,7 @@ def _row_of(records: Records, scope_folder: ScopeFolder, name: str, content: byt
     record = records.parse(scope_folder, name, content)
     entry = trusting.current_entry(record)
     origin = entry.origin or Origin.USER
-    said = len(trusting.find_sessions(entry, record, records)) if origin is Origin.AGENT else 0
+    sessions = len(trusting.find_sessions(entry, record, records)) if origin is Origin.AGENT else 0
     return (
         fields.sort_values(record),
         record.type,
@@ -316,7 +316,7 @@ def _row_of(records: Records, scope_folder: ScopeFolder, name: str, content: byt
         agent_of(record),
         2 if record.conflicts(entry) else int(record.disputes(entry)),
         decisions.exactly(entry.text),
-        said,
+        sessions,
     )
 
 
@@ -355,8 +355,8 @@ def _valid_entry(spans: Sequence[tuple[str, str]], moment: str) -> int | None:
 def agent_of(record: Record) -> str:
     """Return the agent that saved a record last, by its program's name or its own; `you` for a person."""
     made = record.fields.get("generated")
-    told = made if isinstance(made, dict) else {}
-    by, client = str(told.get("by") or ""), str(told.get("client") or "")
+    label = made if isinstance(made, dict) else {}
+    by, client = str(label.get("by") or ""), str(label.get("client") or "")
     return client.partition(" ")[0] or (
         "you" if not by or by.startswith(_PERSON) else by.removeprefix("process:")
     )
@@ -388,15 +388,15 @@ class _Labels:
 
     def _level(self, scope_folder: ScopeFolder, fact: tuple[Any, ...]) -> str:
         """Return the trust level of a record as `trust` judges it; equal cases are judged only once."""
-        origin, said = fact[_ORIGIN], min(fact[_SAID], trusting.ENOUGH)
+        origin, sessions = fact[_ORIGIN], min(fact[_SESSIONS], trusting.ENOUGH)
         verified = origin != Origin.USER and self._verified(fact[_MARK])
         if fact[_DISPUTED] and (fact[_DISPUTED] > 1 or not self._verified(fact[_MARK])):
             return str(trusting.Level.WAITING)
         if verified or not scope_folder.trusted or hub_rules.workspace_of(scope_folder.label):
             return str(self._judged(fact, scope_folder))
-        if (origin, said, True) not in self._levels:
-            self._levels[origin, said, True] = str(self._judged(fact, scope_folder))
-        return self._levels[origin, said, True]
+        if (origin, sessions, True) not in self._levels:
+            self._levels[origin, sessions, True] = str(self._judged(fact, scope_folder))
+        return self._levels[origin, sessions, True]
 
     def _judged(self, fact: tuple[Any, ...], scope_folder: ScopeFolder) -> trusting.Level:
         return trusting.judge(
@@ -404,7 +404,7 @@ class _Labels:
             folder=scope_folder.trusted,
             verified=lambda: self._verified(fact[_MARK]),
             vouched=lambda: hub_rules.vouched_by(self._home, f"{scope_folder.label}/", fact[_MARK]),
-            sessions=lambda: int(fact[_SAID]),
+            sessions=lambda: int(fact[_SESSIONS]),
         ).level
 
 

@@ -170,15 +170,17 @@ class Memory:
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
         values = check_values({"confidence": confidence, **(fields or {})})
-        kept, secret = work.gate(
+        clean_text, secret = work.gate(
             document.accept_text(text, largest=work.settings.limits.content_bytes), scope
         )
         cleaned = document.clean_tags(tags, work.settings.secrets.in_scope(scope))
-        draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, values, protected)
+        draft = Draft(
+            clean_text, None if type is None else parse_type(type), cleaned, mode, values, protected
+        )
         if team is not None:
             draft = draft._replace(team=teams.find_shared(work.home, team, scope).workspace)
         if scope is Scope.PROJECT:
-            draft = draft._replace(cites=self._find_cited(kept))
+            draft = draft._replace(cites=self._find_cited(clean_text))
         trouble = len(work.index_trouble)
         with work.reported("save this"):
             stored = work.records.store(draft, scope=scope, key=key, dedup=work.settings.dedup)
@@ -203,13 +205,13 @@ class Memory:
         if stored.beside is None:
             return stored
         labels = {"type": str(draft.type) if draft.type else None, "tags": [*draft.tags] or None}
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "name": stored.key,
             "text": draft.text,
             "instead_of": stored.beside.text,
             **{name: value for name, value in labels.items() if value is not None},
         }
-        waiting = self.workspace.wait_for_a_person("replace", asked, scope=stored.place.scope)
+        waiting = self.workspace.wait_for_a_person("replace", arguments, scope=stored.place.scope)
         return stored._replace(approval=waiting.id)
 
     def _sweep_after(self, stored: Stored) -> Swept | None:
@@ -228,11 +230,11 @@ class Memory:
         work.may_write()
         work.not_in_group("write to a journal, which it cannot read")
         scope = scopes.parse_scope(scope)
-        kept, secret = work.gate(
+        clean_text, secret = work.gate(
             document.accept_text(text, largest=work.settings.limits.content_bytes), scope
         )
         with work.reported("write the note"):
-            noted = work.journal.note(kept, scope=scope)
+            noted = work.journal.note(clean_text, scope=scope)
         return noted._replace(secrets=secret)
 
     def forget(self, name: str | int, *, scope: ScopeName | None = None) -> Record:
@@ -242,12 +244,12 @@ class Memory:
         found = work.find(name, scope, only=True)
         key, place = found.record.key, found.record.place
         if work.records.holds(found):
-            asked = {"name": key, "scope": str(place.scope)}
+            arguments = {"name": key, "scope": str(place.scope)}
             seen = work.content_hash(found)
             raise PendingReview(
                 f"{key} is not forgotten: the user wrote, verified or protected it, so this is pending"
                 f" review",
-                approval=work.wait_for_a_person("forget", asked, scope=place.scope, seen=seen).id,
+                approval=work.wait_for_a_person("forget", arguments, scope=place.scope, seen=seen).id,
             )
         if is_guarded(found.record.fields) and not work.caller.approved:
             work.may_decide(f"forget {key}, which is protected", "vade forget")
@@ -293,8 +295,8 @@ class Memory:
             with self.workspace.reported("list the records"):
                 places = self.workspace.places(scope, all=all)
                 page = self._page(places, kind, tag, range(offset, offset + limit), order)
-            shown = page.records if reveal else (outgoing.clean_record(each) for each in page.records)
-            return replace(page, records=tuple(shown))
+            records = page.records if reveal else (outgoing.clean_record(each) for each in page.records)
+            return replace(page, records=tuple(records))
         found: list[Record] = []
         places = self.workspace.places(scope, all=all)
         findings: list[Finding] = self.workspace.hidden(places)
@@ -425,12 +427,12 @@ class Memory:
             given |= {"scope": scope, "type": type, "as_of": as_of, "sort_by": sort_by, "explain": explain}
             seen_from = now if now is None or isinstance(now, str) else now.isoformat()
             return search_hub(self, query, hub, sources=sources, max_weak=max_weak, now=seen_from, **given)
-        asked = self._finder.question(query, scope=scope, type=type, sources=sources, as_of=as_of, now=now)
+        question = self._finder.question(query, scope=scope, type=type, sources=sources, as_of=as_of, now=now)
         options = self._finder.options(
             max_results=max_results, min_score=min_score, mode=mode, sort_by=sort_by, explain=explain
         )
-        found = self._finder.answer(asked, options, max_weak=max_weak)
-        return self._finder.with_related(found, asked) if include_related and found.results else found
+        found = self._finder.answer(question, options, max_weak=max_weak)
+        return self._finder.with_related(found, question) if include_related and found.results else found
 
     @request_view()
     def recall(
@@ -453,12 +455,12 @@ class Memory:
         """
         if self.settings.incognito:
             return self._finder.nothing()
-        asked = self._finder.question(
+        question = self._finder.question(
             query, scope=scope, type=type, sources=("memory",), as_of=as_of, now=now
         )
         options = self._finder.options(max_results=limit, mode=mode, sort_by=sort_by)
-        found = self._finder.answer(asked, options)
-        return self._finder.with_related(found, asked) if include_related and found.results else found
+        found = self._finder.answer(question, options)
+        return self._finder.with_related(found, question) if include_related and found.results else found
 
     @request_view()
     def status(self) -> Status:

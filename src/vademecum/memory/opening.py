@@ -85,8 +85,8 @@ def connect(
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now, readonly=readonly)
     memory.home.check()
-    asked = origin in (Origin.USER, Origin.AGENT) and caller.audience is Audience.PRIVATE
-    if found is not None and asked and not settings.incognito and not readonly:
+    is_private = origin in (Origin.USER, Origin.AGENT) and caller.audience is Audience.PRIVATE
+    if found is not None and is_private and not settings.incognito and not readonly:
         with contextlib.suppress(VadeError, OSError):  # only a convenience, which a read-only home lacks
             scopes.join_by_path(memory.home, found, at=clock.stamp(now()))
     return memory

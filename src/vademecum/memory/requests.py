@@ -61,17 +61,17 @@ class Requests:
         def tried(begun: str | None) -> Mapping[str, Any]:
             return do(None if begun is None else self._find_done(begun, operation, arguments))
 
-        asked = {"operation": operation, "arguments": arguments}
+        request = {"operation": operation, "arguments": arguments}
         with self._work.reported("save this"):
             return pending_writes.once(
-                self._work.home, self._unique_key(key), asked=asked, at=self._work.stamp(), do=tried
+                self._work.home, self._unique_key(key), request=request, at=self._work.stamp(), do=tried
             )
 
     def answered(self, key: str, operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the answer that a write with this key got earlier; None when the key is new."""
-        asked = {"operation": operation, "arguments": arguments}
+        request = {"operation": operation, "arguments": arguments}
         with self._work.reported("look for an earlier answer"):
-            return pending_writes.answer(self._work.home, self._unique_key(key), asked=asked)
+            return pending_writes.answer(self._work.home, self._unique_key(key), request=request)
 
     def _unique_key(self, key: str) -> str:
         """Return a key with the agent and the project added, so that equal keys of others differ from it."""
@@ -87,10 +87,10 @@ class Requests:
         self._write(operation)
         if arguments.get("team"):  # an unknown team is refused now, and not at the approval
             self._work.find_team(str(arguments["team"]), place.scope)
-        asked = {name: self._check_secrets(value, place.scope) for name, value in arguments.items()}
-        seen = self.seen(operation, asked, place.scope)
+        values = {name: self._check_secrets(value, place.scope) for name, value in arguments.items()}
+        seen = self.seen(operation, values, place.scope)
         return self._work.wait_for_a_person(
-            operation, asked, scope=place.scope, door=door, seen=seen, once=False
+            operation, values, scope=place.scope, door=door, seen=seen, once=False
         )
 
     def seen(self, operation: str, arguments: Mapping[str, Any], scope: Scope) -> str | None:
@@ -118,7 +118,7 @@ class Requests:
 
     def _find_note(self, begun: str, text: str, scope: str | Scope) -> Noted | None:
         scope, since = scopes.parse_scope(scope), clock.parse(begun)
-        kept, _ = self._work.gate(
+        clean_text, _ = self._work.gate(
             document.accept_text(text, largest=self._work.settings.limits.content_bytes), scope
         )
         for day in self._work.journal.days([scopes.journal_place(self._work.caller, scope)]):
@@ -126,7 +126,7 @@ class Requests:
                 continue
             for entry in day.entries:
                 at = clock.parse(entry.time)
-                if entry.text.strip() == kept.strip() and at and since and at >= since:
+                if entry.text.strip() == clean_text.strip() and at and since and at >= since:
                     return Noted(day.path, entry.time or "")
         return None
 

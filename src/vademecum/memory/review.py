@@ -121,8 +121,8 @@ class Review:
             for kind in KINDS:
                 if not kinds or kind in kinds:
                     found += _KINDS[kind].items(self, scope, notes)
-        shown = tuple(item for item in found if (item.id in refused) is declined)
-        return Inbox(shown, tuple(notes), self._refused_by_hubs(kinds, declined=declined))
+        items = tuple(item for item in found if (item.id in refused) is declined)
+        return Inbox(items, tuple(notes), self._refused_by_hubs(kinds, declined=declined))
 
     def _refused_by_hubs(self, kinds: Collection[str], *, declined: bool) -> tuple[str, ...]:
         """Return messages about changes that no hub accepts until the file or the member's role changes."""
@@ -152,7 +152,7 @@ class Review:
         with self._work.reported("save the decision"):
             earlier = next((each for each in decisions.sittings(self._work.home) if each.id == sitting), None)
             moment, at = self._work.now(), self._work.stamp()
-            kept = earlier or decisions.Sitting(
+            current = earlier or decisions.Sitting(
                 decisions.new_sitting_id(moment, at), at, self._work.caller.actor
             )
             decided: list[Decision] = []
@@ -166,8 +166,8 @@ class Review:
                     if progress is not None:
                         progress("decided", done, len(chosen))
             if lines:
-                decisions.put_sitting(self._work.home, kept._replace(done=(*kept.done, *lines)))
-        return kept.id, [each._replace(back=each.back or f"vade undo {kept.id}") for each in decided]
+                decisions.put_sitting(self._work.home, current._replace(done=(*current.done, *lines)))
+        return current.id, [each._replace(back=each.back or f"vade undo {current.id}") for each in decided]
 
     def selected(
         self,
@@ -248,21 +248,21 @@ class Review:
 
     def _list_writes(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         for each in approving.every(self._work.home):
-            asked = each.request
-            if asked is None:
+            request = each.request
+            if request is None:
                 yield PendingItem("write", each.id, each.short, "", "", each.trouble, about=each)
                 continue
-            told = {
-                name: value for name, value in asked.arguments.items() if value not in (None, "", [], False)
+            details = {
+                name: value for name, value in request.arguments.items() if value not in (None, "", [], False)
             }
             words = [
                 f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-                for name, value in told.items()
+                for name, value in details.items()
                 if name not in ("scope", "slug", "texts")  # their words are in the diff
             ]
-            why = f"{asked.agent} asked to {asked.operation.replace('_', ' ')} through {asked.door}"
+            why = f"{request.agent} asked to {request.operation.replace('_', ' ')} through {request.door}"
             short = each.short
-            yield PendingItem("write", each.id, short, "", "\n".join(words), why, asked.scope, each)
+            yield PendingItem("write", each.id, short, "", "\n".join(words), why, request.scope, each)
 
     def _list_folders(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         scope_folder = scopes.own_folder(self._work.home, self._work.caller.project)
@@ -328,15 +328,17 @@ class Review:
         from vademecum.sync import blocks, purge_orders
 
         places, others = {str(each): each for each in self._work.places(scope)}, Counter[str]()
-        for held in purge_orders.list_held(self._work.home):
-            if held.place not in places:
-                others[held.place] += 1
+        for held_text in purge_orders.list_held(self._work.home):
+            if held_text.place not in places:
+                others[held_text.place] += 1
                 continue
-            mark = decisions.mark_of("held", held.workspace, held.id, held.text)
-            name = held.path.rpartition("/")[2].removesuffix(".md")
+            mark = decisions.mark_of("held", held_text.workspace, held_text.id, held_text.text)
+            name = held_text.path.rpartition("/")[2].removesuffix(".md")
             why = "edited here while another machine purged what it was made from; it is in no file"
-            text = blocks.text_of(held.text)
-            yield PendingItem("held", mark, name, held.path, text, why, str(places[held.place].scope), held)
+            text = blocks.text_of(held_text.text)
+            yield PendingItem(
+                "held", mark, name, held_text.path, text, why, str(places[held_text.place].scope), held_text
+            )
         if scope is None:
             notes += [_describe_held(place, texts) for place, texts in sorted(others.items())]
 
@@ -349,10 +351,10 @@ class Review:
             first = each.copies[0]
             marks = [files.digest(edit.before or b"") for edit in each.edits]
             mark = decisions.mark_of("conflict", first.path, *marks)
-            shown = "\n\n".join(each.new) or "They contain nothing new."
+            new_text = "\n\n".join(each.new) or "They contain nothing new."
             name, place = first.original.removesuffix(".md"), str(first.scope_folder.place.scope)
             why = f"{each.proposal.why}; this is only in the copies"
-            yield PendingItem("conflict", mark, name, first.path, shown, why, place, each.edits)
+            yield PendingItem("conflict", mark, name, first.path, new_text, why, place, each.edits)
 
     def _list_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         if scope is not None and scope not in scopes.WITH_JOURNAL:
@@ -467,8 +469,8 @@ class Review:
             found = item.about if isinstance(item.about, Found) else None
             if found is not None and found.scope_folder.trusted and item.path not in marked:
                 marked.add(item.path)
-                shown = {"by": self._work.caller.actor, "at": self._work.stamp()}
-                self._work.records.change_fields(found, {"verified": shown}, operation="verify")
+                verification = {"by": self._work.caller.actor, "at": self._work.stamp()}
+                self._work.records.change_fields(found, {"verified": verification}, operation="verify")
             else:
                 self._work.audit("verify", scope=None if found is None else found.record.place.scope)
             line = {"what": "verified", "path": item.path, "text": decisions.exactly(item.text)}
@@ -521,13 +523,13 @@ class Review:
 
         kind = item.kind
         proposal = passes.Proposal(kind, item.path, item.why, edits)
-        run, told = passes.apply_proposals(
+        run, results = passes.apply_proposals(
             self._work.records,
             [proposal],
             what=f"review {kind}",
             replacing=kind in ("conflict", "version"),
         )
-        wrong = next((each.why for each in told if not each.done), "")
+        wrong = next((each.why for each in results if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None
         return Decision(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
 
@@ -559,10 +561,10 @@ class Review:
     def _approve_held(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
         """Save each text that a sync held back as a new record in its place."""
         for item in items:
-            held: HeldText = item.about
-            shared = held.workspace in self._work.team_ids()
+            held_text: HeldText = item.about
+            shared = held_text.workspace in self._work.team_ids()
             try:
-                key, team = self._free_key(item.name, item.scope), held.workspace if shared else None
+                key, team = self._free_key(item.name, item.scope), held_text.workspace if shared else None
                 stored = self._memory.store(item.text, key=key, scope=item.scope, team=team)
             except VadeError as error:
                 yield Decision(item, False, str(error)), None
@@ -576,10 +578,10 @@ class Review:
 
     def _settle_held(self, item: PendingItem, operation: str) -> tuple[Decision, dict[str, Any]]:
         """Remove a text that a sync held back from the inbox; return the result and what reverts it."""
-        held: HeldText = item.about
-        decisions.settle_held(self._work.home, held.workspace, held.id)
+        held_text: HeldText = item.about
+        decisions.settle_held(self._work.home, held_text.workspace, held_text.id)
         self._work.audit(operation)
-        line = {"what": "held", "path": item.path, "workspace": held.workspace, "id": held.id}
+        line = {"what": "held", "path": item.path, "workspace": held_text.workspace, "id": held_text.id}
         return Decision(item, True), line
 
     def _free_key(self, name: str, scope: str) -> str:
@@ -640,9 +642,9 @@ class Review:
             refused = decisions.declined(self._work.home)
             count = sum(mark not in refused for mark in self._unverified_marks())
         if count:
-            said = "1 text is" if count == 1 else f"{count} texts are"
+            count_text = "1 text is" if count == 1 else f"{count} texts are"
             yield Finding(
-                "review", "memory", f"{said} hidden from agents until you verify", "vade review", "info"
+                "review", "memory", f"{count_text} hidden from agents until you verify", "vade review", "info"
             )
 
     # ---------------------------------------------------------------- writes that wait
@@ -661,12 +663,14 @@ class Review:
         self._work.may_decide("approve a write", "vade review approve")
         with self._work.reported(f"approve {which}"), approving.held(self._work.home, which) as waiting:
             request = approving.unchanged(waiting)
-            with self._as_requester(request) as asked:
-                seen = asked.requests.seen(request.operation, request.arguments, Scope(request.scope))
+            with self._as_requester(request) as requester:
+                seen = requester.requests.seen(request.operation, request.arguments, Scope(request.scope))
                 if request.seen not in (None, seen):
                     raise _changed_error(str(request.arguments.get("name") or request.arguments.get("key")))
                 # A text never replaces a text that the person has not seen.
-                result = _perform_request(_approved_memory(asked) if request.seen == seen else asked, request)
+                result = _perform_request(
+                    _approved_memory(requester) if request.seen == seen else requester, request
+                )
             self._work.audit("approve", scope=Scope(request.scope))
         return request, result
 
@@ -685,7 +689,7 @@ class Review:
         environ = {
             name: value for name, value in os.environ.items() if name not in ("VADE_SESSION", "VADE_AUDIENCE")
         }
-        asked = connect(
+        requester = connect(
             home=self._work.home.path,
             cwd=request.root or self._work.home.path,
             agent=request.agent,
@@ -698,13 +702,13 @@ class Review:
             now=self._work.now,
             environ=environ,
         )
-        own = asked.caller.project
+        own = requester.caller.project
         if request.scope == Scope.PROJECT and (own.id if own else None) != request.project:
             raise NotFound(
                 f"the project {request.project} is not at {request.root} any more",
                 hint="nothing was written; reject it, and ask again from the project's new location",
             )
-        return asked
+        return requester
 
     # ---------------------------------------------------------------- a person's word
 
@@ -767,9 +771,9 @@ class Review:
         record, listed = about.get("record"), tuple(entries)
         versions = {each for some in find_versions(record.live if record else listed) for each in some}
         for entry in listed:
-            told = trusting.judge_text(entry, self._work.records, path=path, **about)
-            if entry.live and entry.text.strip() and not told.injectable and entry not in versions:
-                yield trusting.Unverified(name, path, entry.text, told.why)
+            judgement = trusting.judge_text(entry, self._work.records, path=path, **about)
+            if entry.live and entry.text.strip() and not judgement.injectable and entry not in versions:
+                yield trusting.Unverified(name, path, entry.text, judgement.why)
 
     def _unverified_marks(self) -> Iterator[str]:
         """Yield a hash of every visible unverified text, under which its refusal would be stored."""
@@ -803,8 +807,8 @@ class Review:
                 else:
                     decisions.unverify(self._work.home, entry.text)
             if found is not None and found.scope_folder.trusted:
-                shown = {"by": self._work.caller.actor, "at": self._work.stamp()} if on else None
-                self._work.records.change_fields(found, {"verified": shown}, operation="verify")
+                verification = {"by": self._work.caller.actor, "at": self._work.stamp()} if on else None
+                self._work.records.change_fields(found, {"verified": verification}, operation="verify")
             self._work.audit(
                 "verify" if on else "unverify",
                 scope=None if found is None else found.record.place.scope,
@@ -905,10 +909,10 @@ def _write_rewording(memory: Memory, given: Mapping[str, Any], scope: Scope) -> 
     if made.refused is not None or reword.show_rows(made.rows) != given["diff"]:
         raise _changed_error(found.record.key)
     proposal = reword.accept_rows(made, made.open, now=work.now())
-    run, told = passes.apply_proposals(work.records, [proposal], what=reword.NAME)
+    run, results = passes.apply_proposals(work.records, [proposal], what=reword.NAME)
     if not run:
         raise _changed_error(found.record.key)
-    return passes.RunOutcome((proposal,), run=run, results=told)
+    return passes.RunOutcome((proposal,), run=run, results=results)
 
 
 def _approved_memory(memory: Memory) -> Memory:

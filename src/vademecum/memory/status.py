@@ -187,8 +187,10 @@ def _check_requests(work: Workspace) -> Iterator[Finding]:
     """Yield a finding if writes wait for a person's approval."""
     count = pending_writes.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
     if count:
-        said = "1 write is" if count == 1 else f"{count} writes are"
-        yield Finding("approval", "decisions/approvals", f"{said} pending", "vade review approve", "info")
+        count_text = "1 write is" if count == 1 else f"{count} writes are"
+        yield Finding(
+            "approval", "decisions/approvals", f"{count_text} pending", "vade review approve", "info"
+        )
 
 
 def _deleted_finding(version: Version) -> Finding:

@@ -97,29 +97,29 @@ def spread_purge(
     """
     reached = None if found is None else _find_logs(found)
     counts: dict[str, Iterable[tuple[int, int]]] = {}
-    told = []
+    problems = []
     with contextlib.suppress(NotFound):
         folder = shared.find_folder(memory.home)
         meant = reached is None or SHARED in reached
         try:
             run(memory, folder, None)
         except VadeError as error:
-            told += [f"not sent to the shared folder yet: {error}"] if meant else []
+            problems += [f"not sent to the shared folder yet: {error}"] if meant else []
         counts["folder"] = shared.count_purged(memory.home, folder).values() if meant else ()
     for joined in list_memberships(memory.home):
         meant = reached is None or joined.workspace in reached
         try:
             counts[joined.name] = _spread_at(memory, joined, text, meant=meant)
         except VadeError as error:
-            told += [f"not sent to {joined.name} yet: {error}"] if meant or text is not None else []
+            problems += [f"not sent to {joined.name} yet: {error}"] if meant or text is not None else []
             counts[joined.name] = ()
     several = len(counts) > 1
-    told += [
+    problems += [
         f"{name}: {_count_reached(*min(each))}" if several else _count_reached(*min(each))
         for name, each in counts.items()
         if each
     ]
-    return told
+    return problems
 
 
 def _find_logs(found: Iterable[Purged]) -> set[str]:
@@ -321,8 +321,8 @@ def leave_hub(memory: Memory, name: str, *, archive: bool = False) -> tuple[Memb
         hubs.leave_hub(memory.home, joined, forget=archive)
         if not archive or joined.kind != hubs.TEAM:
             return joined, []
-        told = arrange.put_away(memory.workspace, joined.workspace).told
-        return joined, [each.path for each in told if each.done]
+        results = arrange.put_away(memory.workspace, joined.workspace).told
+        return joined, [each.path for each in results if each.done]
 
 
 def sync_joined(memory: Memory) -> None:
@@ -445,23 +445,26 @@ def search_hub(
     joined = membership.find_membership(memory.home, workspace)
     places = None if memory.caller.origin is Origin.USER else work.streams_in_sight(given.get("scope"))
     # No secret leaves this machine in a question; a day is a day of the caller.
-    asked = {name: value for name, value in given.items() if value is not None}
-    if asked.get("max_weak", 0) < 0:
-        asked["max_weak"] = 100  # all that a hub returns
-    asked |= {"query": outgoing.clean_text(query), "now": str(asked.get("now") or work.now().isoformat())}
+    arguments = {name: value for name, value in given.items() if value is not None}
+    if arguments.get("max_weak", 0) < 0:
+        arguments["max_weak"] = 100  # all that a hub returns
+    arguments |= {
+        "query": outgoing.clean_text(query),
+        "now": str(arguments.get("now") or work.now().isoformat()),
+    }
     client = membership.client_of(memory.home, joined, patience=hubs.PATIENCE, seconds=hubs.PATIENCE)
     try:
-        body = asked if places is None else {**asked, "places": places}
-        told = client.ask("POST", "/v1/search", json.dumps(body).encode()).json()
+        body = arguments if places is None else {**arguments, "places": places}
+        answer = client.ask("POST", "/v1/search", json.dumps(body).encode()).json()
     except (HubUnreachable, HubRefused) as error:
         if isinstance(error, HubRefused) and error.status == 422:
             raise UsageError(str(error)) from error
         found = memory.search(query, **given)
-        said = f"{joined.name} was not searched, and these are from this machine: {error}"
-        return replace(found, degraded=(said, *found.degraded))
+        reason = f"{joined.name} was not searched, and these are from this machine: {error}"
+        return replace(found, degraded=(reason, *found.degraded))
     finally:
         client.close()
-    return _read_answer(told, joined, places)
+    return _read_answer(answer, joined, places)
 
 
 def find_stream(path: str, scope: str) -> tuple[str, str]:
@@ -472,49 +475,49 @@ def find_stream(path: str, scope: str) -> tuple[str, str]:
     return "/".join([scope, *owner]), "/".join(parts[-inner:])
 
 
-def _read_answer(told: Mapping[str, Any], joined: Membership, places: Collection[str] | None) -> Answer:
+def _read_answer(answer: Mapping[str, Any], joined: Membership, places: Collection[str] | None) -> Answer:
     """Return a hub's answer in the form of a local search, without passages from other places."""
     from vademecum.search import Answer, Coverage
 
     try:
-        covered, team = told["coverage"], joined.name if joined.kind == hubs.TEAM else ""
+        covered, team = answer["coverage"], joined.name if joined.kind == hubs.TEAM else ""
         listed = [
             each
-            for each in told["results"]
+            for each in answer["results"]
             if places is None or find_stream(str(each["path"]), str(each["scope"]))[0] in places
         ]
         return Answer(
             tuple(_read_passage(each, team) for each in listed),
-            str(told["mode"]),
+            str(answer["mode"]),
             Coverage(*(int(covered[name]) for name in ("files", "indexed", "pending", "failed"))),
-            tuple(map(str, told["degraded"])),
-            str(told["provider"]),
-            str(told["model"]),
-            notes=tuple(map(str, told["notes"])),
-            hidden=int(told["hidden"]),
+            tuple(map(str, answer["degraded"])),
+            str(answer["provider"]),
+            str(answer["model"]),
+            notes=tuple(map(str, answer["notes"])),
+            hidden=int(answer["hidden"]),
             hub=joined.name,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Malformed("the hub's answer cannot be read", hint="check the hub's version") from error
 
 
-def _read_passage(told: Mapping[str, Any], team: str) -> Passage:
+def _read_passage(fields: Mapping[str, Any], team: str) -> Passage:
     from vademecum.search import Passage
 
-    optional: Any = {name: None if told.get(name) is None else str(told[name]) for name in _OPTIONAL}
-    arithmetic = told.get("arithmetic")
+    optional: Any = {name: None if fields.get(name) is None else str(fields[name]) for name in _OPTIONAL}
+    arithmetic = fields.get("arithmetic")
     return Passage(
-        str(told["path"]),
-        int(told["startLine"]),
-        int(told["endLine"]),
-        outgoing.clean_text(str(told["snippet"])),
-        float(told["score"]),
-        float(told["relevance"]),
-        str(told["source"]),
-        Place(Scope(told["scope"])),
-        {str(name): float(value) for name, value in (told.get("components") or {}).items()},
-        num=None if told.get("num") is None else int(told["num"]),
-        vouched=tuple(map(str, told.get("vouched") or ())),
+        str(fields["path"]),
+        int(fields["startLine"]),
+        int(fields["endLine"]),
+        outgoing.clean_text(str(fields["snippet"])),
+        float(fields["score"]),
+        float(fields["relevance"]),
+        str(fields["source"]),
+        Place(Scope(fields["scope"])),
+        {str(name): float(value) for name, value in (fields.get("components") or {}).items()},
+        num=None if fields.get("num") is None else int(fields["num"]),
+        vouched=tuple(map(str, fields.get("vouched") or ())),
         arithmetic=None if arithmetic is None else {str(k): float(v) for k, v in arithmetic.items()},
         team=team,
         **optional,

@@ -59,14 +59,14 @@ def add(memory: Memory, name: str, *, scopes: Iterable[str], expires: str) -> tu
         raise Collision(f"there is a token named {name} already", hint=f"run `vade token revoke {name}`")
     made = _BEGIN + secrets.token_urlsafe(32)
     now = work.now()
-    kept = AccessToken(
+    token = AccessToken(
         name, chosen, clock.stamp(now), clock.stamp(now + parse_span(expires)), memory.caller.actor
     )
     with work.reported("keep the token"):
-        kept = kept._replace(digest=_digest(made))
-        decisions.put(memory.home, _KIND, kept.digest, _fields(kept))
+        token = token._replace(digest=_digest(made))
+        decisions.put(memory.home, _KIND, token.digest, _fields(token))
         work.audit("add token")
-    return kept, made
+    return token, made
 
 
 def every(home: Home) -> Sequence[AccessToken]:
@@ -88,11 +88,11 @@ def revoke(memory: Memory, name: str) -> AccessToken:
     raise NotFound(f"there is no token named {names.shown(name)}", hint="run `vade token list`")
 
 
-def find(home: Home, shown: str) -> AccessToken | None:
+def find(home: Home, text: str) -> AccessToken | None:
     """Return the token that has this secret; None if it was revoked or has expired."""
-    if not shown.startswith(_BEGIN) or len(shown) > 200:
+    if not text.startswith(_BEGIN) or len(text) > 200:
         return None
-    digest = _digest(shown)  # looking up a hash reveals nothing about a nearly correct secret
+    digest = _digest(text)  # looking up a hash reveals nothing about a nearly correct secret
     found = decisions.get(home, _KIND, digest)
     token = None if found is None else _read(digest, found)
     return None if token is None or token.is_over(clock.now()) else token
@@ -116,8 +116,8 @@ def _fields(token: AccessToken) -> dict[str, object]:
 def _read(digest: str, found: dict[str, object]) -> AccessToken:
     given = found.get("scopes")
     scopes = tuple(each for each in SCOPES if isinstance(given, list) and each in given)
-    told = {each: str(found.get(each) or "") for each in ("name", "created", "expires", "by")}
-    return AccessToken(**told, scopes=scopes, digest=digest)
+    fields = {each: str(found.get(each) or "") for each in ("name", "created", "expires", "by")}
+    return AccessToken(**fields, scopes=scopes, digest=digest)
 
 
 def _digest(token: str) -> str:

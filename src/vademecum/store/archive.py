@@ -169,15 +169,18 @@ def _write_images(
     stack: contextlib.ExitStack,
 ) -> list[_StagedImage]:
     """Write the current content of files to temporary names in the archive."""
-    parts, kept = ("archive", *area(scope_folder), kind), [each for each in turns if each.before is not None]
-    if not kept:
+    parts, stored_turns = (
+        ("archive", *area(scope_folder), kind),
+        [each for each in turns if each.before is not None],
+    )
+    if not stored_turns:
         return []
     with home.disk(*parts, create=True) as above:
-        folders = above.enter_all(each.name for each in kept)
+        folders = above.enter_all(each.name for each in stored_turns)
     for folder in folders.values():
         stack.callback(folder.close)
     found = []
-    for each in kept:
+    for each in stored_turns:
         content, folder = each.before or b"", folders[each.name]
         image = _image((*parts, each.name), content, each.why, each.at).parts[-1]
         found.append(_StagedImage(folder, drafts.write(folder, image, content), image))
@@ -219,9 +222,9 @@ def log_entry(
     by: Caller | None = None,
 ) -> None:
     """Log an acknowledged entry and its session; the caller holds the lock of the file."""
-    said = (by.speaker,) if by is not None and by.speaker else ()
-    told = by.provenance if by is not None and (by.client or by.origin is not Origin.USER) else {}
-    _log(home, scope_folder, kind, name, StoredEntry(record, entry, said=said, writer=told))
+    speakers = (by.speaker,) if by is not None and by.speaker else ()
+    writer = by.provenance if by is not None and (by.client or by.origin is not Origin.USER) else {}
+    _log(home, scope_folder, kind, name, StoredEntry(record, entry, said=speakers, writer=writer))
 
 
 def log_superseded(
@@ -268,12 +271,12 @@ class RemovedEntries(NamedTuple):
 
 
 def log_all_removed(
-    home: Home, scope_folder: ScopeFolder, kind: str, taken: Iterable[RemovedEntries]
+    home: Home, scope_folder: ScopeFolder, kind: str, removals: Iterable[RemovedEntries]
 ) -> None:
     """Log the removed entries of many files; all lines are on disk when this returns."""
     with contextlib.ExitStack() as stack:
         folder, pens = None, []
-        for name, record, entries in taken:
+        for name, record, entries in removals:
             log = _states(home, scope_folder, kind, name)
             states = filter(None, (log.get((record, fingerprint(entry))) for entry in entries))
             lines = [_line(each._replace(taken=True)) for each in states if not each.taken]
@@ -423,10 +426,10 @@ def _states(
                 id=line.get("id"),
             )
             known = found.get((line["record"], fingerprint(entry)))
-            told = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])
+            sessions = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])
             wrote: dict[str, str] = {each: str(line[each]) for each in ("by", "client") if each in line}
             writer = known.writer if known and known.writer else wrote
-            state = StoredEntry(line["record"], entry, line.get("taken") is True, tuple(told), writer)
+            state = StoredEntry(line["record"], entry, line.get("taken") is True, tuple(sessions), writer)
             found[state.record, fingerprint(entry)] = state
         except (ValueError, KeyError, TypeError):
             continue  # a stump left by a crash was never acknowledged

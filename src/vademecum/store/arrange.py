@@ -35,16 +35,16 @@ def tag(work: Workspace, chosen: Sequence[Found], *, add: Iterable[str], remove:
     if not added and not removed:
         raise UsageError("no tag is given", hint="pass a tag to add, or one to remove")
     run = _begin(work, "tag")
-    told = []
+    results = []
     for found in (work.records.as_own_record(each) for each in chosen):
         tags = [each for each in dict.fromkeys((*found.record.tags, *added)) if each not in removed]
         if tags != [*found.record.tags]:
             before = _content(found)
             after = frontmatter.edit(document.decode(before), {"tags": tags or None}).encode()
-            told.append(
+            results.append(
                 run.do(running.Edit(found.scope_folder, filenames.RECORDS, found.name, before, after), "tag")
             )
-    return Arranged(run.id, tuple(each.record for each in chosen), tuple(told))
+    return Arranged(run.id, tuple(each.record for each in chosen), tuple(results))
 
 
 def rename(work: Workspace, found: Found, new: str) -> Arranged:
@@ -108,25 +108,25 @@ def put_back(
 
     Each change also has the text that the file should have now; a file with any other text is left alone.
     """
-    run, told, team = _begin(work, what), [], teams.find_team(work.home, workspace)
+    run, results, team = _begin(work, what), [], teams.find_team(work.home, workspace)
     for place, path, *texts in changes:
         kind, _, name = path.rpartition("/")
         before, after = (None if text is None else text.encode() for text in texts)
         scope_folder = teams.team_folder(work.home, team, place)
         edit = running.Edit(scope_folder, kind or filenames.PINNED, name, before, after)
-        told.append(run.do(edit, "hub undo", replacing=True))
-    return Arranged(run.id, (), tuple(told))
+        results.append(run.do(edit, "hub undo", replacing=True))
+    return Arranged(run.id, (), tuple(results))
 
 
 def put_away(work: Workspace, workspace: str) -> Arranged:
     """Move all records of a team that the user has left to the archive."""
-    run, told = _begin(work, "leave"), []
+    run, results = _begin(work, "leave"), []
     for scope_folder in teams.scope_folders_of(work.home, workspace):
         for found in work.records.on(scope_folder):
             if not isinstance(found, Finding):
                 edit = running.Edit(found.scope_folder, filenames.RECORDS, found.name, _content(found), None)
-                told.append(run.do(edit, "leave"))
-    return Arranged(run.id, (), tuple(told))
+                results.append(run.do(edit, "leave"))
+    return Arranged(run.id, (), tuple(results))
 
 
 def _relocate(
@@ -147,8 +147,8 @@ def _relocate(
             )
         before = _content(found)
         text = frontmatter.edit(document.decode(before), labels)
-        kept, kinds = work.gate(text, scope_folder.place.scope)
-        if kept != text:
+        clean_text, kinds = work.gate(text, scope_folder.place.scope)
+        if clean_text != text:
             raise SecretFound(
                 f"{found.record.key} holds what looks like a secret ({', '.join(kinds)}), which"
                 f" {scope_folder.place.scope} memory must not contain",
@@ -158,15 +158,15 @@ def _relocate(
             (found, before, running.Edit(scope_folder, filenames.RECORDS, name, None, text.encode()))
         )
     run = _begin(work, what)
-    told = []
+    results = []
     for found, before, edit in planned:
         made = run.do(edit, what)
-        told.append(made)
+        results.append(made)
         if made.done:
-            told.append(
+            results.append(
                 run.do(running.Edit(found.scope_folder, filenames.RECORDS, found.name, before, None), what)
             )
-    return Arranged(run.id, tuple(found.record for found in chosen), tuple(told))
+    return Arranged(run.id, tuple(found.record for found in chosen), tuple(results))
 
 
 def _begin(work: Workspace, what: str) -> running.Run:

@@ -91,8 +91,8 @@ def write_all(
     changes: Iterable[tuple[bytes | None, bytes | None]],
 ) -> None:
     """Append a line for each of many changes to the audit with a single sync, and update the head."""
-    told = {"at": clock.stamp(at), "actor": actor, "op": operation}
-    line = {**told, "scope": None if scope is None else str(scope), "record": None, "num": None}
+    fields = {"at": clock.stamp(at), "actor": actor, "op": operation}
+    line = {**fields, "scope": None if scope is None else str(scope), "record": None, "num": None}
     lines = [{**line, **_digests(before, after)} for before, after in changes]
     if lines:
         _write(home, at, lines)
@@ -142,20 +142,20 @@ def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
     """Record next to the folder that the audit exists, and when it was found missing."""
     with home.folder() as top:
         if lost or top.stat(STARTED) is None:
-            said = f"{LOST if lost else 'begun'} {clock.stamp(at)}\n".encode()
-            top.update(STARTED, lambda now: (now or b"") + said)
+            line = f"{LOST if lost else 'begun'} {clock.stamp(at)}\n".encode()
+            top.update(STARTED, lambda now: (now or b"") + line)
 
 
 def missing(home: Home) -> Finding | None:
     """Return a finding if the whole audit was deleted, now or earlier; else None."""
     here = bool(_log_names(home)) or home.read("audit", HEAD) is not None
-    said = (home.read(STARTED) or b"").decode(errors="replace").split()
+    words = (home.read(STARTED) or b"").decode(errors="replace").split()
     # Without that file too: a first write that was cut off has given one number at most.
-    if not here and (said or numbers_given(home) > 1):
+    if not here and (words or numbers_given(home) > 1):
         why = "the audit log is missing: earlier changes are no longer recorded"
         return Finding("audit", "audit", why, "restore it from a backup if you have one", "error")
-    if LOST in said:
-        when = said[len(said) - said[::-1].index(LOST)][:10]
+    if LOST in words:
+        when = words[len(words) - words[::-1].index(LOST)][:10]
         why = f"the audit log was deleted before {when}; earlier changes are no longer recorded"
         return Finding("audit", "audit", why, f"delete {STARTED} in the home once you know why", "warning")
     return None
@@ -216,8 +216,8 @@ def verify(home: Home) -> Report:
             if start is not None:
                 if seq == start[0] and 0 < _number(line.get("seq"), 0) <= start[0]:
                     continue  # cut off already, and the killed cutter has not come to delete it
-                said = files.digest(_vouched(*start))
-                vouched = vouched or (line.get("op") == CUT and line.get("before") == said)
+                digest = files.digest(_vouched(*start))
+                vouched = vouched or (line.get("op") == CUT and line.get("before") == digest)
             where = f"audit/{name}#L{number}"
             problem = _problem(line, seq, last)
             if line.get("op") == LOST and not gone:

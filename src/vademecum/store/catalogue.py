@@ -387,5 +387,5 @@ def _mark(scope_folder: ScopeFolder) -> str:
         str(scope_folder.trusted),
         *(["signed"] if scope_folder.team and scope_folder.signed else []),
     )
-    said = "\0".join((os.fspath(scope_folder.top), *scope_folder.parts, *how))
-    return hashlib.sha256(os.fsencode(said)).hexdigest()[:16]
+    identity = "\0".join((os.fspath(scope_folder.top), *scope_folder.parts, *how))
+    return hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]

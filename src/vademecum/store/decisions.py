@@ -142,11 +142,11 @@ def keep_notice(home: Home, done: Swept) -> None:
 def unseen_notices(home: Home) -> list[Swept]:
     """Return the unseen notices of large sweeps, oldest first."""
     found = []
-    for run, told in every(home, NOTICES):
-        into, moved = told.get("into"), told.get("moved")
+    for run, notice in every(home, NOTICES):
+        into, moved = notice.get("into"), notice.get("moved")
         listed = tuple(map(str, into)) if isinstance(into, list) else ()
         count = moved if isinstance(moved, int) else MANY_MOVED
-        found.append(Swept(run, count, listed, str(told.get("at", "")), str(told.get("where", ""))))
+        found.append(Swept(run, count, listed, str(notice.get("at", "")), str(notice.get("where", ""))))
     return sorted(found)
 
 
@@ -187,8 +187,8 @@ def keep_sync_notice(home: Home, notice: SyncNotice) -> None:
 def sync_notices(home: Home) -> list[SyncNotice]:
     """Return the unseen notices of syncs, oldest first."""
     found = []
-    for _, told in every(home, SYNC_NOTICES):
-        fields = {name: str(told.get(name) or "") for name in SyncNotice._fields}
+    for _, notice in every(home, SYNC_NOTICES):
+        fields = {name: str(notice.get(name) or "") for name in SyncNotice._fields}
         if fields["what"] in _WHY:
             found.append(SyncNotice(**fields))
     return sorted(found, key=lambda each: (each.at, each.path))

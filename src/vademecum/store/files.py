@@ -173,10 +173,10 @@ def update(
         unseen.append((staged, found.settled, found.content or b""))
         base, current = found.content, after
         ours = after
-    kept = set(after.splitlines())
+    lines = set(after.splitlines())
     for staged, settled, content in unseen:  # synced by now
         # A save that came while an earlier one was displaced may have been made without seeing that one.
-        merged = content == base or kept.issuperset(content.splitlines())
+        merged = content == base or lines.issuperset(content.splitlines())
         _clear_away(folder, staged, lost=not (settled and merged))
     return Written(before, after)
 

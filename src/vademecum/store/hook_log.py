@@ -66,7 +66,7 @@ def last(home: Path) -> Failure | None:
 # -------------------------------------------------------------------- syncs after a session ended
 
 SYNCS = ("hooks", "sync.log")
-_KEPT = 50  # lines
+_LOG_LINES = 50
 
 
 class BackgroundSync(NamedTuple):
@@ -84,7 +84,7 @@ def record_sync(home: Path, where: str, problem: str) -> None:
     path = os.path.join(home, *SYNCS)
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        _replace(path, "".join(f"{each}\n" for each in [*_sync_lines(home), line][-_KEPT:]).encode())
+        _replace(path, "".join(f"{each}\n" for each in [*_sync_lines(home), line][-_LOG_LINES:]).encode())
 
 
 def last_sync(home: Path, where: str) -> BackgroundSync | None:
@@ -124,12 +124,12 @@ def open_session(home: Path, *, agent: str, session: str, folder: str) -> None:
     """Save that an agent opened a session in a folder; errors while writing are ignored."""
     if not session or not os.path.isdir(home):
         return
-    told = {"agent": agent, "session": session, "folder": folder, "above": _processes_above(_DEEPEST)}
+    fields = {"agent": agent, "session": session, "folder": folder, "above": _processes_above(_DEEPEST)}
     path = _open_path(home, agent, session)
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         _forget_oldest(os.path.dirname(path))
-        _replace(path, json.dumps(told).encode())
+        _replace(path, json.dumps(fields).encode())
 
 
 def _replace(path: str, content: bytes) -> None:
@@ -177,9 +177,9 @@ def _open_sessions(home: Path) -> list[OpenSession]:
     with contextlib.suppress(OSError), os.scandir(os.path.join(home, *OPEN)) as files:
         for each in files:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError), open(each.path, "rb") as file:
-                told = json.loads(file.read(4096))
-                above = tuple(map(str, told["above"]))
-                agent, session, folder = (str(told[name]) for name in ("agent", "session", "folder"))
+                fields = json.loads(file.read(4096))
+                above = tuple(map(str, fields["above"]))
+                agent, session, folder = (str(fields[name]) for name in ("agent", "session", "folder"))
                 at = os.fstat(file.fileno()).st_mtime_ns
                 found.append(OpenSession(agent, session, folder, above, at))
     return found

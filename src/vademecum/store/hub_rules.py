@@ -57,10 +57,10 @@ def stamp(home: Home) -> tuple[tuple[str, _Stamp], ...]:
 def keep_vouches(home: Home, workspace: str, stream: str, vouched: Mapping[str, tuple[str, ...]]) -> None:
     """Save which members verified which texts in a stream of a team."""
     with home.disk(FOLDER, workspace) as folder:
-        told = load(folder.read(VOUCHED, largest=_LARGEST))
+        vouches = load(folder.read(VOUCHED, largest=_LARGEST))
         listed = {name: list(members) for name, members in sorted(vouched.items())}
-        if told.get(stream) != listed:
-            content = json.dumps({**told, stream: listed}, sort_keys=True).encode() + b"\n"
+        if vouches.get(stream) != listed:
+            content = json.dumps({**vouches, stream: listed}, sort_keys=True).encode() + b"\n"
             folder.update(VOUCHED, lambda _: content)
 
 
@@ -102,8 +102,8 @@ def _read(home: Home, workspace: str) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     with home.disk(FOLDER, workspace) as folder:
-        told = load(folder.read(VOUCHED, largest=_LARGEST))
-    listed_texts = [each.items() for each in told.values() if isinstance(each, dict)]
+        vouches = load(folder.read(VOUCHED, largest=_LARGEST))
+    listed_texts = [each.items() for each in vouches.values() if isinstance(each, dict)]
     for name, members in itertools.chain(*listed_texts):
         trusted = sorted(named.intersection(members)) if isinstance(members, list) else []
         if trusted:
@@ -114,10 +114,10 @@ def _read(home: Home, workspace: str) -> dict[str, str]:
 def load(content: bytes | None) -> dict[str, Any]:
     """Return the object in a small JSON file; empty when the file cannot be read."""
     try:
-        told = json.loads(content or b"{}")
+        value = json.loads(content or b"{}")
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _stamp(home: Home, workspace: str) -> _Stamp:
@@ -141,7 +141,7 @@ def may_care(home: Home, place: Place, *, now: datetime) -> bool:
     """Return whether old records of a place may be archived on this machine without a person's request."""
     if place.scope not in SYNCED:
         return True
-    return all(_is_ours(home, name, told, place, now) for name, told in _joined(home))
+    return all(_is_ours(home, name, fields, place, now) for name, fields in _joined(home))
 
 
 def keep_lease(home: Home, workspace: str, lent: Mapping[str, str]) -> None:
@@ -150,9 +150,9 @@ def keep_lease(home: Home, workspace: str, lent: Mapping[str, str]) -> None:
         folder.update(LENT, lambda _: json.dumps(dict(lent)).encode() + b"\n")
 
 
-def _is_ours(home: Home, name: str, told: Mapping[str, Any], place: Place, now: datetime) -> bool:
+def _is_ours(home: Home, name: str, fields: Mapping[str, Any], place: Place, now: datetime) -> bool:
     if name == SHARED:
-        return told.get("began") is True
+        return fields.get("began") is True
     until = load(home.read(FOLDER, name, LENT)).get(str(place))
     try:
         return isinstance(until, str) and now < datetime.fromisoformat(until)
@@ -162,9 +162,9 @@ def _is_ours(home: Home, name: str, told: Mapping[str, Any], place: Place, now: 
 
 def _joined(home: Home) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the shared folder and the personal workspaces that this home has joined."""
-    for name, told in _list(home).items():
-        if told.get("kind") == "personal" or (name == SHARED and told):
-            yield name, told
+    for name, fields in _list(home).items():
+        if fields.get("kind") == "personal" or (name == SHARED and fields):
+            yield name, fields
 
 
 def _list(home: Home, *, kind: str = "") -> dict[str, Mapping[str, Any]]:
@@ -174,4 +174,4 @@ def _list(home: Home, *, kind: str = "") -> dict[str, Mapping[str, Any]]:
     except OSError:
         return {}
     listed = {name: load(home.read(FOLDER, name, RULES)) for name in names if "." not in name}
-    return {name: told for name, told in listed.items() if kind in ("", told.get("kind"))}
+    return {name: fields for name, fields in listed.items() if kind in ("", fields.get("kind"))}

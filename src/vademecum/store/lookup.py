@@ -65,7 +65,7 @@ def streamed(path: str, file: BinaryIO, *, start: int = 1, count: int | None = N
     An answer has at least one whole line. The field `lines` of the result is the number of all lines.
     """
     chosen: list[bytes] = []
-    held = number = 0
+    size = number = 0
     full = False
     while piece := file.readline(BLOCK):
         number += 1
@@ -76,8 +76,8 @@ def streamed(path: str, file: BinaryIO, *, start: int = 1, count: int | None = N
                 line.append(piece)
         if wanted:
             whole = b"".join(line).removesuffix(b"\n")
-            held += len(whole)
-            full = bool(chosen) and held > MOST
+            size += len(whole)
+            full = bool(chosen) and size > MOST
             chosen += [] if full else [whole]
     text = "\n".join(each.decode(errors="replace") for each in chosen)
     return FileLines(path, text, start, start + len(chosen) - 1, number)

@@ -84,7 +84,7 @@ class Joining:
         self.superseded: tuple[Entry, ...] = ()  # the entries whose place it has taken
         self.verified = verified  # None when the caller need not mind what a person wrote or verified
         self.beside: Entry | None = None  # a person's entry whose place it would have taken
-        self._held = False
+        self._needs_person = False
 
     def __call__(self, content: bytes | None) -> bytes:
         """Return the file's content after the text was added; called with None for a missing file."""
@@ -93,11 +93,11 @@ class Joining:
             self.outcome = Outcome.CREATED
             return self._begin().encode()
         parsed = document.parse(decode(content))
-        self._held = self._belongs_to_person(parsed)
-        said = saying(parsed, self.draft.text)
-        if said is not None and (not self._replaces_last or said == _living(parsed)[-1]):
-            text = self._confirm(parsed, said)
-            self._wait_for_decision(parsed, said)
+        self._needs_person = self._belongs_to_person(parsed)
+        index = saying(parsed, self.draft.text)
+        if index is not None and (not self._replaces_last or index == _living(parsed)[-1]):
+            text = self._confirm(parsed, index)
+            self._wait_for_decision(parsed, index)
             return text.encode()
         text = self._supersede(parsed)
         mark = None if self.beside is None else self.beside.time or UNDATED
@@ -169,21 +169,21 @@ class Joining:
             # A text that only stands beside another goes together with that one.
             targets = [*_contradicted(parsed, live[-1]), live[-1]]
         entries = parsed.entries
-        held = [index for index in targets if not self._may_take(parsed, entries[index])]
-        if held:
+        refusals = [index for index in targets if not self._may_take(parsed, entries[index])]
+        if refusals:
             # What says the same in other words only stands beside; a replacement waits for a person.
             self.outcome = Outcome.APPENDED if self.supersede is not None else Outcome.WAITING
-            self.beside = None if self.supersede is not None else entries[held[0]]
-            targets = [index for index in targets if index not in held]
+            self.beside = None if self.supersede is not None else entries[refusals[0]]
+            targets = [index for index in targets if index not in refusals]
         self.superseded = tuple(replace(entries[index], superseded=self.entry.time) for index in targets)
         text = parsed.source
         for index in targets:
             text = document.sign(document.parse(text), index, superseded=self.entry.time)
         return text
 
-    def _wait_for_decision(self, parsed: document.Document, said: int) -> None:
+    def _wait_for_decision(self, parsed: document.Document, position: int) -> None:
         """Set the outcome to waiting if the confirmed text still waits to replace a person's entry."""
-        for index in _contradicted(parsed, said) if self._replaces_last else ():
+        for index in _contradicted(parsed, position) if self._replaces_last else ():
             if not self._may_take(parsed, parsed.entries[index]):
                 self.outcome, self.beside = Outcome.WAITING, parsed.entries[index]
 
@@ -207,7 +207,7 @@ class Joining:
     def _labels(self, values: Any) -> dict[str, Any]:
         """Return the fields of the draft that differ from those of the record."""
         draft = self.draft
-        if self._held:
+        if self._needs_person:
             return self._counted(values)
         old = read_tags(values.get("tags"))
         tags = [*old, *(tag for tag in draft.tags if tag not in old)]
@@ -223,12 +223,12 @@ class Joining:
 
     def _counted(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that a less trusted text may change in a person's record: counters only."""
-        told = {} if self.draft.labels is None else self.draft.labels(values)
+        labels = {} if self.draft.labels is None else self.draft.labels(values)
         known = values.get("confidence")
-        surer = told.get("confidence")
+        surer = labels.get("confidence")
         if isinstance(surer, int | float) and isinstance(known, int | float) and surer < known:
             surer = None
-        counted = {"learned": told.get("learned"), "confidence": surer}
+        counted = {"learned": labels.get("learned"), "confidence": surer}
         return {name: value for name, value in counted.items() if value is not None}
 
     @property
@@ -245,11 +245,11 @@ class Joining:
         ]
         return [*others, mine][-_CONFIRMATIONS:]
 
-    def _confirm(self, parsed: document.Document, said: int) -> str:
+    def _confirm(self, parsed: document.Document, index: int) -> str:
         """Return the file's text with the caller's confirmation and the changed fields."""
         self.outcome = Outcome.CONFIRMED
         entries = parsed.entries
-        self.said = entries[said]
+        self.said = entries[index]
         at = self.said.time
         self.superseded = tuple(each for each in entries if at is not None and each.superseded == at)
         values = parsed.front.values
@@ -329,9 +329,9 @@ class Part(NamedTuple):
 
     def as_fields(self) -> dict[str, Any]:
         """Return the part as it is written in the frontmatter."""
-        told: dict[str, Any] = {"key": self.key, "num": self.num, "id": self.id, "type": self.type}
-        told |= {"said": self.said, "tags": list(self.tags), "title": self.title}
-        return {name: value for name, value in told.items() if value not in (None, "", [])}
+        fields: dict[str, Any] = {"key": self.key, "num": self.num, "id": self.id, "type": self.type}
+        fields |= {"said": self.said, "tags": list(self.tags), "title": self.title}
+        return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def is_consolidation(record: Record) -> bool:
@@ -418,11 +418,11 @@ def render_consolidation(
     text = _listing(text, aliases, [part.as_fields() for part, _ in listed])
     for part, record in listed:
         for entry in record.entries:
-            text = document.append(text, held(entry, part))
+            text = document.append(text, entry_of_part(entry, part))
     return text
 
 
-def held(entry: Entry, part: Part) -> Entry:
+def entry_of_part(entry: Entry, part: Part) -> Entry:
     """Return an entry as written into a consolidation; without a time it gets its record's time."""
     time = entry.time if clock.parse(entry.time) else part.said
     return replace(entry, time=time, origin=entry.origin or Origin.USER, part=part.key)

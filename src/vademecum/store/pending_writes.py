@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vademecum.store.home import Home
 
 MOST = 1000  # that wait at once: nobody reads more, and an agent must not fill the disk
-SHOWN = 12  # characters of an id that a person types
+SHORT_ID_CHARS = 12  # characters of an id that a person types
 _WHERE = ("decisions", "approvals")
 _ENDING = ".json"
 _LIST = "vade review approve list"
@@ -84,7 +84,7 @@ class PendingRequest(NamedTuple):
     @property
     def short(self) -> str:
         """Return the beginning of the id, as a person types it."""
-        return self.id[:SHOWN]
+        return self.id[:SHORT_ID_CHARS]
 
 
 def digest(content: bytes) -> str:
@@ -94,12 +94,12 @@ def digest(content: bytes) -> str:
 
 def render(request: Request) -> bytes:
     """Render a request as JSON; unknown program and session are left out."""
-    told = {
+    content = {
         name: value
         for name, value in asdict(request).items()
         if value is not None or name not in ("client", "conversation")
     }
-    return json.dumps(told, ensure_ascii=True, indent=1, sort_keys=True).encode() + b"\n"
+    return json.dumps(content, ensure_ascii=True, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def parse(content: bytes) -> Request:
@@ -135,8 +135,8 @@ def put(home: Home, request: Request) -> PendingRequest:
 
 
 def _asks_the_same(one: Request, other: Request) -> bool:
-    told: dict[str, Any] = dict.fromkeys(("session", "client", "conversation")) | {"at": "", "nonce": ""}
-    return replace(one, **told) == replace(other, **told)
+    blank: dict[str, Any] = dict.fromkeys(("session", "client", "conversation")) | {"at": "", "nonce": ""}
+    return replace(one, **blank) == replace(other, **blank)
 
 
 def put_back(home: Home, content: bytes) -> None:
@@ -259,7 +259,7 @@ def once(
     home: Home,
     key: str,
     *,
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any],
     at: str,
     do: Callable[[str | None], Mapping[str, Any]],
 ) -> Mapping[str, Any]:
@@ -267,7 +267,7 @@ def once(
 
     `do` is told when an earlier attempt began but left no answer. If `do` refuses, the key may be used again.
     """
-    name, mark = _name(key), {"asked": _print(asked), "at": at}
+    name, mark = _name(key), {"asked": _print(request), "at": at}
     with home.lock(f"{FOLDER}/{name}"), home.folder(FOLDER, create=True) as folder:
         known = _known(folder, name, key, mark["asked"])
         if known and isinstance(known.get("answer"), dict):
@@ -289,11 +289,11 @@ def once(
     return answer
 
 
-def answer(home: Home, key: str, *, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def answer(home: Home, key: str, *, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the saved answer for a key; None when there is none."""
     try:
         with home.folder(FOLDER) as folder:
-            known = _known(folder, _name(key), key, _print(asked))
+            known = _known(folder, _name(key), key, _print(request))
     except (FileNotFoundError, NotADirectoryError):
         return None
     found = known.get("answer") if known else None
@@ -321,13 +321,13 @@ def _name(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:40] + ".json"
 
 
-def _print(asked: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_bytes(asked)).hexdigest()
+def _print(request: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_bytes(request)).hexdigest()
 
 
-def _known(folder: Directory, name: str, key: str, asked: str) -> dict[str, Any] | None:
+def _known(folder: Directory, name: str, key: str, request_digest: str) -> dict[str, Any] | None:
     known = _load(folder.read(name))
-    if known and known["asked"] != asked:
+    if known and known["asked"] != request_digest:
         raise UsageError(
             f"the idempotency key {names.shown(key.rpartition('/')[2])} belongs to another call",
             hint="use a new key for each write; repeat one only to retry the same write",

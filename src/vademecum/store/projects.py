@@ -50,8 +50,8 @@ def known_projects(home: Home) -> list[KnownProject]:
         alias: str(decision.get("project") or "") for alias, decision in decisions.every(home, "aliases")
     }
     found = [_known(home, each, roots.get(each), joined.get(each)) for each in sorted(ids)]
-    kept = [each for each in found if each.records or each.days]
-    return sorted(kept, key=lambda each: each.updated or "", reverse=True)
+    projects = [each for each in found if each.records or each.days]
+    return sorted(projects, key=lambda each: each.updated or "", reverse=True)
 
 
 def moved_projects(home: Home, project: Project) -> list[KnownProject]:

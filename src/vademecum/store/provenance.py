@@ -63,10 +63,10 @@ class Wanted(NamedTuple):
 
     def __str__(self) -> str:
         """Return the criteria as the receipt of the purge shows them."""
-        told = [f"{name} {value}" for name, value in self._asdict().items() if value and name in _NAMED]
+        conditions = [f"{name} {value}" for name, value in self._asdict().items() if value and name in _NAMED]
         times = (("since", self.since), ("until", self.until))
-        told += [f"{name} {clock.stamp(moment)}" for name, moment in times if moment is not None]
-        return ", ".join(told)
+        conditions += [f"{name} {clock.stamp(moment)}" for name, moment in times if moment is not None]
+        return ", ".join(conditions)
 
 
 _NAMED = ("origin", "session", "agent", "source", "scope")
@@ -148,19 +148,19 @@ def plan(home: Home, shared: Path | None, wanted: Wanted) -> PurgePlan:
     known = gather(home, shared)
     logs = {each.where: each for each in _sessions(home)}
     ids = _ids(wanted.session, logs.values()) if wanted.session else frozenset[str]()
-    doomed, told = _doomed(known.entries, wanted, ids)
+    doomed, rows = _doomed(known.entries, wanted, ids)
     gone, later = _transcripts(logs.values(), wanted, ids)
     waiting = [f"{'/'.join(REQUESTS)}/{each.id}.json" for each in _requests(home, wanted, ids)]
     sessions = {*ids} | {id for each in gone for id in (logs[each].id, logs[each].own)}
     found = [doomed[mark] for mark in sorted(doomed)]
     holding = Counter(where for each in found for where in each.where)
     labelled = (where for one in ids for where in known.confirmed.get(one, ()))
-    shown = [*known.unread, *told, *later]
+    findings = [*known.unread, *rows, *later]
     return PurgePlan(
         tuple(each.entry for each in found),
         tuple(sorted((*gone, *waiting))),
         tuple(sorted(sessions - {""})),
-        tuple(each for each in dict.fromkeys(shown) if not each.where.startswith("archive/")),
+        tuple(each for each in dict.fromkeys(findings) if not each.where.startswith("archive/")),
         frozenset(holding) | frozenset(labelled),
         tuple(sorted(id for where, (id, size) in known.records.items() if id and holding[where] == size)),
     )
@@ -171,17 +171,17 @@ def _doomed(
 ) -> tuple[dict[str, KnownEntry], list[Purged]]:
     """Return the entries to delete, and reports on entries of the same origin that stay."""
     doomed: dict[str, KnownEntry] = {}
-    told: list[Purged] = []
+    rows: list[Purged] = []
     for mark, each in known.items():
         verdict = _verdict(each, wanted, ids)
         if verdict is True:
             doomed[mark] = each
         elif verdict:
-            told += each.stays(str(verdict))
+            rows += each.stays(str(verdict))
     if not wanted.names_somebody:
-        return doomed, told
+        return doomed, rows
     copies, repeated = _copies(known, doomed, wanted)
-    return doomed | copies, told + repeated
+    return doomed | copies, rows + repeated
 
 
 def gather(home: Home, shared: Path | None) -> KnownEntries:
@@ -189,14 +189,14 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
     found: dict[str, KnownEntry] = {}
     confirmed: dict[str, set[str]] = {}
     records: dict[str, tuple[str, int]] = {}
-    told: list[Purged] = []
-    kept = _from_logs(home, found)
+    rows: list[Purged] = []
+    origins = _from_logs(home, found)
     wrote, days = _writers(home), _imported_days(home)
     for file in markdown(home, shared):
         content = read_file(file)
         values = _values(content)
         if values is None:
-            told.append(Purged(file.where, 1, gone=False, why=UNREAD))
+            rows.append(Purged(file.where, 1, gone=False, why=UNREAD))
             continue
         for session in _confirming(values):
             confirmed.setdefault(session, set()).add(file.where)
@@ -204,38 +204,38 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
         if file.kind == filenames.RECORDS and not file.archived:
             records[file.where] = str(values.get("id") or ""), len(entries)
         for mark, entry in entries.items():
-            origin = _origin_of(file, entry, kept.get((file.area, mark)))
+            origin = _origin_of(file, entry, origins.get((file.area, mark)))
             each = found.setdefault(mark, KnownEntry(entry, origin))
             each.origin = each.origin if file.archived else origin
             each.where.add(file.where)
             _learn(each, file, values, wrote)
             if each.origin is Origin.IMPORT and file.kind == filenames.JOURNAL:
                 each.sources |= days.get((file.area, file.name), set())
-    return KnownEntries(found, confirmed, records, told)
+    return KnownEntries(found, confirmed, records, rows)
 
 
-def _origin_of(file: StoredFile, entry: Entry, kept: Origin | None) -> Origin:
+def _origin_of(file: StoredFile, entry: Entry, log_origin: Origin | None) -> Origin:
     """Return the origin that can be relied on; signatures from a repository are only claims."""
     if file.area[0] == "repository":
-        return kept or Origin.EXTERNAL
+        return log_origin or Origin.EXTERNAL
     return entry.origin or Origin.USER
 
 
 def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str, ...], str], Origin]:
     """Read the origins of entries from the logs of acknowledged entries."""
-    kept: dict[tuple[tuple[str, ...], str], Origin] = {}
+    origins: dict[tuple[tuple[str, ...], str], Origin] = {}
     for parts, line in kept_lines(home):
         entry = Entry(line["text"], line["time"], parse_origin(line["origin"]))
         mark, area = archive.fingerprint(entry), parts[2:4]
         each = found.setdefault(mark, KnownEntry(entry, entry.origin or Origin.USER))
         each.said |= set(map(str, line.get("said") or ()))
         each.scopes.add(archive.scope_of(area))
-        kept[area, mark] = each.origin
+        origins[area, mark] = each.origin
         if line.get("by"):
             each.writers.add((str(line["by"]), str(line.get("client") or "")))
         if area[0] == Scope.SESSION:
             each.sessions.add(area[1])
-    return kept
+    return origins
 
 
 def _learn(each: KnownEntry, file: StoredFile, values: Mapping[str, Any], wrote: Mapping[Any, Any]) -> None:
@@ -257,16 +257,16 @@ def _learn(each: KnownEntry, file: StoredFile, values: Mapping[str, Any], wrote:
 
 def _confirming(values: Mapping[str, Any], at: str | None = None) -> set[str]:
     """Return the sessions that confirmed a record, by its frontmatter: all, or those of a given time."""
-    told = [each for each in _list(values.get("confirmed")) if at is None or each.get("at") == at]
-    return {str(each["session"]) for each in told if each.get("session")}
+    confirmations = [each for each in _list(values.get("confirmed")) if at is None or each.get("at") == at]
+    return {str(each["session"]) for each in confirmations if each.get("session")}
 
 
 def _generated(values: Mapping[str, Any], at: str) -> set[tuple[str, str]]:
     """Return the writer from a record's field `generated`, if the field has the time of the entry."""
-    told = values.get("generated")
-    if not isinstance(told, dict) or not at or told.get("at") != at:
+    label = values.get("generated")
+    if not isinstance(label, dict) or not at or label.get("at") != at:
         return set()
-    return {(str(told.get("by") or ""), str(told.get("client") or ""))}
+    return {(str(label.get("by") or ""), str(label.get("client") or ""))}
 
 
 def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str]:
@@ -395,17 +395,17 @@ def _copies(
     """
     lines = {line: each for each in doomed.values() for line in _telling_lines(each.entry.text)}
     copies: dict[str, KnownEntry] = {}
-    told: list[Purged] = []
+    rows: list[Purged] = []
     for mark, each in known.items() if lines else ():
         own = _telling_lines(each.entry.text)
-        taken = [lines[line] for line in own if line in lines]
-        if not taken or mark in doomed or (wanted.scope and str(wanted.scope) not in each.scopes):
+        originals = [lines[line] for line in own if line in lines]
+        if not originals or mark in doomed or (wanted.scope and str(wanted.scope) not in each.scopes):
             continue
-        if each.is_made and len(taken) == len(own) and not _earlier(each.entry, taken[0].entry):
+        if each.is_made and len(originals) == len(own) and not _earlier(each.entry, originals[0].entry):
             copies[mark] = each
         else:
-            told += each.stays(REPEATED)
-    return copies, told
+            rows += each.stays(REPEATED)
+    return copies, rows
 
 
 def _telling_lines(text: str) -> list[str]:
@@ -472,17 +472,17 @@ def _transcripts(
     A criterion of origin never matches a transcript, because only entries have an origin.
     """
     gone: list[str] = []
-    told: list[Purged] = []
+    rows: list[Purged] = []
     if wanted.origin is not None or wanted.scope not in (None, Scope.PROJECT):
-        return gone, told
+        return gone, rows
     for each in logs:
         if not _came_from(each, wanted, ids):
             continue
         if _timely(each.begun, wanted):
             gone.append(each.where)
         elif wanted.names_somebody:
-            told.append(Purged(each.where, 1, gone=False, why=BEGUN))
-    return gone, told
+            rows.append(Purged(each.where, 1, gone=False, why=BEGUN))
+    return gone, rows
 
 
 def _came_from(log: _Session, wanted: Wanted, ids: Collection[str]) -> bool:
@@ -496,17 +496,17 @@ def _came_from(log: _Session, wanted: Wanted, ids: Collection[str]) -> bool:
 def _requests(home: Home, wanted: Wanted, ids: Collection[str]) -> Iterator[pending_writes.PendingRequest]:
     """Yield the pending writes that meet the criteria."""
     for each in pending_writes.every(home) if not wanted.source else ():
-        asked = each.request
-        if asked is not None and _timely(asked.at, wanted) and _asked_by(asked, wanted, ids):
+        request = each.request
+        if request is not None and _timely(request.at, wanted) and _asked_by(request, wanted, ids):
             yield each
 
 
-def _asked_by(asked: pending_writes.Request, wanted: Wanted, ids: Collection[str]) -> bool:
-    if wanted.origin not in (None, asked.origin) or wanted.scope not in (None, asked.scope):
+def _asked_by(request: pending_writes.Request, wanted: Wanted, ids: Collection[str]) -> bool:
+    if wanted.origin not in (None, request.origin) or wanted.scope not in (None, request.scope):
         return False
-    if wanted.session and not {asked.session, asked.conversation}.intersection(ids):
+    if wanted.session and not {request.session, request.conversation}.intersection(ids):
         return False
-    own = (asked.actor, asked.client or ""), (asked.agent, "")
+    own = (request.actor, request.client or ""), (request.agent, "")
     return not wanted.agent or any(is_agent(wanted.agent, *who) for who in own)
 
 

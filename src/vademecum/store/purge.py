@@ -117,13 +117,13 @@ def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = Fals
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
     for each in filter(meant, archive.names(home, scope_folder, filenames.RECORDS)):
         found += _versions(home, scope_folder, each, dry=dry)
-    kept = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS)
-    for each in home.names(*kept):
+    parts = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS)
+    for each in home.names(*parts):
         if meant(each.removesuffix(".jsonl")):
             if not dry:
-                with home.folder(*kept) as logs:
+                with home.folder(*parts) as logs:
                     logs.delete(each)
-            found.append(Purged("/".join((*kept, each)), 1))
+            found.append(Purged("/".join((*parts, each)), 1))
     folder = scope_folder.open(filenames.RECORDS)
     if folder is not None:
         with folder:
@@ -185,12 +185,12 @@ def _from_consolidations(home: Home, scope_folder: ScopeFolder, key: str, *, dry
             mine = False
         return _Replaced(b"" if mine else line, int(mine))
 
-    kept = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS)
-    for name in home.names(*kept):
+    parts = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS)
+    for name in home.names(*parts):
         if name.endswith(".jsonl"):
-            gone = _replace(home, home.path, (*kept, name), without, dry=dry)
+            gone = _replace(home, home.path, (*parts, name), without, dry=dry)
             if gone.count:
-                yield Purged("/".join((*kept, name)), gone.count)
+                yield Purged("/".join((*parts, name)), gone.count)
 
 
 def _instead(rest: bytes, _: bytes | None) -> bytes:
@@ -501,7 +501,9 @@ def _forms(wanted: str) -> re.Pattern[str]:
     plain = {wanted, document.escape(wanted)}
     forms = plain | {form.replace("\n", "\r\n") for form in plain}
     for _ in range(3):  # what a tool is given is JSON inside of a line of JSON, and may hold JSON itself
-        forms |= {json.dumps(form, ensure_ascii=kept)[1:-1] for form in forms for kept in (False, True)}
+        forms |= {
+            json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (False, True)
+        }
     # What all begin with is written once: `re` would look for it itself, in time quadratic in its length.
     least, most = min(forms), max(forms)
     same = next(
@@ -572,7 +574,7 @@ def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
     if not forms.search(raw.decode(errors="replace")):  # it would stand there as it is, or escaped
         return _Replaced(raw, 0)
     try:
-        event, hits = _said(json.loads(raw), forms)
+        event, hits = _strip(json.loads(raw), forms)
         left = sum(len(forms.findall(each)) for each in _strings(event))
     except (ValueError, RecursionError):
         return _in_markdown(raw, forms)
@@ -595,15 +597,15 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _said(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
+def _strip(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
     """Return an event without a text, and the number of removals; keys and ids stay."""
     if isinstance(value, list):
-        items = [_said(each, forms) for each in value]
+        items = [_strip(each, forms) for each in value]
         return [each for each, _ in items], sum(hits for _, hits in items)
     if not isinstance(value, dict):
         return _cleaned(value, forms)
     pairs = {
-        key: (each, 0) if key in _MARKS else _cleaned(each, forms) if key in _FREE else _said(each, forms)
+        key: (each, 0) if key in _MARKS else _cleaned(each, forms) if key in _FREE else _strip(each, forms)
         for key, each in value.items()
     }
     return {key: each for key, (each, _) in pairs.items()}, sum(hits for _, hits in pairs.values())
@@ -660,8 +662,8 @@ def delete_version(home: Home, parts: tuple[str, ...]) -> None:
             with records:
                 here = records.stat(name) is not None
         if not here and not home.names(*parts[:-1]):
-            kept = ("archive", archive.KEPT, *archive.area(scope_folder), filenames.RECORDS)
-            with contextlib.suppress(FileNotFoundError), home.folder(*kept) as folder:
+            log_parts = ("archive", archive.KEPT, *archive.area(scope_folder), filenames.RECORDS)
+            with contextlib.suppress(FileNotFoundError), home.folder(*log_parts) as folder:
                 folder.delete(f"{name}.jsonl")
 
 

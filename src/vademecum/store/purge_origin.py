@@ -274,9 +274,11 @@ def _moments(entries: Iterable[Entry]) -> list[datetime]:
 
 def _unconfirmed(listed: object, sessions: Collection[str]) -> dict[str, Any]:
     """Return the field of confirmations without those of some sessions; empty when nothing changes."""
-    told = listed if isinstance(listed, list) else []
-    others = [each for each in told if not (isinstance(each, dict) and each.get("session") in sessions)]
-    return {} if len(others) == len(told) else {"confirmed": others or None}
+    confirmations = listed if isinstance(listed, list) else []
+    others = [
+        each for each in confirmations if not (isinstance(each, dict) and each.get("session") in sessions)
+    ]
+    return {} if len(others) == len(confirmations) else {"confirmed": others or None}
 
 
 def _from_log(
@@ -329,8 +331,8 @@ def _kept_line(raw: bytes, times: Collection[str | None], sessions: Collection[s
     return json.dumps(line, ensure_ascii=False).encode() + raw[len(raw.rstrip(b"\n")) :]
 
 
-def _session_of(said: object) -> str:
-    return str(said).partition(":")[2]
+def _session_of(value: object) -> str:
+    return str(value).partition(":")[2]
 
 
 def _delete_file(home: Home, parts: tuple[str, ...], *, dry: bool) -> bool:
@@ -417,8 +419,8 @@ def elsewhere(root: Path, entries: Iterable[Entry]) -> list[Purged]:
         if marks
         else ()
     ):
-        held = tombstones.read_entries(provenance.read_file(file), file.kind)
-        count = sum(archive.fingerprint(each) in marks for each in held)
+        in_file = tombstones.read_entries(provenance.read_file(file), file.kind)
+        count = sum(archive.fingerprint(each) in marks for each in in_file)
         if count:
             why = f"of another project; run it in {root}"
             found.append(Purged(str(root / file.where), count, gone=False, why=why))
@@ -459,7 +461,7 @@ class Proof:
     ) -> Purge:
         """Write the audit line and the requested receipt of a purge, and return its result."""
         work, stone = self._work, self.stone
-        told = functools.partial(
+        log = functools.partial(
             audit.write,
             work.home,
             at=work.now(),
@@ -472,11 +474,11 @@ class Proof:
         if not stone.done:
             self._settle()
         if not stone.prove:
-            told()
+            log()
             return Purge(tuple(found))
         receipt = self._receipt(found)
         body = json.dumps(receipt, sort_keys=True, separators=(",", ":")).encode()
-        told(after=body)
+        log(after=body)
         mark = files.digest(body)
         receipt["audit"] = [each for each in audit.lines(work.home) if each.get("after") == mark]
         content = json.dumps(receipt, ensure_ascii=False, indent=1).encode() + b"\n"
@@ -489,7 +491,7 @@ class Proof:
         """Return the receipt: the deleted texts by file, with hashes of each file before and after."""
         places = [
             {
-                "where": self._shown(each.where),
+                "where": self._receipt_path(each.where),
                 "count": each.count,
                 "gone": each.gone,
                 "why": each.why,
@@ -511,7 +513,7 @@ class Proof:
             "tombstone": f"{tombstones.FOLDER}/{stone.id}.json",
         }
 
-    def _shown(self, where: str) -> str:
+    def _receipt_path(self, where: str) -> str:
         """Return a path as the receipt shows it, without the name of a purged record."""
         parts = where.split("/")
         at = parts.index(filenames.RECORDS) + 1 if filenames.RECORDS in parts else len(parts)

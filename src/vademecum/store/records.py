@@ -236,7 +236,7 @@ class Records:
         for scope_folder in self._scope_folders(places):
             if scope_folder.trusted:
                 yield from (
-                    (filenames.key_of(name), said[_ID]) for name, said in self._labels(scope_folder).items()
+                    (filenames.key_of(name), label[_ID]) for name, label in self._labels(scope_folder).items()
                 )
 
     def lost(self, found: Found) -> list[Entry]:
@@ -338,7 +338,7 @@ class Records:
                 continue
             with folder:
                 labels = self._labels(scope_folder)
-                for name in sorted(name for name, said in labels.items() if said[_TYPE] in types):
+                for name in sorted(name for name, label in labels.items() if label[_TYPE] in types):
                     with contextlib.suppress(Malformed, OutsideMemory, OSError):  # told by the listing
                         content = folder.read(name)
                         if content is not None and likely(content):
@@ -356,8 +356,8 @@ class Records:
             if folder is None:
                 return self._write(scope_folder, name, draft)
             with folder:
-                taken = folder.stat(name) is not None
-            if not taken and not self._is_alias(filenames.key_of(name), scope_folders):
+                exists = folder.stat(name) is not None
+            if not exists and not self._is_alias(filenames.key_of(name), scope_folders):
                 return self._write(scope_folder, name, draft, fresh=True)
         raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
 
@@ -380,13 +380,13 @@ class Records:
         return self._logged(record, archive.writers)
 
     def _logged(
-        self, record: Record, told: Callable[..., Mapping[tuple[str | None, str], Any]]
+        self, record: Record, read_log: Callable[..., Mapping[tuple[str | None, str], Any]]
     ) -> Mapping[str, Any]:
         """Return the log's values for the entries of a record, by fingerprint."""
         for scope_folder in scopes.scope_folders(self.home, self.caller, record.place):
             name = record.path.rpartition("/")[2]
             if scope_folder.name_of(filenames.RECORDS, name) == record.path:
-                found = told(self.home, scope_folder, filenames.RECORDS, name)
+                found = read_log(self.home, scope_folder, filenames.RECORDS, name)
                 return {mark: each for (owner, mark), each in found.items() if owner == record.id}
         return {}
 
@@ -523,9 +523,9 @@ class Records:
         seen = _no_copies(short_numbers.read_labels(self._numbered_folders(), wanted=filenames.is_record))
         with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
             current = folder.read(name)
-            held = None if fresh else self._consolidated_part(scope_folder, name, current)
-            holders = self.holding(scope_folder, held.part) if held is not None else []
-            back = self._content_of(held) if held is not None and current is None else None
+            part_record = None if fresh else self._consolidated_part(scope_folder, name, current)
+            holders = self.holding(scope_folder, part_record.part) if part_record is not None else []
+            back = self._content_of(part_record) if part_record is not None and current is None else None
             if current is None:
                 self._check_free(folder, name)
                 current = back
@@ -558,12 +558,12 @@ class Records:
                 tombstones.lift(self.home, draft.text, at=stamp)
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
-        if held is not None and _says_all(written.before, held.record):
-            self.release(holders, held.part)
+        if part_record is not None and _says_all(written.before, part_record.record):
+            self.release(holders, part_record.part)
         self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
         merged = _merged(record, join)
         record = self._settled(record, seen)
-        told = Stored(
+        result = Stored(
             join.outcome,
             record.key,
             record.num,
@@ -572,7 +572,7 @@ class Records:
             record.path,
             team=scope_folder.team,
         )
-        return told._replace(beside=join.beside, merged=merged, purged=purged.at if purged else "")
+        return result._replace(beside=join.beside, merged=merged, purged=purged.at if purged else "")
 
     def _verified(self, text: str) -> bool:
         return decisions.verified(self.home, text)
@@ -627,8 +627,8 @@ class Records:
         for copy in short_numbers.find_copies(seen):
             # The text is kept: whatever keeps a copy from being told apart now, the next write tries again.
             with contextlib.suppress(VadeError, OSError):
-                told = self._renumber_copy(copy, above=short_numbers.highest(seen))
-                record = told if told is not None and told.path == record.path else record
+                result = self._renumber_copy(copy, above=short_numbers.highest(seen))
+                record = result if result is not None and result.path == record.path else record
         return record
 
     def _renumber_copy(self, copy: short_numbers.Copy, *, above: int) -> Record | None:
@@ -834,21 +834,21 @@ class Records:
             return
         wanted = name if number is None else number
         direct: list[Found] = []
-        held: list[Found] = []
+        parts: list[Found] = []
         for scope_folder in scope_folders:
             labels = self._labels(scope_folder)
             for file in sorted(
                 file
-                for file, said in labels.items()
-                if wanted in (said[_NUM], said[_ID]) or wanted in said[_PARTS]
+                for file, label in labels.items()
+                if wanted in (label[_NUM], label[_ID]) or wanted in label[_PARTS]
             ):
                 with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):  # told by the listing
                     found = self.load(scope_folder, file)
                     if wanted in (found.record.num, found.record.id):
                         direct.append(found)
                     elif part := merge.find_part_key(found.record, str(wanted)):
-                        held.append(_narrowed(found, part))
-        yield from direct or held
+                        parts.append(_narrowed(found, part))
+        yield from direct or parts
 
     def _is_archived(self, key: str, places: Iterable[Place]) -> bool:
         """Return whether the archive has a record with this key."""
@@ -885,7 +885,7 @@ class Records:
         """Yield the records of these folders that have this key among their aliases."""
         for scope_folder in scope_folders:
             labels = self._labels(scope_folder, strict=True)
-            for name in sorted(name for name, said in labels.items() if key in said[_ALIASES]):
+            for name in sorted(name for name, label in labels.items() if key in label[_ALIASES]):
                 with contextlib.suppress(Malformed, NotFound):  # told by the listing
                     found = self.load(scope_folder, name)
                     if key in found.record.aliases:  # a part may have been taken out meanwhile
@@ -949,8 +949,8 @@ class Records:
         """
         if current is not None and not archive.images(self.home, scope_folder, filenames.RECORDS, name):
             return None
-        held = self._aliased(filenames.key_of(name), [scope_folder])
-        return held if held is not None and held.part else None
+        found = self._aliased(filenames.key_of(name), [scope_folder])
+        return found if found is not None and found.part else None
 
     def _log_back(self, scope_folder: ScopeFolder, name: str, content: bytes) -> None:
         """Log and audit that a part of a consolidation has a separate file again."""
@@ -1117,9 +1117,9 @@ class Records:
             if scope_folder.trusted:
                 known = _raise_failures(self.facts(scope_folder, LABELS))
                 candidates += (
-                    (said[_UPDATED], known.stamps[name][1], name, scope_folder)
-                    for name, said in known.facts.items()
-                    if said[_UPDATED] is not None and said[_UPDATED] >= since
+                    (label[_UPDATED], known.stamps[name][1], name, scope_folder)
+                    for name, label in known.facts.items()
+                    if label[_UPDATED] is not None and label[_UPDATED] >= since
                 )
         # A stamp is cut to the second; within it the file's own time says which is newer.
         candidates.sort(key=lambda each: (each[0], each[1], each[2]), reverse=True)
@@ -1144,14 +1144,14 @@ class Records:
         own = None if current is None else self._labelled(scope_folder, name, current)
         if not scope_folder.shared:
             return short_numbers.allocate(self.home, above=above) if own is None or own.num is None else None
-        others = [said for each, said in self._labels(scope_folder).items() if each != name]
-        highest = max((said[_NUM] or 0 for said in others), default=above)
+        others = [label for each, label in self._labels(scope_folder).items() if each != name]
+        highest = max((label[_NUM] or 0 for label in others), default=above)
         if own is not None and own.num is not None:
             # Two clones chose the same number: the later record moves on.
             older = [
-                said
-                for said in others
-                if said[_NUM] == own.num and (said[_CREATED], said[_ID] or "") < _age(own)
+                label
+                for label in others
+                if label[_NUM] == own.num and (label[_CREATED], label[_ID] or "") < _age(own)
             ]
             if not older:
                 return None

@@ -230,16 +230,16 @@ def undo(
     lines = [*_lines(home, chosen)]
     undone = {line["undone"] for line in lines if "undone" in line}
     edits = [line for line in lines if "edit" in line and line["edit"] not in undone]
-    told: list[EditResult] = []
+    results: list[EditResult] = []
     swept: set[str] = set()  # a run that was killed may have left something lying about
     # Backwards: a file may have been edited twice, and what was written first is taken away last.
     for done, line in enumerate(reversed(edits)):
         if progress is not None:
             progress("undo", done, len(edits))
-        told.append(_undo_one(home, caller, chosen, line, now=now, announce=announce, swept=swept))
-    if not all(each.done or each.why == ELSEWHERE for each in told):
+        results.append(_undo_one(home, caller, chosen, line, now=now, announce=announce, swept=swept))
+    if not all(each.done or each.why == ELSEWHERE for each in results):
         _append(home, chosen, {"tried": clock.stamp(now())})
-    return chosen, told
+    return chosen, results
 
 
 def _undo_one(
@@ -636,8 +636,8 @@ class Staged(Records):
         tombstones.check(self.home, self.caller, draft.text)
         current = self.content(scope_folder, filenames.RECORDS, name)
         # A text that brings the time at which it was first said is dated with it.
-        told = draft.labels({}) if draft.labels is not None and current is None else {}
-        first = clock.parse(told.get("created"))
+        labels = draft.labels({}) if draft.labels is not None and current is None else {}
+        first = clock.parse(labels.get("created"))
         at = clock.stamp(first or self.now())
         entry = Entry(draft.text, at, self.caller.origin, id=names.new_mark())
         join = Joining(

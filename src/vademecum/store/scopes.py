@@ -122,8 +122,8 @@ def _owner(caller: Caller, owner: str) -> str | None:
 
 def owners(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the caller's ids from the environment for scopes other than session, project and agent."""
-    asked = {rule.owner: rule.variable for rule in (scope.rule for scope in Scope) if rule.variable}
-    return tuple((owner, environ[name]) for owner, name in asked.items() if environ.get(name))
+    variables = {rule.owner: rule.variable for rule in (scope.rule for scope in Scope) if rule.variable}
+    return tuple((owner, environ[name]) for owner, name in variables.items() if environ.get(name))
 
 
 def visible(caller: Caller) -> list[Place]:

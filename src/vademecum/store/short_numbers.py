@@ -143,17 +143,17 @@ def _standing(label: Label) -> tuple[str, bool, int, str]:
 
 
 def _label(scope_folder: ScopeFolder, entry: os.DirEntry[str]) -> Label:
-    said: dict[bytes, str] = {}
+    values: dict[bytes, str] = {}
     for name, value in _fields(entry.path):
-        said.setdefault(name, value)
-    num = said.get(b"num", "")
+        values.setdefault(name, value)
+    num = values.get(b"num", "")
     return Label(
         scope_folder.name_of(filenames.RECORDS, entry.name),
         entry.name,
         int(num) if num.isascii() and num.isdecimal() and len(num) < 10 else None,
-        said.get(b"id"),
-        said.get(b"created", ""),
-        said.get(b"key", ""),
+        values.get(b"id"),
+        values.get(b"created", ""),
+        values.get(b"key", ""),
         scope_folder,
     )
 

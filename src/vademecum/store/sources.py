@@ -207,17 +207,17 @@ def remove(home: Home, caller: scopes.Caller, name: str) -> None:
 
 def _name(home: Home, name: str | None, path: Path) -> str:
     """Return the requested name, or a free name made from the folder's name."""
-    taken = {source.name: source.path for source in every(home)}
+    paths = {source.name: source.path for source in every(home)}
     if name is not None:
         names.without_secret(names.check_key(name), "the source's name")
         if name in KINDS:
             raise Collision(f"{name} is reserved", hint="choose another `--name`")
-        if taken.get(name, path) != path:
+        if paths.get(name, path) != path:
             raise Collision(f"a source named {name} is already attached", hint="choose another `--name`")
         return name
     wanted = names.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
-    return next(each for each in candidates if each not in KINDS and taken.get(each, path) == path)
+    return next(each for each in candidates if each not in KINDS and paths.get(each, path) == path)
 
 
 def entered(top: str, below: tuple[str, ...]) -> DiskFolder:

@@ -41,7 +41,7 @@ PATIENTLY = 1.0
 # Counts that wait in memory, and items known to have been counted; beyond that they are dropped.
 MAX_WAITING = 10_000
 # Down to what share of the largest size the cache is emptied: else every new vector would drop an old one.
-KEPT = 0.9
+SHARE_LEFT = 0.9
 
 _TABLES = {"uses", "vectors", "blobs", "totals", "ratios"}
 # A vector's bytes lie apart from its tick: marking it as used must not write them again.
@@ -456,7 +456,7 @@ def _keep(connection: apsw.Connection, model: bytes, given: dict[bytes, bytes], 
                 connection.execute("update vectors set tick = ? where id = ?", (tick, id_))
             connection.execute("insert or replace into blobs values(?, ?)", (id_, vector))
         if total > largest:
-            total -= _drop(connection, total - int(largest * KEPT))
+            total -= _drop(connection, total - int(largest * SHARE_LEFT))
         connection.execute("update totals set value = ? where name = 'bytes'", (total,))
 
 

@@ -153,9 +153,9 @@ def _has_log(folder: str) -> bool:
 
 def _read(home: Home, workspace: str, file: str) -> Team | None:
     try:
-        told = json.loads(home.read(FOLDER, workspace, file) or b"")
-        rules = told.get("rules")
+        values = json.loads(home.read(FOLDER, workspace, file) or b"")
+        rules = values.get("rules")
         writes = file == JOINED and isinstance(rules, dict) and rules.get("write") == "team"
-        return Team(workspace, str(told["name"]), writes) if told["kind"] == "team" else None
+        return Team(workspace, str(values["name"]), writes) if values["kind"] == "team" else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

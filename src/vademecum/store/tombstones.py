@@ -128,8 +128,8 @@ class Marks(NamedTuple):
         """Return the text with a placeholder for each purged line, or for all of it."""
         if self.find(text) is None:
             return text
-        kept = "\n".join(MARK if self.find(line) else line for line in text.split("\n"))
-        return MARK if self.find(kept) else kept
+        result = "\n".join(MARK if self.find(line) else line for line in text.split("\n"))
+        return MARK if self.find(result) else result
 
 
 def load(home: Home) -> Marks | None:

@@ -59,8 +59,8 @@ class TextBlock(NamedTuple):
 
         It stands in for the id of a block that has none in its signature.
         """
-        said = self.path or f"{self.instant}\0{self.words}"
-        return f"h{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:15]}"
+        identity = self.path or f"{self.instant}\0{self.words}"
+        return f"h{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:15]}"
 
 
 class CutText(NamedTuple):
@@ -157,10 +157,10 @@ def sign(raw: str, **changes: str) -> str:
     if signed is None and not any(changes.values()):
         return raw
     line = signed[1] if signed else "origin: user"
-    kept = [part for part in line.split(" | ") if part.partition(":")[0].strip() not in changes]
+    rest = [part for part in line.split(" | ") if part.partition(":")[0].strip() not in changes]
     added = [f"{name}: {value}" for name, value in changes.items() if value]
-    told = [each for each in added if each.startswith("origin: ")]
-    line = " | ".join([*told, *kept, *(each for each in added if each not in told)])
+    origins = [each for each in added if each.startswith("origin: ")]
+    line = " | ".join([*origins, *rest, *(each for each in added if each not in origins)])
     if signed is None:
         return f"{raw}\n<!-- {line} -->"
     return f"{raw[: signed.start()]}{raw[signed.start() : signed.start(1)]}{line}{raw[signed.end(1) :]}"

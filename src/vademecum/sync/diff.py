@@ -67,7 +67,7 @@ class FactWriter:
     moved: Callable[[ShownFile], str] = lambda file: ""  # the stream to which a file was moved, if known
     made: list[SyncFact] = field(default_factory=list)
     doubts: list[tuple[str, str, str]] = field(default_factory=list)  # (doc, entry, text), see `_is_doubtful`
-    unshown: Collection[FactId] = ()  # own facts since the files were last written
+    new_ids: Collection[FactId] = ()  # own facts since the files were last written
     _moved_to: str = ""
     _docs_by_path: dict[str, list[str]] | None = None
 
@@ -117,7 +117,7 @@ class _Match(NamedTuple):
     """A block of a changed file, with the earlier shown block to which it belongs, or None."""
 
     block: TextBlock
-    shown: ShownBlock | None
+    base: ShownBlock | None
     copied: bool = False  # a copy of another block, whose id was removed
 
     @property
@@ -208,36 +208,38 @@ def identify(
     `copies` has paths whose files stay with their own documents although their ids belong to other documents.
     """
     # A file that was merged with others and not written since has its own id.
-    shown: dict[Any, str] = {
+    path_by_id: dict[Any, str] = {
         doc: path for path, file in base.items() for doc in file.docs if names.is_id(doc)
     }
-    shown |= {
+    path_by_id |= {
         file.values.get("id"): path for path, file in base.items() if names.is_id(str(file.values.get("id")))
     }
     given: dict[str, str] = {}
     moved: dict[str, str] = {}
-    taken: set[str] = set()
+    used_docs: set[str] = set()
     every = {doc for each in base.values() for doc in each.docs} | set(elsewhere)
-    kept = set(files) - _find_replaced_paths(base, files, shown)
+    own_paths = set(files) - _find_replaced_paths(base, files, path_by_id)
     new = {read_front(text).get("id") for path, text in files.items() if path not in base}
     for path in sorted(
         files, key=lambda path: (path not in base, not _has_key_of_path(path, files[path]), path)
     ):
         front = read_front(files[path])
-        home = shown.get(front.get("id"))
-        if path in base and path in kept and path not in unknown:
+        home = path_by_id.get(front.get("id"))
+        if path in base and path in own_paths and path not in unknown:
             given[path] = base[path].doc
             same = path in copies or base[path].values.get("id") == front.get("id")
-            based_on = home is not None and home != path and home not in kept and front.get("id") not in new
-            if home is not None and based_on and not same and base[home].doc not in taken:
+            based_on = (
+                home is not None and home != path and home not in own_paths and front.get("id") not in new
+            )
+            if home is not None and based_on and not same and base[home].doc not in used_docs:
                 given[path], moved[path] = base[home].doc, home
-        elif home is not None and home not in kept and base[home].doc not in taken:
+        elif home is not None and home not in own_paths and base[home].doc not in used_docs:
             given[path], moved[path] = base[home].doc, home
         else:
             mark = blocks.document_id(path, front.get("id"))
-            known = mark in taken or mark in shown or mark in every
+            known = mark in used_docs or mark in path_by_id or mark in every
             given[path] = names.new_id() if known and names.is_id(mark) else mark
-        taken.add(given[path])
+        used_docs.add(given[path])
     return given, moved
 
 
@@ -250,17 +252,17 @@ def find_unknown(
         mark = blocks.document_id(path, read_front(files[path]).get("id"))
         docs = {*base[path].docs, *writer.find_docs_by_path(path)}
         if names.is_id(mark) and mark not in writer.seen.docs:
-            told = [doc for doc in docs if not _find_new_values(writer, doc, {"id": mark})]
-            found |= {} if told else {path: mark}
+            known_docs = [doc for doc in docs if not _find_new_values(writer, doc, {"id": mark})]
+            found |= {} if known_docs else {path: mark}
     return found
 
 
 def find_copies(writer: FactWriter, base: Mapping[str, ShownFile], files: Mapping[str, str]) -> set[str]:
     """Return the paths of files whose id a fact has given to their document before, such as copies."""
-    said = {path: read_front(files[path]).get("id") for path in set(base) & set(files)}
+    ids = {path: read_front(files[path]).get("id") for path in set(base) & set(files)}
     return {
         path
-        for path, mark in said.items()
+        for path, mark in ids.items()
         if mark and not _find_new_values(writer, base[path].doc, {"id": mark})
     }
 
@@ -269,22 +271,24 @@ def find_leftovers(
     base: Mapping[str, ShownFile], files: Mapping[str, str], begun: Collection[str]
 ) -> dict[str, str]:
     """Return the documents of old files that an interrupted sync renamed and did not remove yet."""
-    shown = {doc: path for path, file in base.items() for doc in file.docs}
+    path_by_doc = {doc: path for path, file in base.items() for doc in file.docs}
     found: dict[str, str] = {}
     for path in (set(files) & set(begun)) - set(base):
         mark = blocks.document_id(path, read_front(files[path]).get("id"))
-        if shown.get(mark) in files and shown.get(mark) in begun:
+        if path_by_doc.get(mark) in files and path_by_doc.get(mark) in begun:
             found[path] = mark
     return found
 
 
 def _find_replaced_paths(
-    base: Mapping[str, ShownFile], files: Mapping[str, str], shown: Mapping[Any, str]
+    base: Mapping[str, ShownFile], files: Mapping[str, str], path_by_id: Mapping[Any, str]
 ) -> set[str]:
     """Return the earlier paths of renamed files at which there is a new file with an unknown id."""
     ids = {path: read_front(text).get("id") for path, text in files.items()}
-    renamed = {shown[each] for path, each in ids.items() if path not in base and each in shown}
-    return {path for path in renamed & set(files) if ids[path] not in shown and names.is_id(str(ids[path]))}
+    renamed = {path_by_id[each] for path, each in ids.items() if path not in base and each in path_by_id}
+    return {
+        path for path in renamed & set(files) if ids[path] not in path_by_id and names.is_id(str(ids[path]))
+    }
 
 
 def _has_key_of_path(path: str, text: str) -> bool:
@@ -310,8 +314,8 @@ def _drop_file(writer: FactWriter, base: ShownFile) -> None:
     If the file was moved to another stream, the facts name that stream.
     """
     writer._moved_to = writer.moved(base)
-    for shown in base.blocks:
-        _drop(writer, shown.sources)
+    for block in base.blocks:
+        _drop(writer, block.sources)
     writer._moved_to = ""
     if not base.blocks:
         writer.write(base.doc, "name", value="", based_on=_register_ids(writer, base.doc, "name"))
@@ -369,9 +373,9 @@ def _find_new_values(writer: FactWriter, doc: str, values: Mapping[str, Any]) ->
     found: dict[str, Any] = {}
     for key, value in values.items():
         if key in LISTS:
-            told = {element(each) for front in fronts for each in elements(front.get(key))}
-            told |= set(facts.get(LISTS[key], ()))
-            new: Any = [each for each in elements(value) if element(each) not in told]
+            old_values = {element(each) for front in fronts for each in elements(front.get(key))}
+            old_values |= set(facts.get(LISTS[key], ()))
+            new: Any = [each for each in elements(value) if element(each) not in old_values]
         elif key in (CONFIRMED, APPLIED):
             continue  # these only grow; new ones are written with the next change
         else:
@@ -420,17 +424,17 @@ def _diff_blocks(
     uncertain: bool,
     older: ShownFile | None,
 ) -> list[_WrittenBlock]:
-    shown = base.blocks if base is not None else ()
+    base_blocks = base.blocks if base is not None else ()
 
     def is_old(block: TextBlock) -> bool:
         return any(_is_known(writer, each, block.id, block.raw) for each in docs)
 
-    matches, missing = match(shown, page.blocks, is_old if uncertain else None)
+    matches, missing = match(base_blocks, page.blocks, is_old if uncertain else None)
     # The text of another block in the file is no edit of this block.
     there = {block.words for block in page.blocks}
     known = older.blocks if older is not None else ()
     before = {each.id: each for each in known if _words(each) not in there}
-    matches = _with_pending_marks(writer, matches) if writer.unshown else matches
+    matches = _with_pending_marks(writer, matches) if writer.new_ids else matches
     standing = [_diff_block(writer, each, docs, uncertain=uncertain, before=before) for each in matches]
     for each in missing if not uncertain else ():
         _drop(writer, each.sources)
@@ -445,8 +449,8 @@ def _diff_block(
     uncertain: bool,
     before: Mapping[str, ShownBlock],
 ) -> _WrittenBlock:
-    shown = found.shown
-    if shown is None:
+    base_block = found.base
+    if base_block is None:
         doc = _document_of(writer, found.block, docs) if uncertain else docs[0]
         if (
             uncertain
@@ -456,48 +460,51 @@ def _diff_block(
         ):
             return _WrittenBlock(found.raw, doc, "", (), exact=False)
         return _write_new_block(writer, found, doc, uncertain=uncertain, before=before)
-    first, found = shown.sources[0], _undo_signature_changes(writer, found, shown, uncertain=uncertain)
-    settled = shown.conflict and "~" in shown.id and not blocks.parts(found.raw).get("contradicts")
-    if settled and blocks.parts(shown.raw).get("contradicts"):
-        return _separate_version(writer, found, shown)
-    if writer.signing.content(found.raw) == writer.signing.content(shown.raw):
-        _diff_marks(writer, first, shown.raw, found.raw, uncertain=uncertain)
-        return _WrittenBlock(found.raw, first.doc, first.target, first.fact_ids, exact=not shown.conflict)
-    if uncertain and _is_known(writer, first.doc, first.target, found.raw, version=shown.conflict):
+    first = base_block.sources[0]
+    found = _undo_signature_changes(writer, found, base_block, uncertain=uncertain)
+    settled = base_block.conflict and "~" in base_block.id and not blocks.parts(found.raw).get("contradicts")
+    if settled and blocks.parts(base_block.raw).get("contradicts"):
+        return _separate_version(writer, found, base_block)
+    if writer.signing.content(found.raw) == writer.signing.content(base_block.raw):
+        _diff_marks(writer, first, base_block.raw, found.raw, uncertain=uncertain)
+        return _WrittenBlock(
+            found.raw, first.doc, first.target, first.fact_ids, exact=not base_block.conflict
+        )
+    if uncertain and _is_known(writer, first.doc, first.target, found.raw, version=base_block.conflict):
         return _WrittenBlock(found.raw, first.doc, first.target, first.fact_ids, exact=False)
     if uncertain and _is_doubtful(writer, first.doc, first.target, found.raw):
         return _WrittenBlock(found.raw, first.doc, first.target, (), exact=False)
-    _drop(writer, shown.sources[1:])
-    _diff_marks(writer, first, shown.raw, found.raw, uncertain=uncertain)
-    raw = _strip_version_id(found.raw, shown)
+    _drop(writer, base_block.sources[1:])
+    _diff_marks(writer, first, base_block.raw, found.raw, uncertain=uncertain)
+    raw = _strip_version_id(found.raw, base_block)
     fact = writer.write(
         first.doc,
         "put",
         first.target,
         value={"raw": raw},
-        based_on=_base_of_edit(writer, first, before.get(shown.id))
+        based_on=_base_of_edit(writer, first, before.get(base_block.id))
         if uncertain
         else writer.seen.with_replaced(first.fact_ids),
     )
-    return _WrittenBlock(raw, first.doc, first.target, (fact.id,), exact=not shown.conflict)
+    return _WrittenBlock(raw, first.doc, first.target, (fact.id,), exact=not base_block.conflict)
 
 
 def _undo_signature_changes(
-    writer: FactWriter, found: _Match, shown: ShownBlock, *, uncertain: bool
+    writer: FactWriter, found: _Match, base_block: ShownBlock, *, uncertain: bool
 ) -> _Match:
     """Return the match without those differences in the signature that no person made."""
-    said = blocks.parts(shown.raw)
-    if _is_version(found.block.id, shown.id):  # another version of the entry comes first now
-        found = found.signed(id=said.get("id", ""), contradicts=said.get("contradicts", ""))
-    second = "~" in shown.id
-    if uncertain and second and "contradicts" not in said:  # the conflict was settled elsewhere
+    signature = blocks.parts(base_block.raw)
+    if _is_version(found.block.id, base_block.id):  # another version of the entry comes first now
+        found = found.signed(id=signature.get("id", ""), contradicts=signature.get("contradicts", ""))
+    second = "~" in base_block.id
+    if uncertain and second and "contradicts" not in signature:  # the conflict was settled elsewhere
         found = found.signed(contradicts="")
     if found.copied:
-        found = found.signed(id=shown.id)
-    own = writer.signing.exact or (second and shown.conflict)  # where removing a signature is a change
-    if not own and found.raw == blocks.unsigned(shown.raw):
+        found = found.signed(id=base_block.id)
+    own = writer.signing.exact or (second and base_block.conflict)  # where removing a signature is a change
+    if not own and found.raw == blocks.unsigned(base_block.raw):
         # Deleting the signature of another member's text changes nothing but its marks.
-        found = found.signed(**{name: told for name, told in said.items() if name not in blocks.MARKS})
+        found = found.signed(**{name: value for name, value in signature.items() if name not in blocks.MARKS})
     return found
 
 
@@ -517,22 +524,22 @@ def _is_version(mark: str, other: str) -> bool:
     return mark != other and mark.partition("~")[0] == other.partition("~")[0]
 
 
-def _separate_version(writer: FactWriter, found: _Match, shown: ShownBlock) -> _WrittenBlock:
+def _separate_version(writer: FactWriter, found: _Match, base_block: ShownBlock) -> _WrittenBlock:
     """Write facts that turn one version of an entry into an entry of its own."""
-    _drop(writer, shown.sources)
-    doc = shown.sources[0].doc
-    based_on = _register_ids(writer, doc, "entry", shown.id)
+    _drop(writer, base_block.sources)
+    doc = base_block.sources[0].doc
+    based_on = _register_ids(writer, doc, "entry", base_block.id)
     raw = found.raw
     if not writer.signing.exact and not blocks.parts(raw):  # removing a name does not make anybody the author
-        raw = blocks.sign(raw, origin=blocks.parts(shown.raw).get("origin", ""))
-    fact = writer.write(doc, "put", shown.id, value={"raw": raw}, based_on=based_on)
-    return _WrittenBlock(raw, doc, shown.id, (fact.id,))
+        raw = blocks.sign(raw, origin=blocks.parts(base_block.raw).get("origin", ""))
+    fact = writer.write(doc, "put", base_block.id, value={"raw": raw}, based_on=based_on)
+    return _WrittenBlock(raw, doc, base_block.id, (fact.id,))
 
 
-def _strip_version_id(raw: str, shown: ShownBlock) -> str:
+def _strip_version_id(raw: str, base_block: ShownBlock) -> str:
     """Return an entry as its author wrote it: without the marks that a sync gave one of two versions."""
-    if shown.conflict and "~" in shown.id:
-        return blocks.sign(raw, id=shown.sources[0].target, contradicts="")
+    if base_block.conflict and "~" in base_block.id:
+        return blocks.sign(raw, id=base_block.sources[0].target, contradicts="")
     return raw
 
 
@@ -572,9 +579,10 @@ def _is_earlier_text(writer: FactWriter, block: TextBlock, docs: Sequence[str]) 
         for fact in facts
         if fact.kind == "put" and fact.value
     )
-    said = (block.instant, block.words)
+    content = (block.instant, block.words)
     return any(
-        (blocks.instant_of(raw), blocks.words_of(raw)) == said for raw in (each.value["raw"] for each in puts)
+        (blocks.instant_of(raw), blocks.words_of(raw)) == content
+        for raw in (each.value["raw"] for each in puts)
     )
 
 
@@ -597,8 +605,8 @@ def _find_version(writer: FactWriter, doc: str, mark: str) -> SyncFact | None:
     name, second, _ = mark.partition("~")
     for target, facts in writer.seen.of(doc, "entry").items() if second else ():
         for fact in facts if target.partition("~")[0] == name else ():
-            said = fact.value if fact.kind == "put" else None
-            if said and sibling(target, writer.signing.content(said["raw"])) == mark:
+            value = fact.value if fact.kind == "put" else None
+            if value and sibling(target, writer.signing.content(value["raw"])) == mark:
                 return fact
     return None
 
@@ -653,37 +661,37 @@ def _diff_marks(writer: FactWriter, source: BlockSource, was: str, now: str, *, 
         if before.get(name, "") == after.get(name, ""):
             continue
         begin = f"{source.target} {name}: "
-        told = {begin + after[name]} if name in after else set()
+        new_marks = {begin + after[name]} if name in after else set()
         gone = {each for each, facts in marks.items() if each.startswith(begin) and is_member(facts)}
         if name in before:
             gone.add(begin + before[name])
         if uncertain:  # a former version was shown with the marks of its entry
             first = f"{source.target.partition('~')[0]} {name}: {after.get(name)}"
-            gone, told = set(), {each for each in told if each not in marks and first not in marks}
+            gone, new_marks = set(), {each for each in new_marks if each not in marks and first not in marks}
         for each, there in [
-            *((each, False) for each in sorted(gone - told)),
-            *((each, True) for each in told),
+            *((each, False) for each in sorted(gone - new_marks)),
+            *((each, True) for each in new_marks),
         ]:
             based_on = _register_ids(writer, source.doc, "mark", each)
             writer.write(source.doc, "mark", each, value=there, based_on=based_on)
 
 
 def _with_pending_marks(writer: FactWriter, matches: list[_Match]) -> list[_Match]:
-    """Return the matches with each unshown change of a mark copied to all versions of its entry.
+    """Return the matches with each unwritten change of a mark copied to all versions of its entry.
 
     Marks belong to the entry. A mark that was set at one version stands in the other versions only after the
     next write of the file, so its absence there is no removal.
     """
     texts: dict[tuple[str, str], list[int]] = {}
-    said: dict[tuple[str, str], Mapping[str, str]] = {}
-    for place, (_, shown, _) in enumerate(matches):
-        if shown is not None and shown.conflict:
-            entry = shown.sources[0][:2]
+    signatures: dict[tuple[str, str], Mapping[str, str]] = {}
+    for place, (_, base_block, _) in enumerate(matches):
+        if base_block is not None and base_block.conflict:
+            entry = base_block.sources[0][:2]
             texts.setdefault(entry, []).append(place)
-            said[entry] = blocks.parts(shown.raw)
+            signatures[entry] = blocks.parts(base_block.raw)
     for entry, places in texts.items():
         for name in blocks.MARKS:
-            mark = said[entry].get(name, "")
+            mark = signatures[entry].get(name, "")
             found = {blocks.parts(matches[place].raw).get(name, "") for place in places}
             for place in places if mark in found and _is_pending(writer, *entry, name) else ():
                 block = matches[place].block
@@ -694,15 +702,15 @@ def _with_pending_marks(writer: FactWriter, matches: list[_Match]) -> list[_Matc
 
 def _is_pending(writer: FactWriter, doc: str, target: str, name: str) -> bool:
     begin = f"{target} {name}: "
-    told = (facts for mark, facts in writer.seen.of(doc, "mark").items() if mark.startswith(begin))
-    return any(all(fact.id in writer.unshown for fact in heads(facts)) for facts in told)
+    mark_facts = (facts for mark, facts in writer.seen.of(doc, "mark").items() if mark.startswith(begin))
+    return any(all(fact.id in writer.new_ids for fact in heads(facts)) for facts in mark_facts)
 
 
 # ------------------------------------------------------------ matching blocks
 
 
 def match(
-    shown: Sequence[ShownBlock],
+    base_blocks: Sequence[ShownBlock],
     found: Sequence[TextBlock],
     is_old: Callable[[TextBlock], bool] | None = None,
 ) -> tuple[list[_Match], list[ShownBlock]]:
@@ -712,7 +720,7 @@ def match(
     alone. `is_old`, given only for an uncertain base, tells whether the entry of a block ever had its text.
     Then time and similarity do not count, since other people may have written at the same time.
     """
-    left = dict(enumerate(shown))
+    left = dict(enumerate(base_blocks))
     pairs: dict[int, int] = {}
 
     def take(place: int, number: int) -> None:
@@ -732,10 +740,10 @@ def match(
             found, known, left, lambda block: block.instant, _instant, unique=True
         ):
             take(place, number)
-        for place, number in _pair_by_neighbours(found, pairs, left, len(shown), but=doubled):
+        for place, number in _pair_by_neighbours(found, pairs, left, len(base_blocks), but=doubled):
             take(place, number)
     matches = [
-        _Match(block, shown[pairs[place]] if place in pairs else None, place in doubled)
+        _Match(block, base_blocks[pairs[place]] if place in pairs else None, place in doubled)
         for place, block in enumerate(found)
     ]
     return matches, list(left.values())
@@ -746,12 +754,12 @@ def _without_id(block: TextBlock) -> str:
     return blocks.sign(block.raw, id="", **({"contradicts": ""} if "~" in block.id else {}))
 
 
-def _words(shown: ShownBlock) -> str:
-    return blocks.words_of(shown.raw)
+def _words(block: ShownBlock) -> str:
+    return blocks.words_of(block.raw)
 
 
-def _instant(shown: ShownBlock) -> str:
-    return blocks.instant_of(shown.raw)
+def _instant(block: ShownBlock) -> str:
+    return blocks.instant_of(block.raw)
 
 
 def _pair_by_id(
@@ -765,7 +773,7 @@ def _pair_by_id(
     for place, block in enumerate(found):
         if block.id:
             marks.setdefault(block.id, []).append(place)
-    said = {_words(shown): shown.id for shown in left.values()}
+    id_by_words = {_words(base_block): base_block.id for base_block in left.values()}
     every = _BlockIds(left, sure=is_old is None)
     doubled: set[int] = set()
     used: set[int] = set()
@@ -777,7 +785,7 @@ def _pair_by_id(
         words = _words(left[number]) if number is not None else None
         like = [place for place in places if found[place].words == words]  # only the signature differs
         # A text that is also shown as another block is a copy with facts of its own.
-        own = [place for place in places if said.get(found[place].words, mark) == mark]
+        own = [place for place in places if id_by_words.get(found[place].words, mark) == mark]
         old = [place for place in places if len(places) > 1 and is_old is not None and is_old(found[place])]
         # If the same text is there without the id, the block with the id is an edited copy.
         bare: list[int] = []
@@ -803,13 +811,13 @@ def _find_unsigned_copies(
 
     Blocks that belong to another shown block are left out. Unless `sure`, a fact may already record the loss.
     """
-    said = (_instant(left[number]), _words(left[number]))
-    if not all(said) or (sure and not _has_id(left[number])):
+    key = (_instant(left[number]), _words(left[number]))
+    if not all(key) or (sure and not _has_id(left[number])):
         return []
-    alike = [place for place, block in enumerate(found) if block.words == said[1] and not block.id]
-    alike = [place for place in alike if found[place].instant == said[0] and place not in used]
+    alike = [place for place, block in enumerate(found) if block.words == key[1] and not block.id]
+    alike = [place for place in alike if found[place].instant == key[0] and place not in used]
     others = [each for each in left.values() if not _has_id(each)]
-    return alike[sum((_instant(each), _words(each)) == said for each in others if each is not left[number]) :]
+    return alike[sum((_instant(each), _words(each)) == key for each in others if each is not left[number]) :]
 
 
 class _BlockIds:
@@ -817,11 +825,11 @@ class _BlockIds:
 
     def __init__(self, left: Mapping[int, ShownBlock], *, sure: bool) -> None:
         self.left, self.sure = left, sure
-        self.exact = {shown.id: number for number, shown in left.items()}
-        self.second = {shown.second: number for number, shown in left.items()}
+        self.exact = {block.id: number for number, block in left.items()}
+        self.second = {block.second: number for number, block in left.items()}
         self.texts: dict[str, list[int]] = {}
-        for number, shown in left.items():
-            self.texts.setdefault(shown.sources[0].target, []).append(number)
+        for number, block in left.items():
+            self.texts.setdefault(block.sources[0].target, []).append(number)
 
     def rank(self, mark: str) -> int:
         """Return the order in which to look up an id.
@@ -861,25 +869,25 @@ def _pair_equal(
     text alone.
     """
     numbers: dict[str, list[int]] = {}
-    for number, shown in left.items():
-        if said := other(shown):
-            numbers.setdefault(said, []).append(number)
+    for number, base_block in left.items():
+        if key := other(base_block):
+            numbers.setdefault(key, []).append(number)
     places: dict[str, list[int]] = {}
     for place, block in enumerate(found):
-        if place not in pairs and (said := one(block)):
-            places.setdefault(said, []).append(place)
+        if place not in pairs and (key := one(block)):
+            places.setdefault(key, []).append(place)
     return [
         (place, number)
-        for said, here in places.items()
-        if said in numbers and not (unique and (len(here) > 1 or len(numbers[said]) > 1))
-        for place, number in zip(here, numbers[said], strict=False)
+        for key, here in places.items()
+        if key in numbers and not (unique and (len(here) > 1 or len(numbers[key]) > 1))
+        for place, number in zip(here, numbers[key], strict=False)
         if not (found[place].id and (unique or _has_id(left[number])))
     ]
 
 
-def _has_id(shown: ShownBlock) -> bool:
+def _has_id(block: ShownBlock) -> bool:
     """Return whether a shown block has an id; it never matches a block with a different id."""
-    return "id" in blocks.parts(shown.raw)
+    return "id" in blocks.parts(block.raw)
 
 
 def _pair_by_neighbours(
@@ -892,23 +900,23 @@ def _pair_by_neighbours(
 ) -> list[tuple[int, int]]:
     """Return pairs of similar blocks that lie between the same matched neighbours."""
     paired = []
-    taken: set[int] = set()
+    pair_numbers: set[int] = set()
     for place, block in enumerate(found):
         if place in pairs or place in but or block.id:
             continue
         above = next((pairs[each] for each in range(place - 1, -1, -1) if each in pairs), -1)
         below = next((pairs[each] for each in range(place + 1, len(found)) if each in pairs), count)
-        likely = [number for number in left if above < number < below and number not in taken]
+        likely = [number for number in left if above < number < below and number not in pair_numbers]
         scores = [(_similarity(block, left[number]), -number) for number in likely]
         score, number = max(scores, default=(0.0, 0))
         if score >= MIN_SIMILARITY:
             paired.append((place, -number))
-            taken.add(-number)
+            pair_numbers.add(-number)
     return paired
 
 
-def _similarity(block: TextBlock, shown: ShownBlock) -> float:
-    one, other = block.words[:_LONGEST], _words(shown)[:_LONGEST]
+def _similarity(block: TextBlock, base_block: ShownBlock) -> float:
+    one, other = block.words[:_LONGEST], _words(base_block)[:_LONGEST]
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
     return matcher.ratio() if matcher.quick_ratio() >= MIN_SIMILARITY else 0.0
 
@@ -922,9 +930,9 @@ def _make_exact(
     """Write further facts until the facts give the file exactly: bytes of blocks, order and layout."""
     docs = base.docs if base is not None else (doc,)
     now, before = show(writer.seen, docs, writer.signing), len(writer.made)
-    shown = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
+    block_by_fact = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
     for each in standing:
-        there = next((shown[fact_id] for fact_id in each.fact_ids if fact_id in shown), None)
+        there = next((block_by_fact[fact_id] for fact_id in each.fact_ids if fact_id in block_by_fact), None)
         if not each.exact or there is None or there.conflict:
             continue
         if there.raw != each.raw if writer.signing.exact else _is_different(writer, there.raw, each.raw):
@@ -933,8 +941,12 @@ def _make_exact(
             each.fact_ids = (fact.id,)
     if len(writer.made) > before:
         now = show(writer.seen, docs, writer.signing)
-        shown = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
-    ordered = [shown[each.fact_ids[0]] for each in standing if each.fact_ids and each.fact_ids[0] in shown]
+        block_by_fact = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
+    ordered = [
+        block_by_fact[each.fact_ids[0]]
+        for each in standing
+        if each.fact_ids and each.fact_ids[0] in block_by_fact
+    ]
     if [each.key[:3] for each in ordered] != [each.key[:3] for each in now.blocks]:
         _write_positions(writer, ordered)
         now = show(writer.seen, docs, writer.signing)
@@ -950,23 +962,24 @@ def _is_different(writer: FactWriter, one: str, other: str) -> bool:
 def _is_laid_out(now: ShownFile, page: CutText) -> bool:
     """Return whether the shown and the typed file have the same frontmatter, head, gaps and line ends."""
     try:
-        shown = blocks.cut(now.text, now.path)
+        new = blocks.cut(now.text, now.path)
     except Malformed:  # without its layout the text may look like frontmatter
         return False
-    if [each.raw for each in shown.blocks] != [each.raw for each in now.blocks]:
+    if [each.raw for each in new.blocks] != [each.raw for each in now.blocks]:
         return False  # the head runs into the first block
-    return (shown.front, shown.head, shown.eol, shown.gaps) == (page.front, page.head, page.eol, page.gaps)
+    return (new.front, new.head, new.eol, new.gaps) == (page.front, page.head, page.eol, page.gaps)
 
 
 def _write_positions(writer: FactWriter, ordered: Sequence[ShownBlock]) -> None:
     """Write a position fact for each block that does not stand where its time would sort it."""
-    kept = _longest_increasing([each.key for each in ordered])
+    ordered_places = _longest_increasing([each.key for each in ordered])
     above: tuple[str, str, str, int] = ("", "", "", 0)
     for place, each in enumerate(ordered):
         key = each.key
-        if place not in kept or key <= above:
+        if place not in ordered_places or key <= above:
             below = next(
-                (ordered[later].key for later in range(place + 1, len(ordered)) if later in kept), None
+                (ordered[later].key for later in range(place + 1, len(ordered)) if later in ordered_places),
+                None,
             )
             room = below[1] if below is not None and below[0] == above[0] and below[1] > above[1] else None
             where = [above[0], between(above[1], room)]
@@ -1008,9 +1021,9 @@ def _longest_increasing(keys: Sequence[tuple[str, str, str, int]]) -> set[int]:
         before.append(last[at - 1] if at else -1)
         tails[at : at + 1] = [key]
         last[at : at + 1] = [place]
-    kept: set[int] = set()
+    places: set[int] = set()
     place = last[-1] if last else -1
     while place >= 0:
-        kept.add(place)
+        places.add(place)
         place = before[place]
-    return kept
+    return places

@@ -141,18 +141,18 @@ def _replace_blocks(file: ShownFile, changes: dict[int, str | None]) -> str:
 
 def _reword_block(file: ShownFile, number: int, text: str) -> str:
     """Return a block with its words replaced by a person's new text; heading and id stay."""
-    raw, said = file.blocks[number].raw, document.tidy(text)
+    raw, new_text = file.blocks[number].raw, document.tidy(text)
     signed = {name: value for name, value in blocks.parts(raw).items() if name not in ("by", "cites")}
     if blocks.is_pinned(file.path):
-        return blocks.sign(said, **signed)
+        return blocks.sign(new_text, **signed)
     sections = document.parse(raw).sections
     if len(sections) != 1:
         raise Conflict("this entry can only be edited as a file", hint="edit it on a machine, and sync")
     inner = raw[sections[0].text_start : sections[0].text_end]
     lead = raw[: sections[0].text_start] + inner[: len(inner) - len(inner.lstrip("\r\n"))]
     own = file.blocks[number].id.partition("~")[0]
-    told = {**signed, "origin": str(Origin.USER), "id": own, "contradicts": ""}
-    return blocks.sign(lead + document.escape(said), **told)
+    signature = {**signed, "origin": str(Origin.USER), "id": own, "contradicts": ""}
+    return blocks.sign(lead + document.escape(new_text), **signature)
 
 
 # ------------------------------------------------------------ facts

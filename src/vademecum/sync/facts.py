@@ -71,7 +71,7 @@ _REPLICA = re.compile(r"[0-9a-hjkmnp-tv-z]{8,32}")
 _STREAM = re.compile(r"[a-z]{1,20}(?:/[A-Za-z0-9._-]{1,128})?")
 _DOC = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|n-[0-9a-f]{32}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_DOT = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32}):([1-9][0-9]{0,11})")
+_FACT_ID = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32}):([1-9][0-9]{0,11})")
 _ENTRY = re.compile(r"[0-9a-z]{1,32}(?:-[0-9]{1,5})?(?:~[0-9a-f]{6})?")
 _WORD = re.compile(r"[a-z0-9:._ -]{0,120}", re.IGNORECASE)
 _MOST = 10**12
@@ -274,7 +274,7 @@ def heads(facts: Iterable[SyncFact]) -> list[SyncFact]:
 
 
 def _render(fact: SyncFact, *, hashed: bool) -> bytes:
-    shown = {
+    values = {
         "stream": fact.stream,
         "replica": fact.replica,
         "n": fact.n,
@@ -290,15 +290,15 @@ def _render(fact: SyncFact, *, hashed: bool) -> bytes:
         "door": fact.interface,
     }
     if not hashed and fact.seal:
-        shown["seal"] = fact.seal
+        values["seal"] = fact.seal
     if not hashed and fact.purged:
-        shown["purged"] = fact.purged
-    return _ENCODER.encode(shown).encode()
+        values["purged"] = fact.purged
+    return _ENCODER.encode(values).encode()
 
 
 def parse_fact_id(text: Any) -> FactId:
     """Return the fact id in a text `replica:n`; raise ValueError or TypeError for anything else."""
-    found = _DOT.fullmatch(text)
+    found = _FACT_ID.fullmatch(text)
     if found is None:
         raise ValueError("no id of a fact")
     return FactId(found[1], int(found[2]))
@@ -404,7 +404,7 @@ def _fits_position(value: object) -> bool:
 def _fits_purge(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("dots"), list):
         return False
-    return all(isinstance(each, str) and _DOT.fullmatch(each) for each in value["dots"])
+    return all(isinstance(each, str) and _FACT_ID.fullmatch(each) for each in value["dots"])
 
 
 _FITS: dict[str, Callable[[object], bool]] = {

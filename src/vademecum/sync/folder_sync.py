@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vademecum.sync.stream_sync import Synced
     from vademecum.sync.stream_window import OwnFacts
 
-TOP, TOLD = "vade-sync", "workspace.json"
+TOP, WORKSPACE_FILE = "vade-sync", "workspace.json"
 SYNCED = (
     Scope.GLOBAL,
     Scope.PROJECT,
@@ -58,7 +58,11 @@ class FolderTransport:
         """Return the names of the streams that have a folder there."""
         try:
             with Disk(self.path).open(TOP) as top:
-                found = [unquote(name) for name in top.names() if name != TOLD and not name.startswith(".")]
+                found = [
+                    unquote(name)
+                    for name in top.names()
+                    if name != WORKSPACE_FILE and not name.startswith(".")
+                ]
         except FileNotFoundError:
             return []
         return sorted(found)
@@ -211,8 +215,9 @@ def find_folder(home: Home) -> FolderSync:
 
     try:
         with home.disk(FOLDER, SHARED) as folder:
-            told, key = json.loads(folder.read(TOLD) or b"null"), (folder.read(KEY) or b"").decode().strip()
-        return FolderSync(Path(told["path"]), str(told["workspace"]), key)
+            values = json.loads(folder.read(WORKSPACE_FILE) or b"null")
+            key = (folder.read(KEY) or b"").decode().strip()
+        return FolderSync(Path(values["path"]), str(values["workspace"]), key)
     except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
         raise NotFound(
             "no folder is set for `vade sync`", hint="run `vade sync --folder PATH`, or join a hub"
@@ -231,43 +236,43 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
     if top == home.path.resolve() or home.path.resolve() in top.parents or top in home.path.resolve().parents:
         raise UsageError("the shared folder lies in the memory folder, or around it", hint="name another one")
     with Disk(top).open(TOP, create=True) as shared:
-        told = _parse_workspace(shared.read(TOLD))
+        description = _parse_workspace(shared.read(WORKSPACE_FILE))
         key = read_key(typed) if typed else ""
-        if told is None:
+        if description is None:
             key = key or new_key()
-            told = {"protocol": 1, "workspace": names.new_mark(16), "check": _key_check(key)}
+            description = {"protocol": 1, "workspace": names.new_mark(16), "check": _key_check(key)}
             with contextlib.suppress(FileExistsError):
-                shared.create(TOLD, json.dumps(told, indent=1).encode() + b"\n")
+                shared.create(WORKSPACE_FILE, json.dumps(description, indent=1).encode() + b"\n")
             made = True
         else:
-            key, made = key or _known_key(home, str(told["workspace"])), False
+            key, made = key or _known_key(home, str(description["workspace"])), False
             if not key:
                 raise UsageError(
                     "this folder has a key",
                     hint="pass the one that the first machine showed, with VADE_SYNC_KEY",
                 )
-            if not hmac.compare_digest(_key_check(key), str(told["check"])):
+            if not hmac.compare_digest(_key_check(key), str(description["check"])):
                 raise Refused(
                     "this is not the key of that folder", hint="type the one that the first machine showed"
                 )
     with home.disk(FOLDER, SHARED, create=True) as folder:
         folder.update(KEY, lambda _: key.encode() + b"\n")
-        before = hub_rules.load(folder.read(TOLD))
-        same = before.get("workspace") == told["workspace"] and before.get("began") is True
+        before = hub_rules.load(folder.read(WORKSPACE_FILE))
+        same = before.get("workspace") == description["workspace"] and before.get("began") is True
         # Only the machine that began the folder archives old records automatically.
-        kept = {"path": str(top), "workspace": told["workspace"], "began": made or same}
-        folder.update(TOLD, lambda _: json.dumps(kept, indent=1).encode() + b"\n")
-    return FolderSync(top, str(told["workspace"]), key), made
+        settings = {"path": str(top), "workspace": description["workspace"], "began": made or same}
+        folder.update(WORKSPACE_FILE, lambda _: json.dumps(settings, indent=1).encode() + b"\n")
+    return FolderSync(top, str(description["workspace"]), key), made
 
 
 def needs_key(home: Home, path: Path) -> bool:
     """Return whether the shared folder has a key that this home does not know."""
     try:
         with Disk(path).open(TOP) as shared:
-            told = _parse_workspace(shared.read(TOLD))
+            description = _parse_workspace(shared.read(WORKSPACE_FILE))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return told is not None and not _known_key(home, str(told["workspace"]))
+    return description is not None and not _known_key(home, str(description["workspace"]))
 
 
 def count_unsent(home: Home, joined: FolderSync) -> int:
@@ -300,7 +305,7 @@ def leave_folder(home: Home) -> FolderSync:
     """Stop syncing with the shared folder; its facts and the home's files stay."""
     left = find_folder(home)
     with home.disk(FOLDER, SHARED) as folder:
-        folder.delete(TOLD)
+        folder.delete(WORKSPACE_FILE)
     return left
 
 
@@ -333,15 +338,15 @@ def sync_folder(
     every = sorted({*places(home), *filter(None, map(place_of, shared.streams()))}, key=str)
     found = []
     for place in every:
-        kept = HomeFiles(home, home.scope_folder(place), actor, now, aside=(FOLDER, SHARED, "held"))
-        found.append(_sync_place(joined, shared, kept, deletions))
+        home_files = HomeFiles(home, home.scope_folder(place), actor, now, aside=(FOLDER, SHARED, "held"))
+        found.append(_sync_place(joined, shared, home_files, deletions))
     return found, shared.strange
 
 
 def _sync_place(
-    joined: FolderSync, shared: FolderTransport, kept: HomeFiles, deletions: bool | None
+    joined: FolderSync, shared: FolderTransport, home_files: HomeFiles, deletions: bool | None
 ) -> PlaceSynced:
-    home, key, name = kept.home, joined.key.encode(), str(kept.scope_folder.place)
+    home, key, name = home_files.home, joined.key.encode(), str(home_files.scope_folder.place)
     with (
         home.lock(f"sync {name}"),
         home.disk(FOLDER, SHARED, joined.workspace, quote(name, safe=""), create=True) as folder,
@@ -352,7 +357,7 @@ def _sync_place(
         stream = SyncStream(
             name,
             log,
-            kept,
+            home_files,
             shared,
             accept=lambda fact: fact_rules.is_sealed(fact, key),
             make=lambda fact: fact_rules.seal(fact, key),
@@ -366,8 +371,8 @@ def _sync_place(
         former = log.former() if log.of_kind(PURGE) else ()
         if former:  # no other home purges the files of a former name
             shared.purge_files(name, former, {each.fact.id for each in log.read() if each.fact.purged})
-        kept.keep_notices(done.notices)
-        return PlaceSynced(name, done, tuple(kept.findings))
+        home_files.keep_notices(done.notices)
+        return PlaceSynced(name, done, tuple(home_files.findings))
 
 
 def places(home: Home, *below: str) -> list[Place]:
@@ -405,13 +410,15 @@ def _parse_workspace(content: bytes | None) -> dict[str, Any] | None:
             return dict(given)
     except (ValueError, TypeError, KeyError):
         pass
-    raise Malformed(f"{TOP}/{TOLD} of that folder cannot be read", hint="wait until it is whole, or upgrade")
+    raise Malformed(
+        f"{TOP}/{WORKSPACE_FILE} of that folder cannot be read", hint="wait until it is whole, or upgrade"
+    )
 
 
 def _known_key(home: Home, workspace: str) -> str:
     with contextlib.suppress(FileNotFoundError), home.disk(FOLDER, SHARED) as folder:
-        told = json.loads(folder.read(TOLD) or b"{}")
-        if told.get("workspace") == workspace:
+        values = json.loads(folder.read(WORKSPACE_FILE) or b"{}")
+        if values.get("workspace") == workspace:
             return (folder.read(KEY) or b"").decode().strip()
     return ""
 

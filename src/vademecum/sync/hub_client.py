@@ -59,9 +59,9 @@ class HubRefused(VadeError):
 
     hint = "nothing is lost, and what was not sent waits here"
 
-    def __init__(self, status: int, told: Mapping[str, Any]) -> None:
-        super().__init__(f"the hub says: {told.get('message') or f'status {status}'}")
-        self.status, self.code, self.told = status, str(told.get("code") or ""), told
+    def __init__(self, status: int, error: Mapping[str, Any]) -> None:
+        super().__init__(f"the hub says: {error.get('message') or f'status {status}'}")
+        self.status, self.code, self.told = status, str(error.get("code") or ""), error
         if self.code == "code":
             self.hint = "`vade hub invite` on a machine that has joined shows a new one"
         self.id: FactId | None = None  # the refused fact, if the hub named one
@@ -157,10 +157,10 @@ class HubClient:
 
     def interrupt(self) -> None:
         """Close the connection under a read that is waiting in another thread."""
-        kept = self._connection
-        if kept is not None and kept.sock is not None:
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
             with suppress(OSError):
-                kept.sock.shutdown(socket.SHUT_RDWR)
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection to the hub."""
@@ -177,10 +177,10 @@ def retry_after(answer: http.client.HTTPResponse) -> float:
 
 def _read_error(reply: Reply) -> Mapping[str, Any]:
     try:
-        told = json.loads(reply.body)["error"]
+        error = json.loads(reply.body)["error"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return error if isinstance(error, dict) else {}
 
 
 def _describe_error(error: Exception) -> str:
@@ -221,10 +221,10 @@ class HubEvents:
     def _run(self) -> None:
         failed = 0
         while not self._stop.is_set():
-            begun, asked = time.monotonic(), 0.0
+            begun, wait = time.monotonic(), 0.0
             try:
                 self._client = self._connect()
-                asked = self._read_events(self._client)
+                wait = self._read_events(self._client)
             except (OSError, http.client.HTTPException, VadeError):
                 pass  # the next sync reports the error
             finally:
@@ -232,7 +232,7 @@ class HubEvents:
                 if self._client is not None:
                     self._client.close()
             failed = 0 if time.monotonic() - begun > _STEADY else failed + 1
-            self._stop.wait(reconnect_after(failed, asked, random.random()))
+            self._stop.wait(reconnect_after(failed, wait, random.random()))
 
     def _read_events(self, client: HubClient) -> float:
         """Read events until the connection ends; return the seconds to wait before reconnecting."""
@@ -258,19 +258,19 @@ class HubEvents:
     def _is_unknown_change(self, value: bytes) -> bool:
         """Return whether an event announces a change that this home does not have yet."""
         try:
-            told = json.loads(value)
-            return bool(told) and not self._known(str(told["stream"]), int(told["head"]))
+            change = json.loads(value)
+            return bool(change) and not self._known(str(change["stream"]), int(change["head"]))
         except (ValueError, TypeError, KeyError):
             return True  # an event of a later version
 
 
-def reconnect_after(failed: int, asked: float, chance: float) -> float:
+def reconnect_after(failed: int, wait: float, chance: float) -> float:
     """Return the seconds to wait before connecting again, with exponential backoff and jitter.
 
-    They are never fewer than the seconds that the hub `asked` for.
+    They are never fewer than the seconds of `wait`, for which the hub asked.
     """
     grown = min(_SLOWEST, _FIRST * float(1 << min(max(failed - 1, 0), 10)))
-    return asked + grown * (0.5 + chance / 2)
+    return wait + grown * (0.5 + chance / 2)
 
 
 def last_read(folder: DiskFolder, stream: str) -> int:
@@ -331,15 +331,15 @@ class Remote:
 
     def begin(self, *, anew: bool = False) -> list[str]:
         """Read the list of the hub's streams; if nothing is new, this is the only request of a sync."""
-        kept = {} if anew else self._read_json(_LISTED)
-        etag = str(kept.get("etag") or "")
+        listing = {} if anew else self._read_json(_LISTED)
+        etag = str(listing.get("etag") or "")
         reply = self._client.ask("GET", "/v1/streams", headers={"If-None-Match": etag} if etag else {})
         if reply.status != 304:
-            told = reply.json()
-            kept = {"etag": reply.tag, "streams": told["streams"], "standing": told.get("standing")}
-            self._write_json(_LISTED, kept)
-        self._listed = {each["stream"]: each for each in kept["streams"]}
-        standing = kept.get("standing")
+            answer = reply.json()
+            listing = {"etag": reply.tag, "streams": answer["streams"], "standing": answer.get("standing")}
+            self._write_json(_LISTED, listing)
+        self._listed = {each["stream"]: each for each in listing["streams"]}
+        standing = listing.get("standing")
         self.standing = standing if isinstance(standing, dict) else {}
         return sorted(self._listed)
 
@@ -485,7 +485,7 @@ class Remote:
             head["stamps"] = list(stamps)
         body = b"\n".join([json.dumps(head).encode(), *lines])
         try:
-            told = self._client.ask("POST", f"/v1/streams/{quote(stream)}/facts", body).json()
+            answer = self._client.ask("POST", f"/v1/streams/{quote(stream)}/facts", body).json()
         except HubRefused as error:
             if type(n := error.told.get("n")) is int and error.status in (403, 422, 507):
                 error.id = FactId(batch[0].replica, n)
@@ -493,20 +493,20 @@ class Remote:
                 if not all(map(is_withdrawn, before)):
                     self._send(stream, before, lines[: len(before)], stamps[: len(before)])
             raise
-        self._keep_stamps(stream, zip(batch, told["stamps"], strict=True))
+        self._keep_stamps(stream, zip(batch, answer["stamps"], strict=True))
         seen = {**cursor.seen, batch[0].replica: batch[-1].n}
-        if told["stamps"][0]["seq"] == cursor.seq + 1 and told["head"] == told["stamps"][-1]["seq"]:
+        if answer["stamps"][0]["seq"] == cursor.seq + 1 and answer["head"] == answer["stamps"][-1]["seq"]:
             # No fact of another replica came in between.
-            cursor = replace(cursor, seq=told["head"], chain=told["chain"])
+            cursor = replace(cursor, seq=answer["head"], chain=answer["chain"])
         self._save_cursor(stream, replace(cursor, seen=seen))
 
     # ------------------------------------------------------------------------------- on disk
 
     def _cursor(self, stream: str) -> Cursor:
         if stream not in self._cursors:
-            kept = self._read_json(f"{_base_name(stream)}.json")
+            values = self._read_json(f"{_base_name(stream)}.json")
             try:
-                self._cursors[stream] = Cursor(**kept)
+                self._cursors[stream] = Cursor(**values)
             except TypeError:  # of another version: read all again
                 self._cursors[stream] = Cursor()
         return self._cursors[stream]
@@ -517,10 +517,10 @@ class Remote:
 
     def _keep_stamps(self, stream: str, lines: Iterable[tuple[SyncFact, dict[str, Any]]]) -> None:
         """Append the hub's stamps of facts to the stream's file of stamps."""
-        told = [json.dumps({"dot": str(fact.id), **stamp}).encode() for fact, stamp in lines]
-        if told:  # on disk before any file names the authors
+        stamp_lines = [json.dumps({"dot": str(fact.id), **stamp}).encode() for fact, stamp in lines]
+        if stamp_lines:  # on disk before any file names the authors
             with self._log_folder(stream) as folder:
-                folder.append_line(STAMPS, b"\n".join(told))
+                folder.append_line(STAMPS, b"\n".join(stamp_lines))
 
     def _stamps(self, stream: str) -> dict[FactId, dict[str, Any]]:
         """Return the newest stamp of each fact of a stream."""

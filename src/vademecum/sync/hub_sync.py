@@ -24,7 +24,7 @@ from vademecum.sync.hub_client import HubEvents, HubRefused, Remote, last_read
 from vademecum.sync.membership import (
     FOLDER,
     TOKEN,
-    TOLD,
+    WORKSPACE_FILE,
     client_of,
     find_membership,
     keep_standing,
@@ -55,7 +55,7 @@ TEAM, PRIVATE = "team", "private"
 
 LAST, ACKED, WITHHELD = "synced.json", "acked.json", "withheld.json"
 TWO_PERSON, _FULL = "two-person", "quota"
-_HELD = frozenset(
+_FACT_REFUSALS = frozenset(
     {"propose", "forbidden", "secret", TWO_PERSON, _FULL}
 )  # the hub's codes for refusing a single fact
 PATIENCE = 10.0  # seconds of retries with a busy or read-only hub
@@ -141,7 +141,7 @@ class HubSide:
         all vouches if the member may not verify any more; withdrawals of vouches stay. If the place is full,
         these are the facts of the first document over the quota.
         """
-        waiting = self.remote.unsent(stream, facts) if error.code in _HELD else []
+        waiting = self.remote.unsent(stream, facts) if error.code in _FACT_REFUSALS else []
         found = next((fact for fact in waiting if fact.id == error.id), None)
         if found is None or found.purged or (error.code == _FULL and self.full):
             return []
@@ -186,8 +186,8 @@ class HubSync:
         self._save_standing(remote.standing)
         for place in sorted({*places(self.home, *self._team_folder()), *listed}, key=str):
             aside = (FOLDER, self.joined.workspace, "held")
-            kept = HomeFiles(self.home, self._scope_folder(place), self.actor, self.now, aside=aside)
-            done, refusal = self._sync_place(remote, kept)
+            home_files = HomeFiles(self.home, self._scope_folder(place), self.actor, self.now, aside=aside)
+            done, refusal = self._sync_place(remote, home_files)
             found.append(done)
             refusals += [refusal] if refusal else []
         if self._trust is not None and found:
@@ -199,21 +199,21 @@ class HubSync:
         folder.update(LAST, lambda _: json.dumps({"at": self.now().isoformat()}).encode() + b"\n")
         return found
 
-    def _save_standing(self, told: Mapping[str, Any]) -> None:
+    def _save_standing(self, standing: Mapping[str, Any]) -> None:
         """Save the member's role and the workspace's rules, as the hub reports them now."""
-        self.joined = keep_standing(self.home, self.joined, told)
+        self.joined = keep_standing(self.home, self.joined, standing)
         if self._trust is not None:
-            self._trust.told, self._trust.joined = told, self.joined
+            self._trust.hub_standing, self._trust.joined = standing, self.joined
 
-    def _sync_place(self, remote: Remote, kept: HomeFiles) -> tuple[PlaceSynced, HubRefused | None]:
-        name = str(kept.scope_folder.place)
+    def _sync_place(self, remote: Remote, home_files: HomeFiles) -> tuple[PlaceSynced, HubRefused | None]:
+        name = str(home_files.scope_folder.place)
         with (
             self.home.lock(f"sync {name}"),
             self.home.disk(FOLDER, self.joined.workspace, LOGS, quote(name, safe=""), create=True) as folder,
         ):
             log = self._logs[name] = DiskLog(folder, self.joined.replica)
             side = HubSide(remote, log)
-            stream = self._stream(kept, log, side, folder)
+            stream = self._stream(home_files, log, side, folder)
             stream.withheld = read_withheld(folder, remote.standing)
             try:
                 done = stream.sync(deletions=self.deletions)
@@ -222,32 +222,32 @@ class HubSync:
                 done = stream.sync(deletions=self.deletions)
             done.sent = max(done.sent, side.sent)
             self._acknowledge(remote, name, log, folder)
-            kept.keep_notices(done.notices)
-            told = _save_withheld(folder, remote.standing, stream.withheld, kept, done)
+            home_files.keep_notices(done.notices)
+            findings = _save_withheld(folder, remote.standing, stream.withheld, home_files, done)
             if self._trust is not None:
                 self._trust.count(name, log, folder, lambda: remote.authors(name))
-            return PlaceSynced(name, done, (*kept.findings, *told)), side.refusal
+            return PlaceSynced(name, done, (*home_files.findings, *findings)), side.refusal
 
     def _acknowledge(self, remote: Remote, name: str, log: DiskLog, folder: DiskFolder) -> None:
         """Tell the hub once of each purge that this machine has carried out."""
         every = {str(fact_id) for fact_id in purge_facts.purges_of(each.fact for each in log.of_kind(PURGE))}
         try:
-            told = set(json.loads(folder.read(ACKED) or b"[]"))
+            known_ids = set(json.loads(folder.read(ACKED) or b"[]"))
         except ValueError:
-            told = set()
-        if every - told:
-            done = remote.acknowledge(name, every - told, self.joined.replica)
-            folder.update(ACKED, lambda _: json.dumps(sorted(told | done)).encode())
+            known_ids = set()
+        if every - known_ids:
+            done = remote.acknowledge(name, every - known_ids, self.joined.replica)
+            folder.update(ACKED, lambda _: json.dumps(sorted(known_ids | done)).encode())
 
-    def _stream(self, kept: HomeFiles, log: DiskLog, side: HubSide, folder: DiskFolder) -> SyncStream:
-        place, agent, authors = kept.scope_folder.place, self.joined.agent, side.remote.authors
+    def _stream(self, home_files: HomeFiles, log: DiskLog, side: HubSide, folder: DiskFolder) -> SyncStream:
+        place, agent, authors = home_files.scope_folder.place, self.joined.agent, side.remote.authors
         allowed = may_agent_send(self.joined.member, authors(str(place)), log.is_own) if agent else None
         origin = sign_as_agent if agent else (lambda fact: fact)
         if self.joined.kind != TEAM:
             return SyncStream(
                 str(place),
                 log,
-                kept,
+                home_files,
                 side,
                 accept=lambda fact: fact_rules.is_sealed(fact, self.key),
                 make=lambda fact: fact_rules.seal(origin(fact), self.key),
@@ -255,14 +255,14 @@ class HubSync:
                 may_purge=not agent,
             )
         signing = make_signing(place, self.joined.member, folder, log.is_own)
-        stream = SyncStream(str(place), log, kept, side, signing=signing, rules=signing.rules)
+        stream = SyncStream(str(place), log, home_files, side, signing=signing, rules=signing.rules)
         stream.moved = self._make_moved(place)
         stream.make, stream.allowed = origin, allowed
         stream.may_purge = self.joined.role == "owner" and not agent
         if self._trust is not None:
             also, file = self._trust.vouch, partial(project, signing=signing)
-            asked = partial(authors, str(place))
-            stream.also = lambda writer: also(writer, log, folder, project=file, authors=asked)
+            find_authors = partial(authors, str(place))
+            stream.also = lambda writer: also(writer, log, folder, project=file, authors=find_authors)
         return stream
 
     def _make_moved(self, place: Place) -> Callable[[ShownFile], str]:
@@ -294,10 +294,10 @@ def read_withheld(folder: Directory, standing: Mapping[str, Any] | None = None) 
 
     Return none if the member's role or the hub's rules have changed since.
     """
-    told = hub_rules.load(folder.read(WITHHELD))
-    if standing is not None and told.get("standing") != standing:
+    values = hub_rules.load(folder.read(WITHHELD))
+    if standing is not None and values.get("standing") != standing:
         return {}
-    listed = told.get("files")
+    listed = values.get("files")
     return {
         str(path): Withheld(str(each[0]), str(each[1]), str(each[2]), int(each[3]))
         for path, each in (listed.items() if isinstance(listed, dict) else ())
@@ -309,19 +309,19 @@ def _save_withheld(
     folder: Directory,
     standing: Mapping[str, Any],
     before: Mapping[str, Withheld],
-    kept: HomeFiles,
+    home_files: HomeFiles,
     done: Synced,
 ) -> list[Finding]:
     """Save the changes that the hub refused.
 
     Return findings about refused verifications and purges.
     """
-    files = {path: each for path, each in before.items() if path in kept.held()} | done.withheld
+    files = {path: each for path, each in before.items() if path in home_files.held()} | done.withheld
     if files or before:
-        told = {"standing": dict(standing), "files": {path: list(each) for path, each in files.items()}}
-        folder.update(WITHHELD, lambda _: json.dumps(told).encode() + b"\n")
+        values = {"standing": dict(standing), "files": {path: list(each) for path, each in files.items()}}
+        folder.update(WITHHELD, lambda _: json.dumps(values).encode() + b"\n")
     return [
-        Finding("not sent", kept.scope_folder.name_of(*filter(None, [path])), why, "")
+        Finding("not sent", home_files.scope_folder.name_of(*filter(None, [path])), why, "")
         for path, why in sorted(done.unsaid.items())
     ]
 
@@ -370,9 +370,9 @@ def leave_hub(home: Home, joined: Membership, *, forget: bool = False) -> None:
         for name in home.names(FOLDER, joined.workspace, LOGS) if forget else ():
             with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
                 DiskLog(logged, joined.replica).begin_anew()
-        told = folder.read(TOLD)
-        folder.update(teams.LEFT, lambda _: told or b"")
-        for name in (TOLD, TOKEN):
+        content = folder.read(WORKSPACE_FILE)
+        folder.update(teams.LEFT, lambda _: content or b"")
+        for name in (WORKSPACE_FILE, TOKEN):
             folder.delete(name)
 
 
@@ -470,8 +470,8 @@ def _keep_changed(texts: Iterable[WrittenFile]) -> list[WrittenFile]:
     return sorted((each for each in texts if each.before != each.after), key=lambda each: each.path)
 
 
-def _text_of(shown: Mapping[str, ShownFile], path: str) -> str | None:
-    return shown[path].text if path in shown else None
+def _text_of(files: Mapping[str, ShownFile], path: str) -> str | None:
+    return files[path].text if path in files else None
 
 
 def list_refused(home: Home) -> list[str]:
@@ -480,13 +480,13 @@ def list_refused(home: Home) -> list[str]:
     for joined in list_memberships(home):
         for name in home.names(FOLDER, joined.workspace, LOGS):
             with home.disk(FOLDER, joined.workspace, LOGS, name) as logged:
-                found += [f"{joined.name}: {said}" for said in _describe_withheld(name, logged)]
+                found += [f"{joined.name}: {line}" for line in _describe_withheld(name, logged)]
     return found
 
 
 def _describe_withheld(name: str, logged: Directory) -> list[str]:
-    held = read_withheld(logged)
-    return [f"{unquote(name)} {path}: {each.why}" for path, each in sorted(held.items())]
+    withheld = read_withheld(logged)
+    return [f"{unquote(name)} {path}: {each.why}" for path, each in sorted(withheld.items())]
 
 
 def has_hub(home: Home) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vademecum.store import DiskFolder, Home
 
-FOLDER, TOKEN, KEY, TOLD, REPLICA = "hub", "token", "key", "workspace.json", "replica"
+FOLDER, TOKEN, KEY, WORKSPACE_FILE, REPLICA = "hub", "token", "key", "workspace.json", "replica"
 LOGGED = "members.json"  # the last line of the hub's log of members that this home has seen
 SHARED = "folder"  # the state of a shared folder
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
@@ -104,21 +104,21 @@ def join_hub(home: Home, url: str, code: str, *, label: str = "") -> Membership:
     """Join a workspace with a join code, save the membership and return it."""
     home.check_format()
     address, replica = check_address(url), replica_of(home)
-    told = _first_request(
+    answer = _first_request(
         address, "", "POST", "/v1/join", {"code": code, "replica": replica, "label": label}, names=_ENTERED
     )
-    said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
-    return _save(home, Membership(url=address, replica=replica, **said), str(told["token"]))
+    identity: dict[str, Any] = {name: str(answer[name]) for name in _NAMES}
+    return _save(home, Membership(url=address, replica=replica, **identity), str(answer["token"]))
 
 
 def join_with_token(home: Home, url: str, token: str) -> Membership:
     """Join a workspace with a token that was made at the hub, such as an agent's; return the membership."""
     home.check_format()
     address = check_address(url)
-    told = _first_request(address, token, "GET", "/v1/me", names=_NAMES)
-    said: dict[str, Any] = {name: str(told[name]) for name in _NAMES}
-    agent = "person" not in (told.get("scopes") or ())
-    return _save(home, Membership(url=address, replica=replica_of(home), agent=agent, **said), token)
+    answer = _first_request(address, token, "GET", "/v1/me", names=_NAMES)
+    identity: dict[str, Any] = {name: str(answer[name]) for name in _NAMES}
+    agent = "person" not in (answer.get("scopes") or ())
+    return _save(home, Membership(url=address, replica=replica_of(home), agent=agent, **identity), token)
 
 
 def _first_request(
@@ -136,8 +136,8 @@ def _first_request(
     """
     client = HubClient(address, token)
     try:
-        told = client.ask(method, path, None if body is None else json.dumps(body).encode()).json()
-        if not isinstance(told, dict) or not set(names) <= told.keys():
+        answer = client.ask(method, path, None if body is None else json.dumps(body).encode()).json()
+        if not isinstance(answer, dict) or not set(names) <= answer.keys():
             raise Malformed("this is not an answer of a hub")
     except HubUnreachable as error:
         raise HubUnreachable(
@@ -158,7 +158,7 @@ def _first_request(
         raise
     finally:
         client.close()
-    return told
+    return answer
 
 
 def _save(home: Home, joined: Membership, token: str) -> Membership:
@@ -168,7 +168,7 @@ def _save(home: Home, joined: Membership, token: str) -> Membership:
         raise Malformed("the hub's answer names no workspace", hint="check the hub's address")
     with home.disk(FOLDER, joined.workspace, create=True) as folder:
         folder.update(TOKEN, lambda _: token.encode() + b"\n")
-        folder.update(TOLD, lambda current: _render(joined, current))
+        folder.update(WORKSPACE_FILE, lambda current: _render(joined, current))
     return find_membership(home, joined.workspace)
 
 
@@ -182,7 +182,7 @@ def list_memberships(home: Home) -> list[Membership]:
         return []
     for name in names:
         with contextlib.suppress(NotADirectoryError, FileNotFoundError), home.disk(FOLDER, name) as folder:
-            if folder.stat(TOLD) is not None or folder.stat(LEFT) is None:
+            if folder.stat(WORKSPACE_FILE) is not None or folder.stat(LEFT) is None:
                 found.append(_read(folder, name))
     return found
 
@@ -191,22 +191,22 @@ def keep_rules(home: Home, joined: Membership, rules: LocalRules) -> Membership:
     """Save this home's rules for a workspace, and return the membership with these rules."""
     changed = replace(joined, rules=rules)
     with home.disk(FOLDER, joined.workspace) as folder:
-        folder.update(TOLD, lambda current: _render(changed, current, rules=rules))
+        folder.update(WORKSPACE_FILE, lambda current: _render(changed, current, rules=rules))
     return changed
 
 
-def keep_standing(home: Home, joined: Membership, told: Mapping[str, Any]) -> Membership:
+def keep_standing(home: Home, joined: Membership, standing: Mapping[str, Any]) -> Membership:
     """Save the member's current role at the hub, and whether the token is an agent's.
 
     Return the membership with these values.
     """
-    role, scopes = told.get("role"), told.get("scopes")
+    role, scopes = standing.get("role"), standing.get("scopes")
     agent = "person" not in scopes if isinstance(scopes, list) else joined.agent
     changed = replace(joined, role=str(role) if role in ROLES else joined.role, agent=agent)
     if changed == joined:
         return joined
     with home.disk(FOLDER, joined.workspace) as folder:
-        folder.update(TOLD, lambda current: _render(changed, current))
+        folder.update(WORKSPACE_FILE, lambda current: _render(changed, current))
     return changed
 
 
@@ -250,36 +250,38 @@ def _render(joined: Membership, current: bytes | None, *, rules: LocalRules | No
     except ValueError:
         there = {}
     there = there if isinstance(there, dict) else {}
-    kept = there.get("rules", {})
-    told = {each.name: getattr(joined, each.name) for each in fields(Membership) if each.name != "rules"}
+    local_rules = there.get("rules", {})
+    values = {each.name: getattr(joined, each.name) for each in fields(Membership) if each.name != "rules"}
     if rules is not None:
         own = asdict(rules)
-        kept = {**own.pop("more"), **own}
-    return json.dumps({**there, **told, "rules": kept}, indent=1, ensure_ascii=False).encode() + b"\n"
+        local_rules = {**own.pop("more"), **own}
+    return (
+        json.dumps({**there, **values, "rules": local_rules}, indent=1, ensure_ascii=False).encode() + b"\n"
+    )
 
 
 def read_rules(given: object) -> LocalRules:
     """Return the rules in JSON data from a file; unreadable rules trust nobody."""
-    told = dict(given) if isinstance(given, dict) else {}
-    named = {name: told.pop(name, None) for name in ("inject_from", "write", "care", "known")}
+    rest = dict(given) if isinstance(given, dict) else {}
+    named = {name: rest.pop(name, None) for name in ("inject_from", "write", "care", "known")}
     lists = {
         name: tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
         for name, value in named.items()
         if name in ("inject_from", "known")
     }
     care = named["care"] if isinstance(named["care"], bool) else None
-    return LocalRules(write=TEAM if named["write"] == TEAM else PRIVATE, care=care, more=told, **lists)
+    return LocalRules(write=TEAM if named["write"] == TEAM else PRIVATE, care=care, more=rest, **lists)
 
 
 def _read(folder: DiskFolder, name: str) -> Membership:
     try:
-        told = json.loads(folder.read(TOLD) or b"")
-        named = {each: told[each] for each in ("url", *_NAMES, "replica")}
-        agent = told.get("agent") is True
-        return Membership(**named, rules=read_rules(told.get("rules")), agent=agent)
+        values = json.loads(folder.read(WORKSPACE_FILE) or b"")
+        named = {each: values[each] for each in ("url", *_NAMES, "replica")}
+        agent = values.get("agent") is True
+        return Membership(**named, rules=read_rules(values.get("rules")), agent=agent)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Malformed(
-            f"hub/{name}/{TOLD} cannot be read", hint="join again with `vade hub join`"
+            f"hub/{name}/{WORKSPACE_FILE} cannot be read", hint="join again with `vade hub join`"
         ) from error
 
 
@@ -323,11 +325,11 @@ def check_log(home: Home, joined: Membership, client: HubClient) -> str:
             seq, head = json.loads(folder.read(LOGGED) or b"null") or (0, "")
         except (ValueError, TypeError):
             seq, head = 0, ""
-        told = client.ask("GET", f"/v1/audit?seq={int(seq)}&head={head}").json()
-        if not told["whole"]:
-            at = told.get("broken") or "one of its lines"
+        answer = client.ask("GET", f"/v1/audit?seq={int(seq)}&head={head}").json()
+        if not answer["whole"]:
+            at = answer.get("broken") or "one of its lines"
             return f"somebody altered the hub's log of members (line {at}): tell whoever runs the hub"
-        folder.update(LOGGED, lambda _: json.dumps([told["seq"], told["head"]]).encode())
+        folder.update(LOGGED, lambda _: json.dumps([answer["seq"], answer["head"]]).encode())
     return ""
 
 

@@ -39,7 +39,7 @@ class FactSet:
         self.facts: dict[FactId, SyncFact] = {}
         self.docs: dict[str, dict[str, dict[str, list[SyncFact]]]] = {}
         self.purged: set[FactId] = set()
-        self.shown: dict[str, ShownFile] = {}  # cached files of documents, until a fact is added to them
+        self.files: dict[str, ShownFile] = {}  # cached files of documents, until a fact is added to them
         self._shared: set[str] | None = None  # after a fork: documents with a copy of their own
         for fact in facts:
             self.add(fact)
@@ -48,7 +48,7 @@ class FactSet:
         """Return a copy of the set; a fact added to the copy is not added to the original, and vice versa."""
         other = FactSet()
         other.facts, other.docs, other.purged = dict(self.facts), dict(self.docs), set(self.purged)
-        other.shown = dict(self.shown)
+        other.files = dict(self.files)
         self._shared, other._shared = set(), set()
         return other
 
@@ -60,7 +60,7 @@ class FactSet:
         self.facts[fact_id] = fact
         doc, group, target = fact.register
         self._own_copy(doc).setdefault(group, {}).setdefault(target, []).append(fact)
-        self.shown.pop(doc, None)
+        self.files.pop(doc, None)
         if fact.purged:
             self.purged.add(fact_id)
         elif fact.kind == PURGE:
@@ -68,7 +68,7 @@ class FactSet:
                 FactId(name.rpartition(":")[0], int(name.rpartition(":")[2])) for name in fact.value["dots"]
             }
         if fact.purged or fact.kind == PURGE:
-            self.shown.clear()
+            self.files.clear()
 
     def _own_copy(self, doc: str) -> dict[str, dict[str, list[SyncFact]]]:
         """Return the facts of a document for a change; after a fork, make a copy of them first."""
@@ -199,8 +199,8 @@ def project(
         path = path_of(state, doc) if doc else ""
         if path and signing.has_file(path) and has_file(state, doc):
             named.setdefault(fold_path(path), []).append(doc)
-    shown = (show(state, docs, signing) for docs in named.values())
-    return {each.path: each for each in shown}
+    files = (show(state, docs, signing) for docs in named.values())
+    return {each.path: each for each in files}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -280,9 +280,9 @@ def show(state: FactSet, docs: Collection[str], signing: Signing = TYPED) -> Sho
     listed = sorted(docs)
     if len(listed) > 1 or signing is not TYPED:  # a signed file depends on more than facts
         return _make_file(state, listed, signing)
-    if listed[0] not in state.shown:
-        state.shown[listed[0]] = _make_file(state, listed, signing)
-    return state.shown[listed[0]]
+    if listed[0] not in state.files:
+        state.files[listed[0]] = _make_file(state, listed, signing)
+    return state.files[listed[0]]
 
 
 def _make_file(state: FactSet, listed: Sequence[str], signing: Signing) -> ShownFile:
@@ -291,13 +291,13 @@ def _make_file(state: FactSet, listed: Sequence[str], signing: Signing) -> Shown
     canvas = newest(state, first, "layout") or {}
     front, head = signing.clean_layout(str(canvas.get("front", "")), str(canvas.get("head", "")))
     front, values = _merge_front(state, first, front)
-    every = (shown for doc in listed for shown in _make_blocks(state, doc, signing))
+    every = (block for doc in listed for block in _make_blocks(state, doc, signing))
     found = sorted(_merge_blocks(every, signing), key=lambda each: each.key)
     places = {each.id: place for place, each in enumerate(found)}
-    kept = canvas.get("gaps") or {}
-    gaps: dict[int | str, str] = {places[mark]: gap for mark, gap in kept.items() if mark in places}
-    if blocks.END in kept:
-        gaps[blocks.END] = kept[blocks.END]
+    gap_by_mark = canvas.get("gaps") or {}
+    gaps: dict[int | str, str] = {places[mark]: gap for mark, gap in gap_by_mark.items() if mark in places}
+    if blocks.END in gap_by_mark:
+        gaps[blocks.END] = gap_by_mark[blocks.END]
     text = signing.render_file(path, front, head, found, gaps=gaps, eol=str(canvas.get("eol", blocks.LF)))
     return ShownFile(path, tuple(listed), text, tuple(found), values)
 
@@ -314,13 +314,15 @@ def read_marks(state: FactSet, doc: str, target: str, raw: str) -> dict[str, str
     Marks belong to the entry, so all versions of an entry have them.
     """
     own = blocks.parts(raw)
-    told: dict[str, set[str]] = {name: {own[name]} if name in own else set() for name in blocks.MARKS}
+    values_by_mark: dict[str, set[str]] = {
+        name: {own[name]} if name in own else set() for name in blocks.MARKS
+    }
     for marked, facts in state.of(doc, "mark").items():
         entry, _, element = marked.partition(" ")
         name, _, value = element.partition(": ")
-        if entry == target and name in told:
-            (told[name].add if is_member(facts) else told[name].discard)(value)
-    return {name: min(values, default="") for name, values in told.items()}
+        if entry == target and name in values_by_mark:
+            (values_by_mark[name].add if is_member(facts) else values_by_mark[name].discard)(value)
+    return {name: min(values, default="") for name, values in values_by_mark.items()}
 
 
 def is_member(facts: Iterable[SyncFact]) -> bool:
@@ -352,25 +354,25 @@ def _make_blocks(state: FactSet, doc: str, signing: Signing) -> Iterator[ShownBl
         for fact in visible_heads(state, facts):
             alike.setdefault(signing.content(fact.value["raw"]), []).append(fact)
         several = len(alike) > 1
-        for place, (said, same) in enumerate(alike.items()):
+        for place, (content, same) in enumerate(alike.items()):
             raw = same[0].value["raw"]
             if place == 0:
                 first = raw
-            second = sibling(target, said)
-            shown = target if place == 0 else second
+            second = sibling(target, content)
+            block_id = target if place == 0 else second
             raw = _apply_marks(state, doc, target, raw)
             if place:
                 time = first.partition("\n")[0][3:].strip() if blocks.instant_of(first) else UNDATED
-                raw = blocks.sign(raw, id=shown, contradicts=time)
-            raw = signing.sign_block(raw, same, shown)
+                raw = blocks.sign(raw, id=block_id, contradicts=time)
+            raw = signing.sign_block(raw, same, block_id)
             where = newest(state, doc, "pos", target) or [blocks.instant_of(first), ""]
             source = BlockSource(doc, target, tuple(sorted(fact.id for fact in same)))
-            yield ShownBlock(shown, raw, (source,), (where[0], where[1], target, place), several, second)
+            yield ShownBlock(block_id, raw, (source,), (where[0], where[1], target, place), several, second)
 
 
-def sibling(target: str, said: str) -> str:
+def sibling(target: str, content: str) -> str:
     """Return the id for another version of an entry, made from the entry's id and the version's text."""
-    mark = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    mark = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return f"{target.partition('~')[0]}~{mark}"
 
 
@@ -382,10 +384,10 @@ def _apply_marks(state: FactSet, doc: str, target: str, raw: str) -> str:
     return blocks.sign(raw, **changed) if changed else raw
 
 
-def _merge_blocks(shown: Iterable[ShownBlock], signing: Signing) -> Iterator[ShownBlock]:
+def _merge_blocks(all_blocks: Iterable[ShownBlock], signing: Signing) -> Iterator[ShownBlock]:
     """Merge the blocks of several documents; blocks with equal text and id become one block."""
     found: dict[tuple[str, str], ShownBlock] = {}
-    for each in shown:
+    for each in all_blocks:
         key = each.id, signing.content(each.raw)
         there = found.get(key)
         sources = each.sources if there is None else (*there.sources, *each.sources)
@@ -415,25 +417,25 @@ def read_front(text: str) -> Mapping[str, Any]:
 
 def _merge_values(state: FactSet, doc: str, typed: dict[str, Any]) -> dict[str, Any]:
     """Return the frontmatter's values: from facts where there are any, else as typed."""
-    told: list[tuple[tuple[int, str, int], str, Any]] = []
+    fields: list[tuple[tuple[int, str, int], str, Any]] = []
     for key, facts in state.of(doc, "front").items():
         standing = [fact for fact in facts if not state.is_purged(fact)]
         if standing:
             first = min(fact.order for fact in standing)
-            told.append((first, key, _choose_value(key, standing, typed.get(key))))
+            fields.append((first, key, _choose_value(key, standing, typed.get(key))))
     there = state.docs.get(doc, {})
     for key, field in REGISTERS.items():
         standing = _current_facts(state, doc, key) if key in there else []
         if standing:
-            told.append((standing[0].order, key, _choose_register(field, standing)))
+            fields.append((standing[0].order, key, _choose_register(field, standing)))
     for key, kind in LISTS.items():
         sets = there.get(kind)
         if sets:
             first = min(fact.order for facts in sets.values() for fact in facts)
-            told.append((first, key, _merge_list(sets, typed.get(key))))
-    told += _merge_counts(state, doc, typed)
-    said = {key: value for _, key, value in sorted(told, key=lambda each: (each[0], each[1]))}
-    merged = {key: said.pop(key, value) for key, value in typed.items()} | said
+            fields.append((first, key, _merge_list(sets, typed.get(key))))
+    fields += _merge_counts(state, doc, typed)
+    values = {key: value for _, key, value in sorted(fields, key=lambda each: (each[0], each[1]))}
+    merged = {key: values.pop(key, value) for key, value in typed.items()} | values
     if names.is_id(doc) and isinstance(merged.get("id"), str):
         merged["id"] = doc  # a copied file still has the id of the original
     return _add_aliases(state, doc, merged)
@@ -478,16 +480,16 @@ def _choose_register(field: RecordField, facts: list[SyncFact]) -> Any:
 def _merge_list(sets: Mapping[str, list[SyncFact]], typed: Any) -> Any:
     """Return a typed list, changed by the facts that add or remove elements."""
     before = elements(typed)
-    kept = [each for each in before if element(each) not in sets or is_member(sets[element(each)])]
-    there = {element(each) for each in kept}
+    members = [each for each in before if element(each) not in sets or is_member(sets[element(each)])]
+    there = {element(each) for each in members}
     added = sorted(
         (min(fact.order for fact in facts), name)
         for name, facts in sets.items()
         if name not in there and is_member(facts)
     )
-    if len(kept) == len(before) and not added:
+    if len(members) == len(before) and not added:
         return typed
-    return [*kept, *(json.loads(name) for _, name in added)] or None
+    return [*members, *(json.loads(name) for _, name in added)] or None
 
 
 def _merge_counts(
@@ -497,19 +499,19 @@ def _merge_counts(
     sums = [fact for fact in state.of(doc, APPLIED).get("", ()) if not state.is_purged(fact)]
     if sums:
         yield min(fact.order for fact in sums), APPLIED, sum(fact.value for fact in sums) or None
-    told = state.of(doc, CONFIRMED)
-    if told:
-        said = {session(each): each for each in typed.get(CONFIRMED) or () if isinstance(each, dict)}
-        known = dict(said)
-        for target, facts in told.items():
+    facts_by_session = state.of(doc, CONFIRMED)
+    if facts_by_session:
+        counts = {session(each): each for each in typed.get(CONFIRMED) or () if isinstance(each, dict)}
+        known = dict(counts)
+        for target, facts in facts_by_session.items():
             known[target] = max(facts, key=lambda fact: fact.order).value
         listed = sorted(
             (each for each in known.values() if each), key=lambda each: (str(each.get("at")), session(each))
         )
         if listed[-_CONFIRMATIONS:] != sorted(
-            said.values(), key=lambda each: (str(each.get("at")), session(each))
+            counts.values(), key=lambda each: (str(each.get("at")), session(each))
         ):
-            first = min(fact.order for facts in told.values() for fact in facts)
+            first = min(fact.order for facts in facts_by_session.values() for fact in facts)
             yield first, CONFIRMED, listed[-_CONFIRMATIONS:] or None
 
 
@@ -555,5 +557,5 @@ def _is_revived(seen: FactSet, every: FactSet, doc: str) -> bool:
         return False
     entries = every.of(doc, "entry").values()
     drops = {fact.id for facts in entries for fact in facts if fact.kind == "drop"}
-    shown = [fact for facts in entries for fact in visible_heads(every, facts)]
-    return bool(shown) and all(drops.isdisjoint(fact.based_on) for fact in shown)
+    visible_facts = [fact for facts in entries for fact in visible_heads(every, facts)]
+    return bool(visible_facts) and all(drops.isdisjoint(fact.based_on) for fact in visible_facts)

@@ -87,10 +87,10 @@ def find_text(facts: Iterable[SyncFact], wanted: str) -> dict[FactId, Cut | None
     for fact in facts:
         if fact.purged or fact.value is None or not _is_worded(fact):
             continue
-        said = _text_of(fact)
-        cut = where(said)
+        text = _text_of(fact)
+        cut = where(text)
         if cut is not None and (
-            fact.kind in _WORDED or purging.without_text(said.encode(), wanted) != said.encode()
+            fact.kind in _WORDED or purging.without_text(text.encode(), wanted) != text.encode()
         ):
             found[fact.id] = cut
     return found
@@ -150,11 +150,11 @@ def _text_of(fact: SyncFact) -> str:
 
 def _cut_out(fact: SyncFact, cut: Cut) -> set[str]:
     """Return a fact's text at these positions, in each form in which a file may have it."""
-    said = _text_of(fact)[cut[0] : cut[1]]
-    found = {said, document.unescape(said)}
+    text = _text_of(fact)[cut[0] : cut[1]]
+    found = {text, document.unescape(text)}
     if fact.kind not in ("put", "layout"):
         with contextlib.suppress(ValueError):
-            found.add(str(json.loads(f'"{said}"')))
+            found.add(str(json.loads(f'"{text}"')))
     return {each for each in found if purging.is_long_enough(each)}
 
 
@@ -217,7 +217,7 @@ def _read_state(stream: SyncStream) -> FactSet:
 
 def _is_needed(stream: SyncStream, window: StreamWindow) -> bool:
     """Return whether the new facts have a purge, or content that an earlier purge names."""
-    new = window.tail.logged[window.kept.lines :]
+    new = window.tail.logged[window.cache.lines :]
     return any(fact.kind == PURGE or _must_go(window.every, fact) for fact, _ in new)
 
 
@@ -372,7 +372,7 @@ def _find_unseen(
     state = FactSet(each.fact for each in logged)
     after = FactSet(fact_rules.blank(each.fact) if each.fact.id in gone else each.fact for each in logged)
     file = project(after, stream.signing).values()
-    shown = {blocks.content(block.raw) for each in file for block in each.blocks}
+    contents = {blocks.content(block.raw) for each in file for block in each.blocks}
     purged = {fact_id for fact_id, _ in _read_named(state)}
     nameless = {fact.doc for fact in gone.values() if fact.kind == "name"}
     for doc in sorted({fact.doc for fact in gone.values()}):
@@ -380,7 +380,7 @@ def _find_unseen(
             for fact in heads(facts):
                 lost = (fact.id in gone or doc in nameless) and fact.id not in purged
                 put = fact.kind == "put" and fact.value is not None
-                if put and lost and blocks.content(fact.value["raw"]) not in shown:
+                if put and lost and blocks.content(fact.value["raw"]) not in contents:
                     yield fact, _last_path(state, doc)
 
 
@@ -412,21 +412,21 @@ def _acknowledge(stream: SyncStream, done: Synced) -> None:
     every = purges_of(each.fact for each in logged)
     waiting = [fact_id for fact_id, (maker, acks) in every.items() if not mine & {maker, *acks}]
     if waiting:
-        told = {"dots": [], "done": [str(fact_id) for fact_id in sorted(waiting)], "as": sorted(mine)}
-        _write_purges(stream, [told], done)
+        receipt = {"dots": [], "done": [str(fact_id) for fact_id in sorted(waiting)], "as": sorted(mine)}
+        _write_purges(stream, [receipt], done)
 
 
 def purges_of(facts: Iterable[SyncFact]) -> dict[FactId, tuple[str, set[str]]]:
     """Return each purge with the replica that made it and the replicas that have acknowledged it."""
     found: dict[FactId, tuple[str, set[str]]] = {}
-    told: list[tuple[SyncFact, list[str]]] = []
+    purges: list[tuple[SyncFact, list[str]]] = []
     for fact in facts:
         if fact.kind == PURGE and fact.value:
             if fact.value["dots"]:
                 found[fact.id] = (fact.replica, set())
             if isinstance(fact.value.get("done"), list):
-                told.append((fact, fact.value["done"]))
-    for fact, names in told:
+                purges.append((fact, fact.value["done"]))
+    for fact, names in purges:
         for name in names:
             try:
                 there = found.get(fact_rules.parse_fact_id(name))

@@ -178,9 +178,9 @@ def _write_order(home: Home, order: PurgeOrder) -> None:
     for each in more:
         value["dots"] += each["dots"]
         value["cuts"] |= each["cuts"]
-    told = {"log": order.log._asdict(), **value}
+    values = {"log": order.log._asdict(), **value}
     with home.folder(*order.log.top, ORDERS, create=True) as folder:
-        folder.update(f"{order.id}.json", lambda _: json.dumps(told).encode() + b"\n")
+        folder.update(f"{order.id}.json", lambda _: json.dumps(values).encode() + b"\n")
 
 
 def list_orders(home: Home) -> list[PurgeOrder]:
@@ -190,8 +190,10 @@ def list_orders(home: Home) -> list[PurgeOrder]:
         for name in home.names(*top, ORDERS):
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 given = json.loads(home.read(*top, ORDERS, name) or b"")
-                told = given["log"]
-                log = SyncedLog(**{**told, "parts": tuple(told["parts"]), "top": tuple(told["top"])})
+                log_fields = given["log"]
+                log = SyncedLog(
+                    **{**log_fields, "parts": tuple(log_fields["parts"]), "top": tuple(log_fields["top"])}
+                )
                 cuts = {key: (int(cut[0]), int(cut[1])) for key, cut in given["cuts"].items()}
                 named = {fact_rules.parse_fact_id(each): cuts.get(each) for each in given["dots"]}
                 found.append(PurgeOrder(name.removesuffix(".json"), log, named))
@@ -248,8 +250,8 @@ def list_held(home: Home) -> list[HeldText]:
                 continue
             with contextlib.suppress(ValueError, TypeError):
                 given: dict[str, Any] = json.loads(home.read(*top, HELD, name) or b"")
-                said = {key: str(given.get(key) or "") for key in ("place", "path", "at", "text")}
-                found.append(HeldText(name.removesuffix(".json"), **said, workspace=top[1]))
+                fields = {key: str(given.get(key) or "") for key in ("place", "path", "at", "text")}
+                found.append(HeldText(name.removesuffix(".json"), **fields, workspace=top[1]))
     return sorted(found, key=lambda each: (each.at, each.id))
 
 

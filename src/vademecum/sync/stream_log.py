@@ -64,7 +64,7 @@ class DiskLog:
         self.replica = ""
         self._names: set[str] = set()  # replica names under which this home made facts
         self._lines = LogLines()
-        self._kept: Remembered | None = None
+        self._cache: Remembered | None = None
         self._encode, self._digest = 0, hashlib.blake2b()  # size and digest of the log on disk
         self._load()
 
@@ -92,18 +92,18 @@ class DiskLog:
 
     def tail(self) -> Tail:
         """Return an index of the log's facts."""
-        return Tail(self._lines, self._kept or Remembered())
+        return Tail(self._lines, self._cache or Remembered())
 
     def remembered(self) -> Remembered | None:
         """Return the last sync's cache, or None if the log does not begin with the same bytes any more."""
-        return self._kept
+        return self._cache
 
-    def remember(self, kept: Remembered) -> None:
+    def remember(self, cache: Remembered) -> None:
         """Save the cache that this sync leaves for the next sync."""
         known = {"version": _VERSION, "bytes": self._encode, "digest": self._digest.hexdigest()}
-        content = json.dumps({**known, **kept.render()}, separators=(",", ":")).encode()
+        content = json.dumps({**known, **cache.render()}, separators=(",", ":")).encode()
         self._folder.update(BASE, lambda _: content, largest=_LARGEST)
-        self._kept = kept
+        self._cache = cache
 
     def applied(self) -> int:
         """Return the number of lines of the log that the files show."""
@@ -192,7 +192,7 @@ class DiskLog:
         self._save({"applied": 0, "applying": []})
         self._lines.clear()
         self._names.clear()
-        self._kept, self._encode, self._digest = None, 0, hashlib.blake2b()
+        self._cache, self._encode, self._digest = None, 0, hashlib.blake2b()
         self.renew()
 
     def _load(self) -> None:
@@ -207,9 +207,9 @@ class DiskLog:
                     self._names.add(self.replica)
                 else:
                     self._lines.add(line)
-            self._kept = self._read_cache(memoryview(content)[:whole])
-            self._lines.proven = self._kept.lines if self._kept else 0
-            for _ in self._lines[self._kept.lines if self._kept else 0 :]:
+            self._cache = self._read_cache(memoryview(content)[:whole])
+            self._lines.proven = self._cache.lines if self._cache else 0
+            for _ in self._lines[self._cache.lines if self._cache else 0 :]:
                 pass  # a line outside the cache may be no fact
         except (ValueError, KeyError, TypeError, Malformed):
             self.begin_anew()
@@ -222,14 +222,14 @@ class DiskLog:
         """Return the cache if this version wrote it and it matches the beginning of the log, else None."""
         try:
             given = json.loads(self._folder.read(BASE, largest=_LARGEST) or b"null")
-            size, kept = int(given["bytes"]), Remembered.parse(given)
+            size, cache = int(given["bytes"]), Remembered.parse(given)
         except (ValueError, TypeError, KeyError):
             return None
         digest = hashlib.blake2b(content[:size])
         if given.get("version") != _VERSION or size > len(content) or digest.hexdigest() != given["digest"]:
             return None
         self._encode, self._digest = size, digest
-        return kept
+        return cache
 
     def _add_to_digest(self, content: bytes | memoryview) -> None:
         self._encode += len(content)
@@ -300,7 +300,7 @@ class HomeFiles:
         return found
 
     def read(
-        self, paths: Collection[str] | None = None, shown: Mapping[str, str] = NO_DIGESTS
+        self, paths: Collection[str] | None = None, digests: Mapping[str, str] = NO_DIGESTS
     ) -> dict[str, str]:
         """Return the texts of files by path; leave out and report files that cannot be synced."""
         if paths is None:
@@ -310,7 +310,7 @@ class HomeFiles:
             with folder:
                 for path in sorted(paths):
                     above, _, name = path.rpartition("/")
-                    text = self._text(folder, name, path, shown.get(path)) if above == kind else None
+                    text = self._text(folder, name, path, digests.get(path)) if above == kind else None
                     if text is not None:
                         found[path] = text
         return found
@@ -344,7 +344,7 @@ class HomeFiles:
         The state of the log names these files, so that after a crash the next sync does not take a
         half-written file for an edit.
         """
-        shown = kind or filenames.PINNED
+        folder_name = kind or filenames.PINNED
         turns = {
             _name_of(each): FileTurn(
                 _name_of(each), _encode(each.before), _encode(each.after), _reason_of(each), self.now()
@@ -352,9 +352,13 @@ class HomeFiles:
             for each in changes
         }
         left = archive.replace_all(
-            self.home, self.scope_folder, shown, [*turns.values()], log=lambda made: self._log(shown, made)
+            self.home,
+            self.scope_folder,
+            folder_name,
+            [*turns.values()],
+            log=lambda made: self._log(folder_name, made),
         )
-        self._log_kept(shown, [each for each in left if each.staged])
+        self._log_kept(folder_name, [each for each in left if each.staged])
         return {f"{kind}/{each.name}" if kind else each.name for each in left}
 
     def archive(self, path: str, text: str) -> None:
@@ -410,14 +414,14 @@ class HomeFiles:
 
     def set_aside(self, name: str, path: str, text: str) -> None:
         """Save a text until a person decides whether to keep it."""
-        told = {
+        values = {
             "place": str(self.scope_folder.place),
             "path": path,
             "at": clock.stamp(self.now()),
             "text": text,
         }
         with self.home.folder(*self.aside, create=True) as folder:
-            folder.update(f"{name}.json", lambda _: json.dumps(told, indent=1).encode() + b"\n")
+            folder.update(f"{name}.json", lambda _: json.dumps(values, indent=1).encode() + b"\n")
 
     def _log(self, kind: str, turns: Sequence[FileTurn]) -> None:
         """Write the audit of changed files, and log the entries that have left or returned to them."""
@@ -471,13 +475,13 @@ class HomeFiles:
         ]
         yield "", lambda folder: [name for name in pinned if folder.stat(name) is not None]
 
-    def _text(self, folder: Directory, name: str, path: str, shown: str | None) -> str | None:
+    def _text(self, folder: Directory, name: str, path: str, digest: str | None) -> str | None:
         try:
             content = folder.read(name)
             if content is None:
                 return None
             text = document.decode(content)
-            if shown is not None and digest_text(text) == shown:
+            if digest is not None and digest_text(text) == digest:
                 return text
             blocks.cut(text, path)
         except (Malformed, OutsideMemory, OSError) as error:

@@ -95,7 +95,7 @@ class SyncLog(Protocol):
     def remembered(self) -> Remembered | None:
         """Return the last sync's cache, or None if the log does not begin with the same bytes any more."""
 
-    def remember(self, kept: Remembered) -> None:
+    def remember(self, cache: Remembered) -> None:
         """Save the cache that this sync leaves for the next sync."""
 
     def aside(self) -> Iterable[SyncFact]:
@@ -123,11 +123,11 @@ class Files(Protocol):
         """Return a stamp of each file by path, empty for a file that was changed just now."""
 
     def read(
-        self, paths: Collection[str] | None = None, shown: Mapping[str, str] = NO_DIGESTS
+        self, paths: Collection[str] | None = None, digests: Mapping[str, str] = NO_DIGESTS
     ) -> dict[str, str]:
         """Return the texts of files by path, without the files that cannot be synced.
 
-        A text whose digest is in `shown` passed the checks before, so it is not checked again.
+        A text whose digest is in `digests` passed the checks before, so it is not checked again.
         """
 
     def held(self) -> Collection[str]:
@@ -267,15 +267,15 @@ class SyncStream:
 
     def _read_cache(self) -> Remembered:
         """Return the cache of the last sync; an empty cache if there are new purges or other rules."""
-        kept = self.log.remembered()
-        if kept is None or (self.signing is not TYPED and not self.rules) or kept.rules != self.rules:
+        cache = self.log.remembered()
+        if cache is None or (self.signing is not TYPED and not self.rules) or cache.rules != self.rules:
             return Remembered()
-        purged = any(each.fact.kind == fact_rules.PURGE for each in self.log.read()[kept.lines :])
-        return kept if kept.lines <= self.log.applied() and not purged else Remembered()
+        purged = any(each.fact.kind == fact_rules.PURGE for each in self.log.read()[cache.lines :])
+        return cache if cache.lines <= self.log.applied() and not purged else Remembered()
 
-    def _open_window(self, kept: Remembered) -> StreamWindow:
+    def _open_window(self, cache: Remembered) -> StreamWindow:
         """Return a window with the changed files, the new facts, and all connected files and facts."""
-        window = StreamWindow(Tail(self.log.read(), kept), self.files.stamps(), self.log.applied())
+        window = StreamWindow(Tail(self.log.read(), cache), self.files.stamps(), self.log.applied())
         window.open(self.files.read, self.log.applying())
         self._hold_refused(window)
         return window
@@ -321,16 +321,16 @@ class SyncStream:
         for path in sorted({*base, *window.files}):
             text = window.files.get(path)
             renamed = path in moved.values() and path not in moved
-            shown = None if renamed else base.get(moved.get(path, path))
-            if (renamed and text is None) or (shown is not None and shown.text == text):
+            base_file = None if renamed else base.get(moved.get(path, path))
+            if (renamed and text is None) or (base_file is not None and base_file.text == text):
                 continue
             trial, known = self._make_writer(window), path in unsure and path in latest
             trial.seen = FactSet((window.every if known else window.seen).facts.values())
             if known:
                 own = find_unknown(trial, latest, {path: text} if text is not None else {}).get(path, "")
-                diff(trial, latest[path], path, text, doc=own, uncertain=True, older=shown)
+                diff(trial, latest[path], path, text, doc=own, uncertain=True, older=base_file)
             else:
-                diff(trial, shown, path, text, doc=given.get(path, ""))
+                diff(trial, base_file, path, text, doc=given.get(path, ""))
             if not all(self.allowed(fact, trial.seen) for fact in trial.made if self.allowed):
                 for each in {path, moved.get(path, path)}:
                     self.files.hold(each, PENDING)
@@ -341,12 +341,12 @@ class SyncStream:
     def _diff_window(
         self, writer: FactWriter, window: StreamWindow, base: Mapping[str, ShownFile], unsure: set[str]
     ) -> None:
-        files, held = window.files, self.files.held()
+        files, held_paths = window.files, self.files.held()
         # A renamed file is as uncertain as under its earlier path.
         latest = project(window.every, self.signing) if unsure else {}
         moved = {**identify(base, files)[1], **identify(latest, files)[1]} if unsure else {}
         unsure |= {path for path, home in moved.items() if home in unsure}
-        sure = {path: file for path, file in base.items() if path not in unsure and path not in held}
+        sure = {path: file for path, file in base.items() if path not in unsure and path not in held_paths}
         plain = {path: text for path, text in files.items() if path not in unsure}
         written = {doc for path in unsure & set(files) if path in latest for doc in latest[path].docs}
         self._diff_files(writer, sure, plain, elsewhere=written)
@@ -355,10 +355,10 @@ class SyncStream:
                 window.every.add(fact)
             writer.seen = window.every
             # The file may have been renamed: compare it with all documents without a file.
-            shown = project(window.every, self.signing)
-            latest = {path: file for path, file in shown.items() if path in unsure or path not in files}
+            current = project(window.every, self.signing)
+            latest = {path: file for path, file in current.items() if path in unsure or path not in files}
             left = {path: text for path, text in files.items() if path in unsure}
-            others = {doc for path, file in shown.items() if path not in latest for doc in file.docs}
+            others = {doc for path, file in current.items() if path not in latest for doc in file.docs}
             older = {path: base.get(path) for path in unsure}
             self._diff_files(writer, latest, left, older=older, elsewhere=others)
 
@@ -396,11 +396,11 @@ class SyncStream:
             if renamed and path not in files:
                 continue  # it was renamed
             text = files.get(path)
-            shown = None if renamed else base.get(moved.get(path, path))
+            base_file = None if renamed else base.get(moved.get(path, path))
             if path in moved and path in base:  # another file was renamed to this path
                 diff(writer, base[path], path, None, uncertain=unsure)
             before = older.get(path) if older is not None else None
-            diff(writer, shown, path, text, doc=given.get(path, ""), uncertain=unsure, older=before)
+            diff(writer, base_file, path, text, doc=given.get(path, ""), uncertain=unsure, older=before)
 
     def _make_writer(self, window: StreamWindow) -> FactWriter:
         last = window.tail.last().get(self.log.replica)
@@ -410,7 +410,7 @@ class SyncStream:
         )
         made.moved = self.moved
         later = window.tail.logged[self.log.applied() :]
-        made.unshown = {each.fact.id for each in later if each.own}
+        made.new_ids = {each.fact.id for each in later if each.own}
         return made
 
     def _append(self, writer: FactWriter, done: Synced) -> None:
@@ -430,10 +430,10 @@ class SyncStream:
         for fact in self.transport.pull(self.name, {replica: fact.n for replica, fact in last.items()}):
             waiting.setdefault(fact.replica, []).append(fact)
         named = self._named_by_purges(fact for each in waiting.values() for fact in each)
-        taken: list[SyncFact] = []
+        new_facts: list[SyncFact] = []
         stuck: dict[str, str] = {}
         while True:
-            count = len(taken)
+            count = len(new_facts)
             for replica in sorted(waiting):
                 while waiting[replica]:
                     first = waiting[replica][0]
@@ -446,12 +446,12 @@ class SyncStream:
                     fact = waiting[replica].pop(0)
                     stuck.pop(replica, None)
                     known[fact.id] = last[replica] = fact
-                    taken.append(fact)
-            if len(taken) == count:
+                    new_facts.append(fact)
+            if len(new_facts) == count:
                 break
-        if taken:
-            self.log.append(taken, own=False)
-        done.received += len(taken)
+        if new_facts:
+            self.log.append(new_facts, own=False)
+        done.received += len(new_facts)
         done.refused += [f"{replica}: {why}" for replica, why in sorted(stuck.items())]
 
     def _named_by_purges(self, coming: Iterable[SyncFact]) -> set[FactId]:
@@ -486,12 +486,12 @@ class SyncStream:
         """Write the files that all facts make, over the texts that were read."""
         window.take(self.signing)
         files, lines, applied = window.files, window.tail.lines, self.log.applied()
-        target, held = project(window.every, self.signing), self.files.held()
+        target, held_paths = project(window.every, self.signing), self.files.held()
         texts = {path: file.text for path, file in target.items()}
         changed = [
             path
             for path in sorted({*files, *texts})
-            if path not in held and files.get(path) != texts.get(path)
+            if path not in held_paths and files.get(path) != texts.get(path)
         ]
         self._archive(window.every, window.seen, done)
         done.notices = find_notices(window.seen, window.every, target, changed)
@@ -505,19 +505,20 @@ class SyncStream:
         ]
         if changed or applied < lines or self.log.applying():
             self.log.finish(lines, left)
-        kept = window.remember(target, left, self.rules)
-        done.conflicts = sorted(path for path, each in kept.files.items() if each.conflict)
-        if kept != window.kept and (self.signing is TYPED or self.rules):
-            self.log.remember(kept)
+        cache = window.remember(target, left, self.rules)
+        done.conflicts = sorted(path for path, each in cache.files.items() if each.conflict)
+        if cache != window.cache and (self.signing is TYPED or self.rules):
+            self.log.remember(cache)
 
     def _find_unwritten(self, window: StreamWindow, texts: Mapping[str, str]) -> list[str]:
         """Return the files that were left out of this sync and lack others' changes."""
-        held, applying = self.files.held(), self.log.applying()
-        shown = project(window.seen, self.signing) if held else {}
+        held_paths, applying = self.files.held(), self.log.applying()
+        current = project(window.seen, self.signing) if held_paths else {}
         return [
             path
-            for path in sorted(held)
-            if path in texts and (path in applying or path not in shown or shown[path].text != texts[path])
+            for path in sorted(held_paths)
+            if path in texts
+            and (path in applying or path not in current or current[path].text != texts[path])
         ]
 
     def _replace_files(self, changes: Sequence[FileChange], done: Synced) -> Collection[str]:

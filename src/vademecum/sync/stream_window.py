@@ -182,12 +182,12 @@ def facts_since(facts: Iterable[SyncFact], seen: Mapping[str, int]) -> list[Sync
 class Tail:
     """An index of a log's facts, made from the cache for the beginning and from the lines after it."""
 
-    def __init__(self, logged: Sequence[Logged], kept: Remembered) -> None:
-        self.logged, self.kept = logged, kept
-        self.largest, self.ends = kept.largest, dict(kept.ends)
-        self.own = {replica: [list(run) for run in runs] for replica, runs in kept.own.items()}
+    def __init__(self, logged: Sequence[Logged], cache: Remembered) -> None:
+        self.logged, self.cache = logged, cache
+        self.largest, self.ends = cache.largest, dict(cache.ends)
+        self.own = {replica: [list(run) for run in runs] for replica, runs in cache.own.items()}
         self.docs: dict[str, list[int]] = {}
-        self.lines = kept.lines
+        self.lines = cache.lines
         self._by_doc: dict[str, dict[FactId, SyncFact]] = {}
         self._every: dict[FactId, SyncFact] | None = None
         self.take()
@@ -228,7 +228,7 @@ class Tail:
 
     def of(self, doc: str) -> Iterator[Logged]:
         """Return those facts of a document that are in the cached part of the log."""
-        return (self.logged[at] for at in self.kept.docs.get(doc, ()))
+        return (self.logged[at] for at in self.cache.docs.get(doc, ()))
 
     def own_facts(self) -> OwnFacts:
         """Return the facts that this home has made."""
@@ -243,20 +243,20 @@ class StreamWindow:
     """
 
     def __init__(self, tail: Tail, stamps: Mapping[str, tuple[int, ...]], applied: int) -> None:
-        self.tail, self.kept, self.stamps = tail, tail.kept, stamps
+        self.tail, self.cache, self.stamps = tail, tail.cache, stamps
         self.seen = self.every = FactSet()  # separate sets from the first fact on that no file shows
         self.files: dict[str, str] = {}
         self.docs: set[str] = set()
         self.paths: set[str] = set()
         self.same: set[str] = set()  # files that were saved with an unchanged text
-        self._read: TextReader = lambda paths, shown: {}
-        self._names = {fold_path(path): path for path in self.kept.files}
-        self._homes = {doc: path for path, each in self.kept.files.items() for doc in each.docs}
+        self._read: TextReader = lambda paths, digests: {}
+        self._names = {fold_path(path): path for path in self.cache.files}
+        self._homes = {doc: path for path, each in self.cache.files.items() for doc in each.docs}
         self._ids: dict[str, list[str]] = {}
-        for path, each in self.kept.files.items():
+        for path, each in self.cache.files.items():
             self._ids.setdefault(each.id, []).append(path)
         self._load_facts({"", *tail.docs})
-        for at in range(self.kept.lines, tail.lines):
+        for at in range(self.cache.lines, tail.lines):
             fact, own = tail.logged[at]
             self._add(fact, seen=own or at < applied)
         self._widen_to({"", *tail.docs}, ())
@@ -264,11 +264,11 @@ class StreamWindow:
     @property
     def outside(self) -> list[RememberedFile]:
         """The remembered files that are not in the window."""
-        return [each for path, each in self.kept.files.items() if path not in self.paths]
+        return [each for path, each in self.cache.files.items() if path not in self.paths]
 
     def open(self, read: TextReader, unsure: Collection[str] = ()) -> None:
         """Read the files that have changed or are `unsure`, and all files connected with them."""
-        files, self._read = self.kept.files, read
+        files, self._read = self.cache.files, read
         self._widen_to((), {*unsure, *(path for path in files if path not in self.stamps)})
         changed = {
             path
@@ -286,7 +286,7 @@ class StreamWindow:
             new = {path: found[path] for path in waiting if path in found}
             self.files |= new
             done |= waiting
-            if not self.kept.lines:
+            if not self.cache.lines:
                 return  # all are looked at
             ids = {path: read_front(text).get("id") for path, text in new.items()}
             docs = {blocks.document_id(path, id_) for path, id_ in ids.items()}
@@ -306,7 +306,7 @@ class StreamWindow:
 
     def widen(self, signing: Signing) -> None:
         """Widen the window to all documents and files of the stream."""
-        self._add_files(self._widen_to(self.kept.docs, self.kept.files), signing)
+        self._add_files(self._widen_to(self.cache.docs, self.cache.files), signing)
 
     def renewed(self, logged: Sequence[Logged], applied: int, files: dict[str, str]) -> StreamWindow:
         """Return a window over the whole stream, after the log was rewritten and the files were changed."""
@@ -316,14 +316,14 @@ class StreamWindow:
 
     def _add_files(self, came: Collection[str], signing: Signing) -> None:
         """Add files to the window with the texts last shown, even if a person has saved other texts since."""
-        there = {path for path in came if path in self.stamps and path in self.kept.files}
-        shown = {path: self.kept.files[path].digest for path in there}
-        found = self._read(there, shown) if there else {}
-        same = {path for path, text in found.items() if shown[path] == digest_text(text)}
+        there = {path for path in came if path in self.stamps and path in self.cache.files}
+        digests = {path: self.cache.files[path].digest for path in there}
+        found = self._read(there, digests) if there else {}
+        same = {path for path, text in found.items() if digests[path] == digest_text(text)}
         self.files |= {path: found[path] for path in same}
         left = there - same
         if left:
-            docs = [doc for path in left for doc in self.kept.files[path].docs]
+            docs = [doc for path in left for doc in self.cache.files[path].docs]
             before = project(self.seen, signing, docs)
             self.files |= {path: before[path].text for path in left if path in before}
 
@@ -340,7 +340,7 @@ class StreamWindow:
             near = self._load_facts(more)
             for path in ways:
                 near |= {self._names.get(fold_path(path), path), *self._find_same_id(path)}
-            known = (self.kept.files[path].docs for path in ways if path in self.kept.files)
+            known = (self.cache.files[path].docs for path in ways if path in self.cache.files)
             more = {doc for each in known for doc in each} - self.docs
             ways = near - self.paths
         return self.paths - before
@@ -353,7 +353,7 @@ class StreamWindow:
         for doc in docs:
             for fact, _ in self.tail.of(doc):
                 self._add(fact, seen=True)
-        if not self.kept.lines:
+        if not self.cache.lines:
             return set()
         known = {self._homes.get(doc, "") for doc in docs}
         states = (self.every,) if self.every is self.seen else (self.seen, self.every)
@@ -368,12 +368,12 @@ class StreamWindow:
 
     def _find_same_id(self, path: str) -> list[str]:
         """Return the paths of the files that had the same id at the last sync."""
-        known = self.kept.files.get(path)
+        known = self.cache.files.get(path)
         return self._ids.get(known.id, []) if known is not None and known.id else []
 
     def remember(self, target: Mapping[str, ShownFile], left: Collection[str], rules: str) -> Remembered:
         """Return the cache for the next sync, after this sync has written the files in `target`."""
-        files = {path: each for path, each in self.kept.files.items() if path not in self.paths}
+        files = {path: each for path, each in self.cache.files.items() if path not in self.paths}
         files |= {path: files[path]._replace(stamp=self.stamps[path]) for path in self.same - self.paths}
         for path, file in target.items():
             same = path not in left and self.files.get(path) == file.text
@@ -386,7 +386,7 @@ class StreamWindow:
                 digest_text(file.text),
                 self.stamps.get(path, ()) if same else (),
             )
-        docs = dict(self.kept.docs)
+        docs = dict(self.cache.docs)
         for doc, places in self.tail.docs.items():
             docs[doc] = [*docs.get(doc, ()), *places]
         tail = self.tail

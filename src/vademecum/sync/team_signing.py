@@ -33,8 +33,8 @@ STAMPS = "stamps.jsonl"
 SHARED_DOCUMENTS = frozenset({filenames.CONTEXT})  # the pinned documents that a team shares
 _LARGEST = 1 << 30
 _TITLE = "# t\n\n"
-_KEPT = ("contradicts", "cites", "of")  # parts of a signature that belong to the text
-_SHOWN = (*blocks.MARKS, *_KEPT)
+_CONTENT_FIELDS = ("contradicts", "cites", "of")  # parts of a signature that belong to the text
+_SIGNATURE_FIELDS = (*blocks.MARKS, *_CONTENT_FIELDS)
 
 
 class FactStamp(NamedTuple):
@@ -75,10 +75,10 @@ def read_stamp_lines(folder: Directory) -> dict[FactId, dict[str, Any]]:
     return found
 
 
-def claimed_origin(told: str) -> Origin:
+def claimed_origin(text: str) -> Origin:
     """Return the origin that a signature claims if an own text may have it, else `external`."""
-    origin = parse_origin(told)
-    return origin if origin == told and not origin.is_member else Origin.EXTERNAL
+    origin = parse_origin(text)
+    return origin if origin == text and not origin.is_member else Origin.EXTERNAL
 
 
 @dataclass(frozen=True)
@@ -115,21 +115,29 @@ class TeamSigning(Signing):
         """Return a block as a single entry, signed with origin, author and id."""
         origin = min((self.origin(fact) for fact in facts), key=_rank_of)
         by = origin.partition(":")[2] if origin.is_member else self.me
-        told = blocks.parts(raw)
+        signature = blocks.parts(raw)
         parts = [
             f"origin: {origin}",
-            *(f"{name}: {_escape_value(told[name])}" for name in _SHOWN if told.get(name)),
+            *(
+                f"{name}: {_escape_value(signature[name])}"
+                for name in _SIGNATURE_FIELDS
+                if signature.get(name)
+            ),
         ]
         parts += [] if origin is Origin.EXTERNAL else [f"by: {by}"]
         return f"{_single_entry(raw)}\n<!-- {' | '.join([*parts, f'id: {mark}'])} -->"
 
     def content(self, raw: str) -> str:
         """Return those parts of a block whose change counts as an edit: its text and some signed fields."""
-        told = blocks.parts(raw)
+        signature = blocks.parts(raw)
         return "\0".join(
             [
                 _single_entry(raw),
-                *(f"{name}: {_escape_value(told[name])}" for name in _KEPT if told.get(name)),
+                *(
+                    f"{name}: {_escape_value(signature[name])}"
+                    for name in _CONTENT_FIELDS
+                    if signature.get(name)
+                ),
             ]
         )
 
@@ -138,9 +146,9 @@ class TeamSigning(Signing):
 
         An origin that belongs to another member becomes `external`.
         """
-        told = blocks.parts(raw)
-        claimed = str(claimed_origin(told["origin"])) if "origin" in told else str(Origin.USER)
-        return blocks.sign(raw, origin=claimed, by="") if told else raw, claimed
+        signature = blocks.parts(raw)
+        claimed = str(claimed_origin(signature["origin"])) if "origin" in signature else str(Origin.USER)
+        return blocks.sign(raw, origin=claimed, by="") if signature else raw, claimed
 
     def clean_layout(self, front: str, head: str) -> tuple[str, str]:
         """Return frontmatter and head, or two empty texts if they could be read as an entry."""

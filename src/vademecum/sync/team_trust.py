@@ -56,11 +56,11 @@ class VouchRight(NamedTuple):
         return self.person and self.role in VOUCHING
 
 
-def read_right(told: Mapping[str, Any]) -> VouchRight:
+def read_right(standing: Mapping[str, Any]) -> VouchRight:
     """Return the right to vouch that follows from the hub's answer about this machine."""
-    rules = told.get("rules")
+    rules = standing.get("rules")
     two = isinstance(rules, dict) and rules.get(TWO_PERSON) is True
-    return VouchRight(str(told.get("role")), "person" in (told.get("scopes") or ()), two)
+    return VouchRight(str(standing.get("role")), "person" in (standing.get("scopes") or ()), two)
 
 
 def vouch_facts(
@@ -82,7 +82,10 @@ def vouch_facts(
     write. Facts that the hub would refuse are not written.
     """
     standing = {
-        (doc, decisions.exactly(text)) for shown in file for doc, text in texts_of(shown) if text.strip()
+        (doc, decisions.exactly(text))
+        for base_file in file
+        for doc, text in texts_of(base_file)
+        if text.strip()
     }
     wishes = [*_find_changes(writer, standing, member, verified, is_mine, withdrawn=withdrawn)]
     given = right() if wishes else None
@@ -111,13 +114,13 @@ def _find_changes(
     withdrawn: Collection[str],
 ) -> Iterable[tuple[str, str, bool, list[SyncFact]]]:
     """Yield the texts whose verification here has changed since the last vouch from here."""
-    said = {
+    pairs = {
         (doc, target.partition(" ")[0])
         for doc in writer.seen.docs
         for target in writer.seen.of(doc, _VOUCH)
         if target.partition(" ")[2] == member
     }
-    for doc, name in sorted(standing | said):
+    for doc, name in sorted(standing | pairs):
         facts = writer.seen.of(doc, _VOUCH).get(f"{name} {member}", [])
         own = [fact for fact in facts if is_mine(fact) and not fact.purged]
         last = max(own, key=lambda fact: fact.order).value if own else False
@@ -155,8 +158,8 @@ def verified_texts(
     for target, facts in state.of(doc, _VOUCH).items():
         name, _, member = target.partition(" ")
         standing = (fact for fact in heads(facts) if fact.value is True and not state.is_purged(fact))
-        said = {authors.get(fact.id, ("", "")) for fact in standing}
-        if any(author == member and role in VOUCHING for author, role in said):
+        author_roles = {authors.get(fact.id, ("", "")) for fact in standing}
+        if any(author == member and role in VOUCHING for author, role in author_roles):
             given.setdefault(name, set()).add(member)
     written = writers_of(state, doc, authors) if given and two_person else {}
     found = {
@@ -203,15 +206,15 @@ def count_vouches(
 # ------------------------------------------------------------------------------- texts
 
 
-def texts_of(shown: ShownFile) -> list[tuple[str, str]]:
+def texts_of(file: ShownFile) -> list[tuple[str, str]]:
     """Return the texts of a file's entries, each with the id of its document, without replaced versions."""
-    pinned = blocks.is_pinned(shown.path)
-    found: list[Entry] = document.blocks(shown.text) if pinned else [*document.parse(shown.text).entries]
-    if len(found) != len(shown.blocks):  # there is text outside of blocks: count all as the first document's
-        return [(shown.doc, each.text) for each in found if each.live]
+    pinned = blocks.is_pinned(file.path)
+    found: list[Entry] = document.blocks(file.text) if pinned else [*document.parse(file.text).entries]
+    if len(found) != len(file.blocks):  # there is text outside of blocks: count all as the first document's
+        return [(file.doc, each.text) for each in found if each.live]
     return [
         (block.sources[0].doc, each.text)
-        for each, block in zip(found, shown.blocks, strict=True)
+        for each, block in zip(found, file.blocks, strict=True)
         if each.live and not block.conflict
     ]
 
@@ -238,10 +241,10 @@ def meet_members(rules: LocalRules, members: Iterable[Mapping[str, Any]]) -> tup
     fresh = [each.partition(" ")[0] for each in now if each not in known]
     before = {each.partition(" ")[0] for each in known}
     namesakes = tuple(name for name in fresh if name in rules.inject_from and name in before)
-    kept = tuple(name for name in rules.inject_from if name not in namesakes)
-    others = tuple(name for name in fresh if name not in kept and name not in namesakes)
+    inject_from = tuple(name for name in rules.inject_from if name not in namesakes)
+    others = tuple(name for name in fresh if name not in inject_from and name not in namesakes)
     # A former editor stays known: a return is no news, but a new id under the same name is.
-    met = replace(rules, inject_from=kept, known=tuple(sorted(known | set(now))))
+    met = replace(rules, inject_from=inject_from, known=tuple(sorted(known | set(now))))
     return met, Newcomers(others, namesakes)
 
 
@@ -257,7 +260,7 @@ class TeamTrust:
     home: Home
     joined: Membership
     client: HubClient
-    told: Mapping[str, Any] = field(default_factory=dict)  # role and scopes of this machine at the hub
+    hub_standing: Mapping[str, Any] = field(default_factory=dict)  # role and scopes of this machine
     changed: bool = False
     standing: set[str] = field(default_factory=set)  # texts for which this member vouches in some stream
     _right: VouchRight | None = None
@@ -265,7 +268,7 @@ class TeamTrust:
     def right(self) -> VouchRight:
         """Return this machine's right to vouch; ask the hub once unless an earlier answer has told it."""
         if self._right is None:
-            self._right = read_right(self.told or self.client.ask("GET", "/v1/me").json())
+            self._right = read_right(self.hub_standing or self.client.ask("GET", "/v1/me").json())
         return self._right
 
     def vouch(
@@ -342,13 +345,13 @@ class TeamTrust:
 
 def describe_newcomers(joined: Membership, new: Newcomers) -> list[str]:
     """Return messages about new members who may verify, who are not trusted here yet."""
-    said = [
+    lines = [
         f"{name} may verify in {joined.name} now, and is not trusted here:"
         f" `vade hub rules --inject-from {name}` changes that"
         for name in new.others
         if name != joined.member
     ]
-    return said + [
+    return lines + [
         f"{name} in {joined.name} is somebody else now, and no longer trusted here:"
         f" `vade hub rules --inject-from {name}` changes that"
         for name in new.namesakes

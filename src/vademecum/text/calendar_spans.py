@@ -37,15 +37,15 @@ class TimeSpan(NamedTuple):
         """The span as people write it: 2026-11-10, or the first and the last day."""
         last = None if self.end is None else self.end - timedelta(seconds=1)
         if self.start is None or self.end is None or last is None:
-            return f"since {_shown(self.start)}" if self.start else f"until {_shown(last)}" if last else ""
+            return f"since {_label(self.start)}" if self.start else f"until {_label(last)}" if last else ""
         if self.start == _midnight(self.start) and self.end == _midnight(self.end):
             same = self.start.date() == last.date()
-            return _shown(self.start) if same else f"{_shown(self.start)} to {_shown(last)}"
+            return _label(self.start) if same else f"{_label(self.start)} to {_label(last)}"
         until = f"{self.end:%H:%M}" if self.end.date() == self.start.date() else f"{self.end:%Y-%m-%d %H:%M}"
         return f"{self.start:%Y-%m-%d %H:%M} to {until}"
 
 
-def _shown(moment: datetime) -> str:
+def _label(moment: datetime) -> str:
     """Return a moment as its day; with the time of day, unless it is the first or last second of the day."""
     whole = moment in (_midnight(moment), _midnight(moment) + _DAY - timedelta(seconds=1))
     return f"{moment:%Y-%m-%d}" if whole else f"{moment:%Y-%m-%d %H:%M}"

@@ -344,10 +344,10 @@ def accept_text(text: str | bytes, *, largest: int) -> str:
             f"the text is {size:,} bytes long; at most {largest:,} are kept in one entry",
             hint="attach the file's folder with `vade sources add`, or raise limits.content_bytes",
         )
-    kept = tidy(text.removeprefix("\ufeff"))
-    if not kept.strip():
+    content = tidy(text.removeprefix("\ufeff"))
+    if not content.strip():
         raise InvalidText("the text is empty")
-    return kept
+    return content
 
 
 def decode(content: bytes) -> str:

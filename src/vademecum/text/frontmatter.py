@@ -95,8 +95,8 @@ def edit(text: str, changes: Mapping[str, Any]) -> str:
             inner = inner[: pair.start] + line + inner[pair.end :]
     edited = text[:start] + inner + added + text[end:]
     if _EXPLICIT.search(text, start, end):  # such a key may go over several lines
-        kept = {key: value for key, value in parse(text).values.items() if key not in changes}
-        if parse(edited).values != kept | {key: value for key, value in changes.items() if value is not None}:
+        rest = {key: value for key, value in parse(text).values.items() if key not in changes}
+        if parse(edited).values != rest | {key: value for key, value in changes.items() if value is not None}:
             raise Malformed("the frontmatter has keys that cannot be edited line by line")
     return edited
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PRESENT, PAST, FUTURE = "present", "past", "future"
 MUST, SHOULD, MAY = "must", "should", "may"
 LONGEST = 400  # characters of a sentence that a rule understands
-_MOST, _KEPT = 40, 8_192  # words of such a sentence, and sentences that are remembered
+_MOST, _CACHE_SIZE = 40, 8_192  # words of such a sentence, and sentences that are remembered
 
 
 class Reading(NamedTuple):
@@ -129,7 +129,7 @@ _TIMED = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=_CACHE_SIZE)
 def read(text: str) -> Reading:
     """Parse a sentence; return an empty reading if no rule understands the sentence."""
     if len(text) > LONGEST:
@@ -255,8 +255,8 @@ class _Reader:
     def _finish_mood(self, words: Sequence[Word], attribute: str) -> None:
         """Take a sentence without a subject, or with its verb first, as a request."""
         verb = _verb_at(words)
-        asked = attribute == "do" or not verb
-        if asked and not self.modality and self._is_imperative(words):
+        may_be_order = attribute == "do" or not verb
+        if may_be_order and not self.modality and self._is_imperative(words):
             self.modality = MUST
         if attribute in ("need", "require", "approval"):
             self.modality = self.modality or MUST
@@ -459,7 +459,7 @@ def _stems(words: Iterator[Word] | Sequence[Word]) -> Iterator[str]:
             yield word.text
         elif word.low in known.STATES and word.low not in known.ALSO_WORDS:
             yield known.same_state(word.low)
-        elif word.low not in known.UNTOLD and word.low not in _MARKS:
+        elif word.low not in known.FUNCTION_WORDS and word.low not in _MARKS:
             yield stem(word.text or word.low)
 
 
@@ -652,7 +652,7 @@ def _read_value(words: list[Word], verb: int, at: int) -> _Core:
     """Parse a sentence that has a number, day or date after its verb."""
     word, low = words[at], words[verb].low
     subject = [each for each in words[:verb] if each.low not in known.PRONOUNS]
-    between = [each.low for each in words[verb + 1 : at] if each.low not in known.UNTOLD]
+    between = [each.low for each in words[verb + 1 : at] if each.low not in known.FUNCTION_WORDS]
     after = [each for each in words[at + 1 :] if each.low not in known.FILLERS]
     counted = word.kind == "number" and not word.unit and bool(after) and not after[0].kind
     if counted and (low in known.BE or low in ("hold", "holds")):
@@ -712,9 +712,9 @@ def _passive(subject: list[Word], verb: str, more: list[Word]) -> _Core:
 
 def _name(words: Sequence[Word]) -> Quantity:
     """Return some words as one value: the name of a person or thing, without articles."""
-    kept = [word for word in words if word.low not in known.ARTICLES and word.low not in _MARKS]
-    kind = next((name for name, listed in known.KINDS.items() if kept and kept[0].low in listed), "")
-    return Quantity(kind or "name", " ".join(word.text or word.low for word in kept))
+    terms = [word for word in words if word.low not in known.ARTICLES and word.low not in _MARKS]
+    kind = next((name for name, listed in known.KINDS.items() if terms and terms[0].low in listed), "")
+    return Quantity(kind or "name", " ".join(word.text or word.low for word in terms))
 
 
 def _only_value(words: Sequence[Word]) -> Quantity | None:

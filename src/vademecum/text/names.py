@@ -141,9 +141,9 @@ def client_label(installed: str, name: str = "", version: str = "") -> str:
     For example `codex codex-mcp-client/0.9`. A client may send anything as its name: only plain words are
     kept, and no secret.
     """
-    own, said, number = (_client_word(each) for each in (installed, name, version))
-    told = f"{said}/{number}" if said and number else said
-    return told if said == own else " ".join(each for each in (own, told) if each)
+    own, client, number = (_client_word(each) for each in (installed, name, version))
+    label = f"{client}/{number}" if client and number else client
+    return label if client == own else " ".join(each for each in (own, label) if each)
 
 
 def _client_word(text: str) -> str:

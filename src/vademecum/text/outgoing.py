@@ -149,9 +149,9 @@ def clean_within(value: Any, clues: secrets.Clues) -> Any:
     if isinstance(value, Mapping):
         found: dict[str, Any] = {}
         for key, each in value.items():
-            name = kept = _clean_part(key, clues) if isinstance(key, str) else str(key)
+            name = clean_key = _clean_part(key, clues) if isinstance(key, str) else str(key)
             while name in found:  # two secrets as names: both values stay
-                name = f"{kept}-{len(found)}"
+                name = f"{clean_key}-{len(found)}"
             found[name] = (
                 _clean_named(key, each, clues) if isinstance(each, str) else clean_within(each, clues)
             )
@@ -166,7 +166,7 @@ def clean_within(value: Any, clues: secrets.Clues) -> Any:
 def _clean_part(text: str, clues: secrets.Clues) -> str:
     if len(text) < _SHORTEST or not any(clues):
         return text
-    kept, found = secrets.gate(text, SecretPolicy.REDACT, clues)
+    result, found = secrets.gate(text, SecretPolicy.REDACT, clues)
     if found:
         kinds = _noticed.get()
         if kinds is not None:
@@ -176,21 +176,21 @@ def _clean_part(text: str, clues: secrets.Clues) -> str:
         with contextlib.suppress(ValueError, RecursionError):
             whole = json.loads(text)
             try:
-                json.loads(kept)
+                json.loads(result)
             except ValueError:
                 return json.dumps(clean_value(whole), ensure_ascii=False)
-    return kept
+    return result
 
 
 def _clean_named(name: Any, text: str, clues: secrets.Clues) -> str:
     """Return a field's text with secrets redacted, including those that only the field's name reveals."""
-    kept = _clean_part(text, clues)
-    if kept == text and 4 <= len(text) <= _NAMED and any(clues) and name not in _OWN:
+    result = _clean_part(text, clues)
+    if result == text and 4 <= len(text) <= _NAMED and any(clues) and name not in _OWN:
         found = secrets.find(json.dumps({str(name): text}, ensure_ascii=False), clues)
         if found:
             _note_kinds(found)
             return f"[REDACTED:{found[0].kind}]"
-    return kept
+    return result
 
 
 _OWN = {"seq", "kind", "time", "id", "role", "type", "text", "name", "model", "media_type", "url", "data"}

@@ -149,16 +149,16 @@ def _rule(columns: list[str]) -> _Form:
     kind, meaning, flags, anchors, pattern, example = columns
     for short, full in _CLASSES:
         pattern = pattern.replace(short, full)
-    said = flags.split(",")
+    options = flags.split(",")
     return _Form(
         kind,
         "" if meaning == "-" else meaning,
         anchors,
         pattern,
-        edge="inside" not in said,
-        jumbled="jumbled" in said,
-        left="left" in said,
-        typed="typed" in said,
+        edge="inside" not in options,
+        jumbled="jumbled" in options,
+        left="left" in options,
+        typed="typed" in options,
         example=example,
     )
 
@@ -242,9 +242,12 @@ def _scan(text: str, clue: Clues) -> list[tuple[str, int, int]]:
         # Characters that nobody sees can split a secret; each find is mapped back over what was left out.
         holes = [match.span() for match in _re(_HIDDEN).finditer(text)]
         seen = _between(0, len(text), holes)
-        kept = [at for start, end in seen for at in range(start, end)]
+        positions = [at for start, end in seen for at in range(start, end)]
         plain = "".join([text[start:end] for start, end in seen])
-        hits += [hit._replace(start=kept[hit.start], end=kept[hit.end - 1] + 1) for hit in _look(plain, clue)]
+        hits += [
+            hit._replace(start=positions[hit.start], end=positions[hit.end - 1] + 1)
+            for hit in _look(plain, clue)
+        ]
     hits.sort(key=lambda hit: hit.start)
     united: list[_Hit] = []
     for hit in hits:

@@ -173,8 +173,8 @@ class _Splitter:
         self.leads = block.rstrip().endswith(":") or (self.leads and self.listed)
 
     def _made(self, lines: list[_Line], start: int, end: int, *, follows: bool) -> Iterator[Statement]:
-        said = self.text[start:end]
-        end = start + len(said.rstrip())
+        part = self.text[start:end]
+        end = start + len(part.rstrip())
         if end > start:
             first = lines[0].number
             line = first + bisect.bisect_right(lines, start, key=_START) - 1

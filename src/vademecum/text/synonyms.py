@@ -83,8 +83,8 @@ def _kinds(at: int, line: str, words: dict[str, str]) -> dict[str, NameKind]:
     """Return the kind of each name in a line "kind (words that repeat the kind) > names"."""
     kind, _, listed = line.partition(" > ")
     name, _, about = kind.rstrip(")").partition(" (")
-    said = frozenset(words.get(stem(word), stem(word)) for word in about.split(", "))
-    made = NameKind(at, name, said | {name} | frozenset(map(stem, name.split())))
+    kind_words = frozenset(words.get(stem(word), stem(word)) for word in about.split(", "))
+    made = NameKind(at, name, kind_words | {name} | frozenset(map(stem, name.split())))
     return {stem(each): made for each in _names(listed)}
 
 

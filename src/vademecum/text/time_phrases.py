@@ -77,13 +77,13 @@ def find(text: str, now: datetime) -> tuple[TimeMention, ...]:
     """Return the phrases in a text that name times, seen from a moment; of overlapping phrases
     the longest.
     """
-    shown, folded = _normal(text)
+    plain, folded = _normal(text)
     unspaced = _UNSPACED.search(folded) is not None
-    found = list(_figures(shown, folded))
+    found = list(_figures(plain, folded))
     if unspaced or re.search(r"[a-z]", folded):
         languages = _languages(folded, WITHOUT_SPACES if unspaced else LATIN)
         for language, sure in languages:
-            found += _Reader(language, shown, folded, now.replace(tzinfo=None)).mentions(sure=sure)
+            found += _Reader(language, plain, folded, now.replace(tzinfo=None)).mentions(sure=sure)
     return _longest(found)
 
 
@@ -115,8 +115,8 @@ def _normal(text: str) -> tuple[str, str]:
     """Return a text in composed characters, and in lower case without accents; both have the same length."""
     if text.isascii():  # as most are: nothing to fold but capitals
         return text[:LONGEST], text[:LONGEST].lower()
-    shown = unicodedata.normalize("NFKC", text[:LONGEST]).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    return shown, "".join(map(_fold, shown))
+    plain = unicodedata.normalize("NFKC", text[:LONGEST]).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    return plain, "".join(map(_fold, plain))
 
 
 def moments(span: TimeSpan, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -256,8 +256,8 @@ def _entries(rest: str) -> Iterator[tuple[int | str, str]]:
     position.
     """
     for number, group in enumerate(rest.split("|"), 1):
-        said, _, forms = group.rpartition("=")
-        meant = said.strip() or str(number)
+        value, _, forms = group.rpartition("=")
+        meant = value.strip() or str(number)
         for each in forms.split(","):
             yield int(meant) if re.fullmatch(r"-?\d+", meant) else meant, each.strip()
 
@@ -319,13 +319,13 @@ def _languages(folded: str, names: tuple[str, ...]) -> list[tuple[_Language, boo
 class _Reader:
     """Finds the mentions of times in one text, with the words of one language."""
 
-    def __init__(self, language: _Language, shown: str, folded: str, now: datetime) -> None:
-        self._language, self._shown, self._now = language, shown, now
+    def __init__(self, language: _Language, plain: str, folded: str, now: datetime) -> None:
+        self._language, self._plain, self._now = language, plain, now
         for never in language.never:  # what only looks like a time
             folded = folded.replace(never, "\0" * len(never))
         self._text = folded
         self._known: dict[tuple[int, int], list[tuple[int, TimeSpan]]] = {}  # a long text asks often
-        self._figures = tuple(_figures(shown, folded))
+        self._figures = tuple(_figures(plain, folded))
         self._unspaced = language.name in WITHOUT_SPACES
 
     def mentions(self, *, sure: bool) -> Iterator[TimeMention]:
@@ -335,7 +335,7 @@ class _Reader:
             best = max(self._times_at(at, "form", "piece", "frame"), key=lambda one: one[0], default=None)
             if best is not None and (sure or self._text[at : best[0]] not in self._language.shared):
                 spans = () if self._is_every(at) else (best[1],)
-                yield TimeMention(self._shown[at : best[0]], at, best[0], spans)
+                yield TimeMention(self._plain[at : best[0]], at, best[0], spans)
             at = self._next(at)
 
     def _next(self, at: int) -> int:
@@ -464,7 +464,7 @@ class _Reader:
         if level in ("weak", "frame") or self._unspaced:
             return False
         found = (each for each in _WORD.finditer(self._text, at, end) if each[0] in self._language.capitals)
-        small = any(not self._shown[each.start()].isupper() for each in found)
+        small = any(not self._plain[each.start()].isupper() for each in found)
         return small and bool(self._text[end:].strip(" ?.!"))
 
 
@@ -484,7 +484,7 @@ def number(written: str) -> int:
     return 10 * (_NUMERALS[tens] if tens else 1) + (_NUMERALS[ones] if ones else 0)
 
 
-def _figures(shown: str, folded: str) -> Iterator[TimeMention]:
+def _figures(plain: str, folded: str) -> Iterator[TimeMention]:
     """Yield the dates that are written in figures, such as 2026-11-10."""
     for kind, pattern in _WRITTEN.items():
         for each in pattern.finditer(folded):
@@ -497,7 +497,7 @@ def _figures(shown: str, folded: str) -> Iterator[TimeMention]:
                 ]
             known = tuple(sorted(span for span in set(spans) if span is not None))
             if known:
-                yield TimeMention(shown[each.start() : each.end()], each.start(), each.end(), known)
+                yield TimeMention(plain[each.start() : each.end()], each.start(), each.end(), known)
 
 
 def _whole_month(year: int, number: int) -> TimeSpan | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_KEPT = 8_192  # words that are remembered without their endings
+_CACHE_SIZE = 8_192  # words that are remembered without their endings
 
 
 def _set(text: str) -> frozenset[str]:
@@ -406,13 +406,13 @@ def _join_units(words: Sequence[Word]) -> Iterator[Word]:
     """Yield words in which numbers are joined with their units, and days with their months."""
     at = 0
     while at < len(words):
-        word, taken = words[at], 1
+        word, count = words[at], 1
         if word.kind == "number":
-            word, taken = _join_unit(words, at)
+            word, count = _join_unit(words, at)
         elif word.low in MONTHS and word.raw[:1].isupper():
-            word, taken = _in_month(words, at)
+            word, count = _in_month(words, at)
         yield word
-        at += taken
+        at += count
 
 
 def _join_unit(words: Sequence[Word], at: int) -> tuple[Word, int]:
@@ -505,7 +505,7 @@ mitglied mitglieder
 take dauert""")
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=_CACHE_SIZE)
 def stem(word: str) -> str:
     """Return a word without its endings, so that "logs", "logged" and "logging" become equal."""
     word = word.removesuffix("'s")
@@ -562,7 +562,7 @@ RUNNING = _set("host run stor keep serv liv deploi läuft")
 NO_PLACE = _set(
     "night noon day weekend morning evening call charge progress time order port sync place line general use"
 )
-UNTOLD = BE | FILLERS | PRONOUNS | QUALIFIERS
+FUNCTION_WORDS = BE | FILLERS | PRONOUNS | QUALIFIERS
 ALSO_WORDS = QUALIFIERS | {"on", "an"}
 STORED_STEMS = frozenset(map(stem, STORED))
 BEGINS = TERMS | SIDES | QUALIFIERS

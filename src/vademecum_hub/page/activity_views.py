@@ -208,11 +208,11 @@ def _read_names(request: HubRequest, lines: list[dict[str, Any]]) -> Mapping[tup
 def _count_machines(request: HubRequest, lines: list[dict[str, Any]]) -> None:
     """Add to each line about a purge the number of machines that have carried out the purge."""
     for stream in {each["stream"] for each in lines if each["did"] == "purged"}:
-        told = {
+        purge_by_seq = {
             each["seq"]: each
             for each in list_purges(RequestContext(request.connection, request.caller, request.keys, stream))
         }
         for each in lines:
-            if each["stream"] == stream and each["seq"] in told:
-                each["machines"] = told[each["seq"]]["machines"]
-                each["acknowledged"] = told[each["seq"]]["acknowledged"]
+            if each["stream"] == stream and each["seq"] in purge_by_seq:
+                each["machines"] = purge_by_seq[each["seq"]]["machines"]
+                each["acknowledged"] = purge_by_seq[each["seq"]]["acknowledged"]

@@ -90,8 +90,8 @@ def open_link(connection: Connection[Any], keys: HubKeys, key: str) -> HubSessio
 def make_cookie_header(session: HubSession, keys: HubKeys, *, secure: bool) -> str:
     """Return the value of the `Set-Cookie` header for a session."""
     value = session.sign_text(keys, _COOKIE)
-    kept = f"Max-Age={SESSION_HOURS * 3600}; HttpOnly; SameSite=Strict"
-    return f"{COOKIE}={value}; Path={session.path_prefix}; {kept}{'; Secure' if secure else ''}"
+    attributes = f"Max-Age={SESSION_HOURS * 3600}; HttpOnly; SameSite=Strict"
+    return f"{COOKIE}={value}; Path={session.path_prefix}; {attributes}{'; Secure' if secure else ''}"
 
 
 def read_session(keys: HubKeys, cookies: Iterable[str], path_prefix: str) -> HubSession:

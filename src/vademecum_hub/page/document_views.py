@@ -134,14 +134,14 @@ def list_documents(request: HubRequest) -> dict[str, Any]:
     wanted, start = names.folded(request.query.get("q", "")), request.number("start", 0)
     paths = read_names(request.connection, request.caller.ws, stream)
     listed = sorted((path, doc) for doc, path in paths.items() if wanted in names.folded(path))
-    rows, taken = _make_rows(request, stream, listed[start:])
+    rows, count = _make_rows(request, stream, listed[start:])
     return {
         "stream": stream,
         "streams": places,
         "q": request.query.get("q", ""),
         "total": len(listed),
         "documents": rows,
-        "next": start + taken if start + taken < len(listed) else None,
+        "next": start + count if start + count < len(listed) else None,
     }
 
 
@@ -154,7 +154,7 @@ def _make_rows(
     """
     page = [doc for _, doc in listed[:PAGE]]
     stamped = list(read_stamped(request.connection, request.caller.ws, stream, page)) if page else []
-    shown = edits.project(edits.FactSet(fact for fact, _ in stamped))
+    files = edits.project(edits.FactSet(fact for fact, _ in stamped))
     last = {fact.doc: stamp for fact, stamp in stamped}
     rows = [
         {
@@ -167,7 +167,7 @@ def _make_rows(
             "role": last[file.doc].role,
             "at": last[file.doc].at,
         }
-        for path, file in sorted(shown.items())
+        for path, file in sorted(files.items())
     ]
     return rows, len(page)
 
@@ -189,18 +189,18 @@ def search_documents(request: HubRequest) -> dict[str, Any]:
         request.query.get("q", "")[:LONGEST],
         min(request.number("limit", RESULTS), 100) or RESULTS,
     )
-    shown: dict[str, Any] = {"q": question, "filters": markdown.find_filters(question), "groups": []}
-    shown |= {"answer": None, "more": "", "stale": 0}
+    context: dict[str, Any] = {"q": question, "filters": markdown.find_filters(question), "groups": []}
+    context |= {"answer": None, "more": "", "stale": 0}
     request.caller.require("reader", scope="read")
     if not question.strip():
-        return shown
+        return context
     given = {"query": question, "max_results": most, "max_weak": most, "explain": True}
     answer = hub_search.search_workspace(request.connection, request.caller, given)
     _add_entries(request, answer["results"])
-    shown["groups"] = markdown.group_passages(answer, question)
+    context["groups"] = markdown.group_passages(answer, question)
     if len(answer["results"]) >= most < 100:
-        shown["more"] = urlencode({"q": question, "limit": min(most * 2, 100)})
-    return {**shown, "answer": {**answer, "results": []}, "stale": answer["stale"]}
+        context["more"] = urlencode({"q": question, "limit": min(most * 2, 100)})
+    return {**context, "answer": {**answer, "results": []}, "stale": answer["stale"]}
 
 
 def _add_entries(request: HubRequest, results: list[dict[str, Any]]) -> None:
@@ -218,8 +218,8 @@ def _add_entries(request: HubRequest, results: list[dict[str, Any]]) -> None:
             {names.folded(path): each for path, each in edits.project(state.state).items()},
         )
     for each in results:
-        state, shown = opened[each["stream"]]
-        file = shown.get(names.folded(each["file"]))
+        state, files = opened[each["stream"]]
+        file = files.get(names.folded(each["file"]))
         if file is None:  # removed since it was indexed
             continue
         each |= {"doc": file.doc, "title": title_of(file), "two": state.two}

@@ -244,12 +244,12 @@ async def _run_action(
     if len(body) > _LARGEST:
         raise Rejection(413, "large", "this is too much at once")
     try:
-        said = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise malformed("the body is not JSON") from error
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise malformed("the body is not a JSON object")
-    done = await _run(hub, request, session, said, lambda hub_request: work(hub_request, session))
+    done = await _run(hub, request, session, fields, lambda hub_request: work(hub_request, session))
     if done.pop("stale", False):  # the search index is updated a little later
         hub.catch_up.wake(session.ws)
     return JSONResponse(done)

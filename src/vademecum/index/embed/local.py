@@ -503,16 +503,19 @@ class PairScorer:
 
     def _inputs(self, question: str, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
         """Return the model's inputs for the pairs of a question and each text, padded to the longest pair."""
-        asked = self._tokens.marked(self._tokens(question, PAIR_TOKENS // 4))
-        pairs = [self._tokens.marked(self._tokens(text, PAIR_TOKENS - len(asked) - 1))[1:] for text in texts]
-        longest = len(asked) + max(map(len, pairs))
+        question_tokens = self._tokens.marked(self._tokens(question, PAIR_TOKENS // 4))
+        pairs = [
+            self._tokens.marked(self._tokens(text, PAIR_TOKENS - len(question_tokens) - 1))[1:]
+            for text in texts
+        ]
+        longest = len(question_tokens) + max(map(len, pairs))
         ids = np.zeros((len(texts), longest), np.int64)
         mask, kinds = np.zeros_like(ids), np.zeros_like(ids)
         for row, pair in enumerate(pairs):
-            end = len(asked) + len(pair)
-            ids[row, :end] = [*asked, *pair]
+            end = len(question_tokens) + len(pair)
+            ids[row, :end] = [*question_tokens, *pair]
             mask[row, :end] = 1
-            kinds[row, len(asked) : end] = 1
+            kinds[row, len(question_tokens) : end] = 1
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
         return {each.name: given[each.name] for each in self._session.get_inputs()}
 

@@ -53,9 +53,9 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 def _is_ended(text: str) -> bool:
     """Return whether a text ends with the end of a sentence or of a line."""
-    said = text.rstrip()
-    space = text[len(said) :]
-    return "\n" in space or bool(space and said.endswith((".", "!", "?", "。")))
+    body = text.rstrip()
+    space = text[len(body) :]
+    return "\n" in space or bool(space and body.endswith((".", "!", "?", "。")))
 
 
 class _Layer(NamedTuple):
@@ -231,14 +231,14 @@ class Reader:
         if total <= room:
             return [text]
         enough = _EARLY * total / math.ceil(total / room)
-        parts, held = [""], 0
+        parts, length = [""], 0
         for word in _WORD.findall(text):
             size = self._tokens.count(word)
-            if held + size > room or (held >= enough and _is_ended(parts[-1])):
+            if length + size > room or (length >= enough and _is_ended(parts[-1])):
                 parts.append("")
-                held = 0
+                length = 0
             parts[-1] += word
-            held += size
+            length += size
         return [each for each in parts if each.strip()]
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:

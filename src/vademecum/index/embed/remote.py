@@ -296,8 +296,8 @@ def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iter
     pool = ThreadPoolExecutor(min(CONCURRENT, len(batches)), "vade-embed")
     failed: BaseException | None = None
     try:
-        asked = [pool.submit(ask, batch) for batch in batches]
-        for done in as_completed(asked):
+        futures = [pool.submit(ask, batch) for batch in batches]
+        for done in as_completed(futures):
             if done.cancelled():
                 continue
             error = done.exception()
@@ -306,7 +306,7 @@ def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iter
             elif failed is None:
                 failed = error
                 # One by one: waiting for calls that the pool cancels would never end.
-                for each in asked:
+                for each in futures:
                     each.cancel()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -58,16 +58,16 @@ def select_embedder(
     if name == "none":
         return None
     if name in ("local", "static"):
-        return _kept(_by_path(Path(os.path.expanduser(path))) if path else shipped(), state, largest)
+        return _with_cache(_by_path(Path(os.path.expanduser(path))) if path else shipped(), state, largest)
     if name == "minilm":
-        return _kept(shipped_reader(), state, largest)
+        return _with_cache(shipped_reader(), state, largest)
     if name in REMOTE:
         from vademecum.index.embed.remote import make_remote
 
         made = make_remote(
             name, model=model, endpoint=endpoint, key_env=key_env, batch=batch, timeout=timeout
         )
-        return _kept(made, state, largest)
+        return _with_cache(made, state, largest)
     raise UnknownName(f"no embedder is called {name!r}", hint="choose one of " + ", ".join(NAMES))
 
 
@@ -127,7 +127,7 @@ def lazily_shipped() -> LazyEmbedder:
     return LazyEmbedder(EmbedderSetting("static"))
 
 
-def _kept(embedder: Embedder, state: State | None, largest: int) -> Embedder:
+def _with_cache(embedder: Embedder, state: State | None, largest: int) -> Embedder:
     if state is None or not is_dear(embedder):
         return embedder
     return Cached(embedder, state, largest)
@@ -143,7 +143,7 @@ def shipped() -> Static:
 
 def select_reader(state: State | None = None, largest: int = 0) -> PassageReader:
     """Return the reader model, which stores the vectors of passages in `state`, up to `largest` bytes."""
-    return PassageReader(_kept(shipped_reader(), state, largest), shipped_reader().cut)
+    return PassageReader(_with_cache(shipped_reader(), state, largest), shipped_reader().cut)
 
 
 @functools.cache
@@ -197,7 +197,7 @@ class Cached:
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Return the vectors of texts: the stored ones from the cache, and each missing one made once."""
         if query:
-            return self._asked(texts)
+            return self._embed_queries(texts)
         places: dict[bytes, list[int]] = {}
         for number, text in enumerate(texts):
             if text.strip():
@@ -229,15 +229,15 @@ class Cached:
         self._dimension = dimension
         return True
 
-    def _asked(self, texts: Sequence[str]) -> Vectors:
+    def _embed_queries(self, texts: Sequence[str]) -> Vectors:
         parts = self._embedder.parts(texts, query=True, dimension=self._known())
         checked = [(places, self._checked(rows, len(places))) for places, rows in parts]
         return gather(checked, len(texts), dimension=self.dimension or 0)
 
     def _found(self, hashes: list[bytes]) -> dict[bytes, Vector]:
         """Return the stored vectors under these hashes, without damaged ones."""
-        kept = self._state.vectors(self.identity, hashes)
-        rows = {each: unpack(each, blob) for each, blob in kept.items()}
+        blobs = self._state.vectors(self.identity, hashes)
+        rows = {each: unpack(each, blob) for each, blob in blobs.items()}
         known = self._known()
         return {each: row for each, row in rows.items() if row is not None and len(row) == known}
 
