@@ -244,7 +244,7 @@ def test_a_cold_hook_loads_no_server_no_model_and_no_colours(
 
     code = (
         "import sys; from vademecum.interfaces.hooks import deadline as door, work\n"
-        "work.run(door.Job(*sys.argv[1:3], sys.stdin.buffer.read()), lambda told: None); print(*sys.modules)"
+        "work.run(door.Job(*sys.argv[1:3], sys.stdin.buffer.read()), door.Channel()); print(*sys.modules)"
     )
     given = {"cwd": str(remembered.project), "prompt": "Which port has the staging database?"}
     given["transcript_path"] = str(remembered.transcript())

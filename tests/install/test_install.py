@@ -297,7 +297,8 @@ def test_copilots_project_has_its_hooks_where_git_does_not_share_them(place: Pla
 
 
 def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VADE_LIMITS_HOOK", "60s")
+    monkeypatch.setenv("VADE_LIMITS_HOOK_START", "9s")
+    monkeypatch.setenv("VADE_LIMITS_HOOK_PROMPT", "9s")
     run(["add", "The staging database lives on port 5544", "--key", "staging"])
     for agent in AGENTS:
         run(["install", agent, "--scope", "project"])

@@ -116,7 +116,8 @@ class World:
             **environment,
             "HOME": str(self.person),
             "PATH": path,
-            "VADE_LIMITS_HOOK": "20s",
+            "VADE_LIMITS_HOOK_START": "9s",
+            "VADE_LIMITS_HOOK_PROMPT": "9s",
             **self.environ,
         }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
 from vademecum.inject.render import CLOSE, OPEN
+from vademecum.lazy import lazy_pattern
 from vademecum.store import Folder, files, parse_audience, request_view, scopes, spread
 from vademecum.store import decisions as unseen
 from vademecum.text import names, outgoing
@@ -48,9 +49,13 @@ _TO_READ = 0.5  # seconds that a new process needs to load the reading model and
 class Injection:
     """`Memory.injection`: the block of memory for the start of a session and for prompts."""
 
-    def __init__(self, workspace: Workspace, finder: Finder) -> None:
+    def __init__(self, workspace: Workspace, finder: Callable[[], Finder]) -> None:
         self._work = workspace
-        self._finder = finder
+        self._open_finder = finder  # a block without a question needs no search
+
+    @functools.cached_property
+    def _finder(self) -> Finder:
+        return self._open_finder()
 
     def block(
         self,
@@ -273,8 +278,8 @@ def _with_warning(block: injecting.Block, hidden: Collection[str], *messages: st
 # ------------------------------------------------------------ agents' instruction files
 
 BEGIN, END = "<!-- vade-memory:begin -->", "<!-- vade-memory:end -->"
-_LINE = re.compile(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")
-_PAIR = re.compile(
+_LINE = lazy_pattern(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")
+_PAIR = lazy_pattern(
     rf"(?m)^[ \t]*{re.escape(BEGIN)}[ \t]*\r?\n(?P<inner>(?:(?![ \t]*{re.escape(BEGIN)}).*\n)*?)"
     rf"[ \t]*{re.escape(END)}[ \t]*(?:\r?\n|\Z)"
 )

@@ -14,7 +14,7 @@ const ask = (event, given) =>
     try {
       const child = spawn(WORDS[0], [...WORDS.slice(1), "hook", "opencode", event, ...HOME], {
         stdio: ["pipe", "pipe", "ignore"],
-        timeout: 5000,
+        timeout: __MILLISECONDS__,
       })
       let told = ""
       child.stdout.on("data", (chunk) => (told += chunk))
