@@ -45,8 +45,8 @@ class LazyPattern:
 def lazy_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a regular expression that is compiled when it is first used.
 
-    For modules that a command or hook loads: compiling their patterns takes a tenth of its time. The functions
-    of `re` do not take such a pattern; its own methods do the same.
+    For modules that a command or hook loads: compiling their patterns takes a tenth of its time. The
+    functions of `re` do not take such a pattern; its own methods do the same.
     """
     return cast("re.Pattern[AnyStr]", LazyPattern(expression, flags))
 

@@ -203,6 +203,31 @@ def test_a_resumed_session_is_told_only_what_is_new(remembered: World, agent: st
     assert "pytest" in fresh
 
 
+def test_an_agent_that_forgets_its_blocks_gets_them_again_as_they_are_now(remembered: World) -> None:
+    given = {"session_id": "s", "source": "resume"}
+    first = remembered.call("opencode", "session-start", given)
+    remembered.memory().store("The zebra dashboard is at grafana/zebra", key="zebra")
+    remembered.memory().store("The osprey runbook lies in docs/osprey.md", key="osprey")
+    (remembered.home / "config.toml").write_text("[inject]\nmax_per_scope = 2\n")
+    for name in ("zebra", "osprey"):
+        said = remembered.call(
+            "opencode", "user-prompt", {"session_id": "s", "prompt": f"Where is the {name}?"}
+        )
+        assert name in said.out.decode()
+    remembered.memory().store("The zebra dashboard moved to grafana/z2", key="zebra", mode="replace")
+    remembered.memory().forget("osprey")
+    for number in range(3):
+        remembered.memory().store(f"Something else {number}", key=f"else-{number}")
+    again = remembered.call("opencode", "session-start", given).out.decode()
+    assert again.startswith(first.out.decode()[:20])
+    assert "grafana/z2" in again
+    assert "osprey" not in again
+    prompt = {"session_id": "s", "prompt": "Where is the zebra?"}
+    assert remembered.call("opencode", "user-prompt", prompt).out == b""
+    said = remembered.call("opencode", "session-start", {**given, "source": "compact"})
+    assert "zebra" not in said.out.decode()
+
+
 def test_a_session_that_is_resumed_and_not_known_gets_the_whole_block(remembered: World) -> None:
     said = remembered.call("claude-code", "session-start", {"session_id": "old", "source": "resume"})
     assert "pytest" in said.context

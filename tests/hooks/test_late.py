@@ -61,7 +61,7 @@ def miss_start(world: World, session: str = "s", agent: str = "claude-code") -> 
 
 def test_a_missed_start_comes_with_the_next_prompt_once_and_says_what_it_is(remembered: World) -> None:
     miss_start(remembered)
-    assert counts(remembered) == (1, 1, 0)
+    assert wait_until(lambda: counts(remembered) == (1, 1, 0))
     first = remembered.call("claude-code", "user-prompt", {"session_id": "s", "prompt": "Add a button"})
     assert RULE in first.context
     assert START in first.context
@@ -150,6 +150,7 @@ def test_a_session_whose_start_was_never_called_gets_its_block_with_the_first_pr
     remembered: World,
 ) -> None:
     assert RULE in remembered.call("claude-code", "user-prompt", ASKED).context
+    assert wait_until(lambda: counts(remembered, "user-prompt") == (1, 0, 0))
     assert counts(remembered) == (0, 0, 0)
 
 
@@ -277,7 +278,14 @@ def test_on_a_full_disk_nothing_is_given_twice(remembered: World, monkeypatch: p
 def test_a_state_of_nonsense_is_a_session_that_was_told(remembered: World) -> None:
     remembered.call("claude-code", "session-start", {"session_id": "s"})
     (path,) = states(remembered)
-    for content in (b"", b"\0\xff", b"[]", b'{"started": 0}', b'{"late": [[1]], "marks": 3}'):
+    for content in (
+        b"",
+        b"\0\xff",
+        b"[]",
+        b'{"started": 0}',
+        b'{"late": [[1]], "marks": 3}',
+        b'{"started": 1, "owed": 1, "late": [[1, 2, 3, [], 5, []]]}',
+    ):
         path.write_bytes(content)
         assert START not in remembered.call("claude-code", "user-prompt", ASKED).out.decode()
 
@@ -288,6 +296,7 @@ def test_a_state_of_nonsense_is_a_session_that_was_told(remembered: World) -> No
 def test_doctor_fails_while_an_answer_is_lost_and_says_how_to_mend_it(remembered: World) -> None:
     hook_counts.add(remembered.home, "P" * 500)
     miss_start(remembered)
+    wait_until(lambda: counts(remembered).missed == 1)
     lost = remembered.vade("doctor")
     assert lost.returncode == 1
     (line,) = [each for each in lost.stdout.splitlines() if each.split()[1] == "hook"]

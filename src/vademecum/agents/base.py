@@ -125,6 +125,8 @@ class Hooks(NamedTuple):
     render: Callable[[str, str], str] = additional_context
     # whether `pre-compact` always means a compaction; otherwise only the transcript shows one
     announces: bool = True
+    # whether a resumed session still holds what hooks gave it; otherwise all of it is given again
+    remembers: bool = True
 
 
 # -------------------------------------------------------------------- what is installed

@@ -21,6 +21,7 @@ from vademecum.store import Folder, files, parse_audience, request_view, scopes,
 from vademecum.store import decisions as unseen
 from vademecum.text import names, outgoing
 from vademecum.text.document import decode
+from vademecum.text.filenames import key_of
 from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class HookDelivery(NamedTuple):
 
 _REMINDERS = 8  # hits that are considered for one prompt
 _REMINDER_TOKENS = 600
+_AGAIN_TOKENS = 3_000  # of the records that the prompts of a continued session brought
 _TO_READ = 0.5  # seconds that a new process needs to load the reading model and to read
 
 
@@ -168,6 +170,19 @@ class Injection:
                 sure = [each for each in again.results if again.read and each.match == "strong"]
                 block = build([*likely, *(each for each in sure if (each.path, each.start) not in known)])
         return _with_warning(block, hidden)
+
+    def records_again(self, paths: Iterable[str], *, without: Collection[str] = ()) -> injecting.Block:
+        """Return the block of records that prompts brought earlier, as they are now; `without` are marks."""
+        records: list[tuple[Found, str | None]] = []
+        for path in paths:
+            with contextlib.suppress(VadeError):
+                found = self._work.find(key_of(path.rpartition("/")[2]), None)
+                if found.record.path == path and found.record.live:
+                    records.append((found, found.record.live[-1].time))
+        with self._work.reported("read the memory"):
+            return injecting.build_reminder(
+                records, self._work.records, tokens=_AGAIN_TOKENS, without=without
+            )
 
     def _reminder(self, hits: Iterable[Passage], *, tokens: int, without: Collection[str]) -> injecting.Block:
         """Return the block of the records in which some search results were found."""

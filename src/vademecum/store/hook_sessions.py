@@ -1,9 +1,9 @@
 """What hooks have given to each session of an agent, and what they still owe to it.
 
 A session has one small file below the home. It is read and written under a lock, so that the hooks of one
-session take turns and nothing is given twice. The file holds hashes of the given items and, until the next
-prompt, the text of an answer that came too late. It may be deleted at any time: then an item may be given
-again.
+session take turns and nothing is given twice. The file holds hashes of the given items, the paths of the
+records that prompts brought and, until the next prompt, the text of an answer that came too late. It may be
+deleted at any time: then an item may be given again.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ FOLDER = "hooks"
 LATE_SECONDS = 3600.0  # for which a late answer is kept; a later prompt gets the session's start made anew
 _DAYS = 30  # days after which a session is no longer resumed
 _MOST = 2_000  # marks
+_MOST_RECORDS = 50
 _LARGEST = 4 * 1024 * 1024  # bytes of a file
 
 
@@ -35,6 +36,7 @@ class HookAnswer(NamedTuple):
     text: str
     marks: tuple[str, ...] = ()  # of its items
     at: float = 0.0  # seconds since the epoch
+    paths: tuple[str, ...] = ()  # of the records that a prompt brought
 
     @property
     def is_recent(self) -> bool:
@@ -49,16 +51,23 @@ class HookState(NamedTuple):
     is_owed: bool = False  # whether the hook of its start was called, and the block is not given
     marks: frozenset[str] = frozenset()  # of the items that it was given
     late: tuple[HookAnswer, ...] = ()  # answers that were ready only after their time limit
+    records: tuple[str, ...] = ()  # paths of the records that prompts brought, the oldest first
 
-    def owe_start(self, *, resumed: bool) -> HookState:
-        """Return the state of a session that starts; the window of a resumed session holds its items."""
-        return self._replace(is_owed=True) if resumed else HookState(started=False, is_owed=True)
+    def owe_start(self, *, resumed: bool, remembers: bool = True) -> HookState:
+        """Return the state of a session that starts; the window of a resumed session holds its items.
+
+        An agent that does not remember them gets all of them again.
+        """
+        if not resumed:
+            return HookState(started=False, is_owed=True)
+        return self._replace(is_owed=True, marks=self.marks if remembers else frozenset())
 
     def give(self, answer: HookAnswer) -> HookState:
         """Return the state after the session got an answer."""
         marks = self.marks.union(answer.marks) if len(self.marks) < _MOST else self.marks
         late = tuple(each for each in self.late if each != answer)
-        given = self._replace(marks=marks, late=late)
+        paths = dict.fromkeys((*self.records, *answer.paths))
+        given = self._replace(marks=marks, late=late, records=tuple(paths)[-_MOST_RECORDS:])
         return given._replace(started=True, is_owed=False) if answer.is_start else given
 
 
@@ -80,11 +89,13 @@ class HookSession:
         try:
             found = json.loads(os.pread(self._fd, _LARGEST, 0))
             late = tuple(
-                HookAnswer(str(event), bool(is_start), str(text), tuple(map(str, marks)), float(at))
-                for event, is_start, text, marks, at in found["late"]
+                HookAnswer(event, bool(is_start), text, tuple(map(str, marks)), at, tuple(map(str, paths)))
+                for event, is_start, text, marks, at, paths in found["late"]
+                if isinstance(event, str) and isinstance(text, str) and isinstance(at, float)
             )
             marks = frozenset(map(str, found["marks"]))
-            return HookState(bool(found["started"]), bool(found["owed"]), marks, late)
+            records = tuple(map(str, found["records"]))
+            return HookState(bool(found["started"]), bool(found["owed"]), marks, late, records)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return HookState()
 
@@ -94,7 +105,8 @@ class HookSession:
         if self._fd is None:
             return
         plain: dict[str, Any] = {"started": state.started, "owed": state.is_owed, "late": state.late}
-        content = json.dumps({**plain, "marks": sorted(state.marks)}).encode()
+        plain |= {"marks": sorted(state.marks), "records": state.records}
+        content = json.dumps(plain).encode()
         try:
             whole = os.pwrite(self._fd, content, 0) == len(content)
             os.ftruncate(self._fd, len(content) if whole else 0)
@@ -175,8 +187,8 @@ def forget_late(home: Path) -> None:
                 try:
                     _lock(fd)
                     session = HookSession(fd)
-                    if session.state.late:
-                        session.save(session.state._replace(late=()))
+                    if session.state.late or session.state.records:
+                        session.save(session.state._replace(late=(), records=()))
                 finally:
                     os.close(fd)
 

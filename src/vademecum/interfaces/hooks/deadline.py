@@ -28,10 +28,11 @@ LIMITS = {
 MOST = 9.0
 LONGEST = 60.0  # seconds for work that continues after the agent has its answer
 LARGEST = 16 * 1024 * 1024  # bytes of standard input
-_OTHER_LIMIT = 2.0  # seconds for reading the input of an event without an answer
+_OTHER_LIMIT = 2.0  # seconds for events without an answer
 _START_SECONDS = 0.3  # seconds that starting may take; a longer start on a busy machine reduces the limit
 _MARGIN = 0.05  # seconds reserved for leaving
 _READ_SECONDS = 2.0  # seconds in which an agent must read a long answer; a short one fits into the pipe
+_INPUT_SECONDS = 5.0  # seconds after the limit in which the input must have come
 _COUNTED = ("session-start", "user-prompt")
 _LATE = b"late"
 
@@ -114,11 +115,13 @@ def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
     started = _wait_start()
     try:
         limit = _limit(event)
-        input = _read(sys.stdin, until=started + limit - min(_MARGIN, limit / 10))
-        job = Job(agent, event, input, home, started)
+        job = Job(agent, event, b"", home, started)
+        if sys.stdin is None:
+            os.open(os.devnull, os.O_RDONLY)  # as standard input, whose number a pipe would get
         if hasattr(os, "fork"):
             _answer_by_child(job, started, limit)
         else:
+            job.input = _read(0, until=started + limit - _MARGIN)
             _write(_answer_in_thread(job, started + limit - _MARGIN))
     except BaseException:  # the agent continues, whatever the error is
         pass
@@ -165,16 +168,14 @@ def _write(output: bytes) -> None:
         output = output[os.write(1, output) :]
 
 
-def _read(stream: object, *, until: float) -> bytes:
+def _read(fd: int, *, until: float) -> bytes:
     """Return the agent's input, read until it ends or time is up."""
-    if stream is None:
-        return b""
     chunks, size = [], 0
     while size <= LARGEST:
         left = until - time.monotonic()
-        if left <= 0 or (hasattr(os, "fork") and not select.select([0], [], [], left)[0]):
+        if left <= 0 or (hasattr(os, "fork") and not select.select([fd], [], [], left)[0]):
             break
-        chunk = os.read(0, 1 << 16)
+        chunk = os.read(fd, 1 << 16)
         if not chunk:
             break
         chunks.append(chunk)
@@ -185,7 +186,8 @@ def _read(stream: object, *, until: float) -> bytes:
 def _answer_by_child(job: Job, started: float, limit: float) -> None:
     """Let a child work, write its answer if it comes in time, and tell the child which answer that was.
 
-    The child learns of an answer only after the answer is written: what an agent did not get is not counted
+    The child reads the agent's input, too, so that a late answer knows its session. The child learns of an
+    answer only after the answer is written: what an agent did not get is not counted
     as given. If this process is killed, the child learns nothing, which means the same.
     """
     answers, offer = os.pipe()
@@ -194,7 +196,14 @@ def _answer_by_child(job: Job, started: float, limit: float) -> None:
     if pid == 0:
         os.close(answers)
         os.close(decide)
-        _run_detached(lambda: _work(job, _Pipes(offer, verdicts)), idle=job.event not in LIMITS)
+        input = os.dup(0)
+
+        def work() -> None:
+            job.input = _read(input, until=time.monotonic() + limit + _INPUT_SECONDS)
+            os.close(input)
+            _work(job, _Pipes(offer, verdicts))
+
+        _run_detached(work, idle=job.event not in LIMITS)
     os.close(offer)
     os.close(verdicts)
     if job.event not in LIMITS:
@@ -264,14 +273,21 @@ def _run_detached(work: Callable[[], object], *, idle: bool) -> NoReturn:
 
 
 def _defer_inspect() -> None:
-    """Let `inspect` be loaded when it is used: `dataclasses` imports it, and does without it for our classes."""
-    import importlib.util
+    """Let `inspect` be imported when it is used.
 
-    spec = importlib.util.find_spec("inspect")
-    if "inspect" not in sys.modules and spec is not None and spec.loader is not None:
-        spec.loader = importlib.util.LazyLoader(spec.loader)
-        module = sys.modules["inspect"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+    `dataclasses` imports it, with the parser of Python behind it, and does without it for our classes.
+    """
+
+    def load(name: str) -> object:
+        if sys.modules.get("inspect") is stand_in:
+            del sys.modules["inspect"]
+        return getattr(importlib.import_module("inspect"), name)
+
+    import importlib
+
+    stand_in = type(sys)("inspect")
+    stand_in.__getattr__ = load  # type: ignore[method-assign]  # of a module, as PEP 562 has it
+    sys.modules.setdefault("inspect", stand_in)
 
 
 def _work(job: Job, channel: Channel) -> None:

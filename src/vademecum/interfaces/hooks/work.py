@@ -160,8 +160,13 @@ def _start(memory: Memory, hook_input: HookInput, file: HookSession, answers: _A
     """Offer the block for a session that begins."""
     # The window of a resumed session still holds the injected items, except those that a compaction removed.
     resumed = hook_input.source == RESUMED and bool(hook_input.session) and file.state.started
-    answers.restart(file.state.owe_start(resumed=resumed))
-    answers.offer([_make_start(memory, file.state, HookEvent.SESSION_START)])
+    state = file.state.owe_start(resumed=resumed, remembers=answers.agent_remembers)
+    answers.restart(state)
+    start = _make_start(memory, state, HookEvent.SESSION_START)
+    if resumed and not answers.agent_remembers and state.records:
+        again = memory.injection.records_again(state.records, without=start.marks)
+        start = start._replace(text=start.text + again.text, marks=(*start.marks, *again.marks))
+    answers.offer([start])
 
 
 def _make_start(memory: Memory, state: HookState, event: HookEvent, *, query: str = "") -> HookAnswer:
@@ -196,7 +201,9 @@ def _prompt(
         answers.offer(earlier)
 
     def make(block: Block) -> list[HookAnswer]:
-        return [*earlier, HookAnswer(str(HookEvent.USER_PROMPT), False, block.text, block.marks, time.time())]
+        paths = tuple(item.path for section in block.sections for item in section.items)
+        event = str(HookEvent.USER_PROMPT)
+        return [*earlier, HookAnswer(event, False, block.text, block.marks, time.time(), paths)]
 
     block = memory.injection.remind(
         hook_input.prompt,
@@ -221,6 +228,7 @@ class _Answers:
         self._offers: list[Sequence[HookAnswer]] = []
         self._letters: list[str] = []
         self.has_start_hook = HookEvent.SESSION_START in hooks.moments
+        self.agent_remembers = hooks.remembers
         self.is_kept = False  # whether an answer waits for the next prompt
 
     @property
