@@ -291,6 +291,10 @@ def _defer_inspect() -> None:
 
 
 def _work(job: Job, channel: Channel) -> None:
+    if job.event in _COUNTED:
+        import gc
+
+        gc.disable()  # the process is too short for what it would find
     try:
         _defer_inspect()
         from vademecum.interfaces.hooks.work import run
