@@ -171,7 +171,7 @@ def test_a_session_that_ends_is_open_no_longer_and_can_be_resumed_for_a_month(re
     assert marks.is_file()
     os.utime(marks, (0, 0))
     remembered.call("claude-code", "session-start", {"session_id": "t"})
-    assert not marks.exists()
+    wait_until(lambda: not marks.exists())
 
 
 # What each of them sends when a person goes on with an earlier session, as its documentation shows it.
