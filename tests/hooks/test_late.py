@@ -17,6 +17,7 @@ from hooks.calls import PATIENT, wait_until
 from vademecum import config
 from vademecum.agents import registry
 from vademecum.agents.base import (
+    ANSWERED_EVENTS,
     HOOKS,
     PROJECT,
     SECONDS,
@@ -343,8 +344,12 @@ def test_every_limit_is_below_what_its_agent_waits(tmp_path: Path) -> None:
     assert deadline.LIMITS["user-prompt"][0] == own.hook_prompt
     target, program = InstallTarget(PROJECT, tmp_path, tmp_path, {}), Program(("vade",))
     units = {"gemini": 1000, "opencode": 1000}  # milliseconds
+    # Qwen Code has a minute by itself, and our plugin for Cline does not end a hook.
+    without = {"qwen-code", "cline"}
     for name, agent in registry.having("hooks").items():
         assert agent.setup is not None
+        if agent.hooks is None or not ANSWERED_EVENTS & agent.hooks.moments.keys():
+            continue
         for part in agent.setup.parts(target, tmp_path, program):
             entry = ""
             if isinstance(part, HookList):
@@ -352,7 +357,7 @@ def test_every_limit_is_below_what_its_agent_waits(tmp_path: Path) -> None:
             elif isinstance(part, OwnFile) and part.what == HOOKS:
                 entry = part.content
             waited = re.search(r'timeout(?:Sec)?"?: (\d+)', entry)
-            assert name == "qwen-code" or not entry or waited, name
+            assert name in without or not entry or waited, name
             if waited:
                 assert int(waited[1]) / units.get(name, 1) == SECONDS, name
 
