@@ -343,7 +343,7 @@ def test_every_limit_is_below_what_its_agent_waits(tmp_path: Path) -> None:
     assert deadline.LIMITS["session-start"][0] == own.hook_start
     assert deadline.LIMITS["user-prompt"][0] == own.hook_prompt
     target, program = InstallTarget(PROJECT, tmp_path, tmp_path, {}), Program(("vade",))
-    units = {"gemini": 1000, "opencode": 1000}  # milliseconds
+    units = {"gemini": 1000, "opencode": 1000, "amp": 1000}  # milliseconds
     # Qwen Code has a minute by itself, and our plugin for Cline does not end a hook.
     without = {"qwen-code", "cline"}
     for name, agent in registry.having("hooks").items():
