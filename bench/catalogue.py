@@ -37,9 +37,9 @@ HOOKS = 20
 _TYPES = ("project", "project", "project", "feedback", "user", "reference", "solution", "discovery", "rule")
 _ORIGINS = ("user", "user", "agent", "agent", "agent", "agent", "agent", "agent", "agent", "import")
 _HOOK = """import sys
-from vademecum.interfaces.hooks.deadline import Job
+from vademecum.interfaces.hooks.deadline import Channel, Job
 from vademecum.interfaces.hooks.work import run
-run(Job("claude-code", sys.argv[1], sys.stdin.buffer.read()), lambda told: None)
+run(Job("claude-code", sys.argv[1], sys.stdin.buffer.read()), Channel())
 """
 
 

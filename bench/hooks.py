@@ -1,7 +1,14 @@
-"""How long an agent waits for each of its hooks, as a ratio to a bare interpreter."""
+"""How long an agent waits for each of its hooks, and how many hooks are answered on a busy machine.
+
+Every session is a new one after a change to memory, as an agent begins it, and the limits are the default
+ones. Times are ratios to a bare interpreter. The busy machine has two cores and eight processes that start
+others, compute and write.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -9,110 +16,207 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.memory import connect
 from vademecum.types import Origin
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
 ROUNDS = 25
+COUNT = 25  # sessions on the busy machine; `python -m bench.hooks --count 200` for the published figures
 RECORDS = 40
-BARE = "python -c pass"
-
-
-LOAD = 4  # busy processes
+LOAD = 8  # busy processes
 CORES = 2
+BARE = "python -c pass"
+RULE = "Change number {} was made to this memory"
+_GATEWAY = "The payment gateway number {} is retried {} times before it gives up."
+_BUSY = """import os, subprocess, sys
+path = os.path.join(sys.argv[1], str(os.getpid()))
+while True:
+    subprocess.run([sys.executable, "-c", "pass"], check=False)
+    sum(number * number for number in range(500_000))
+    with open(path, "wb") as file:
+        file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+"""
+
+
+class Reply(NamedTuple):
+    """What a hook answered, and how long that took."""
+
+    text: str
+    seconds: float
 
 
 def measure() -> list[dict[str, object]]:
-    """Each hook alone, and from outside while two cores have four other things to do."""
-    quiet, loaded = _measure(), _loaded()
-    beside = {each["hook"]: each for each in loaded}
-    names = ("max ms", "over 1 s", "answered")
-    return [
-        {**each, **{f"load {LOAD} {name}": beside[each["hook"]][name] for name in names}} for each in quiet
-    ]
+    return [*_ratios(), *answered(COUNT, 0), *answered(COUNT, LOAD)]
 
 
-def _loaded() -> list[dict[str, object]]:
-    """The same on two cores with a load of four."""
+class Session:
+    """A person's folder with a memory, and the hooks of an agent that works there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder, folder / "home"
+        self._memory = connect(home=self.home, cwd=folder, origin=Origin.USER, actor="human:bench")
+        for number in range(RECORDS):
+            self._memory.store(_GATEWAY.format(number, number % 7), key=f"gateway-{number}", tags=["payment"])
+        self._memory.search("payment gateway")
+        self._changes = 0
+        self._transcript = folder / ".claude" / "projects" / "bench" / "session.jsonl"
+        self._transcript.parent.mkdir(parents=True)
+        self.talk(200)
+        # Bytecode must be cached, as it is for anyone who has installed the package.
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("VADE_")
+        }
+        self._environment = {**environment, "HOME": str(folder), "VADE_HOME": str(self.home)}
+        self._vade = str(Path(sys.executable).with_name("vade"))
+
+    def change(self) -> str:
+        """Change memory, and return the words by which the change is known."""
+        self._changes += 1
+        text = RULE.format(self._changes)
+        self._memory.store(text, key="changes", mode="replace")
+        return text
+
+    def talk(self, turns: int) -> None:
+        """Go on with the transcript."""
+        with self._transcript.open("a") as file:
+            for number in range(turns):
+                role = "assistant" if number % 2 else "user"
+                line = {
+                    "type": role,
+                    "uuid": uuid.uuid4().hex,
+                    "sessionId": "bench",
+                    "cwd": str(self.folder),
+                    "timestamp": f"2026-11-15T10:{number // 60 % 60:02}:{number % 60:02}.000Z",
+                    "message": {
+                        "role": role,
+                        "content": [{"type": "text", "text": f"Turn {number}. " * 20}],
+                    },
+                }
+                file.write(json.dumps(line) + "\n")
+
+    def call(self, event: str, session: str, prompt: str = "") -> Reply:
+        """Call a hook as Claude Code does."""
+        given = {"session_id": session, "cwd": str(self.folder), "prompt": prompt, "source": "startup"}
+        given["transcript_path"] = str(self._transcript)
+        return self.run([self._vade, "hook", "claude-code", event], json.dumps(given))
+
+    def run(self, words: Sequence[str], given: str = "") -> Reply:
+        begun = time.perf_counter()
+        done = subprocess.run(
+            words,
+            check=False,
+            env=self._environment,
+            cwd=self.folder,
+            input=given,
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.perf_counter() - begun
+        assert (done.returncode, done.stderr) == (0, ""), done
+        text = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"] if done.stdout else ""
+        return Reply(text, seconds)
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Session]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a hook may go on by itself
+        yield Session(Path(folder))
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Let this machine have two cores, and this many processes that start others, compute and write."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:CORES])
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(LOAD)]
-    try:
-        return _measure()
-    finally:
-        for each in busy:
-            each.kill()
-            each.wait()
-        os.sched_setaffinity(0, cores)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        running = [subprocess.Popen([sys.executable, "-c", _BUSY, folder]) for _ in range(count)]
+        try:
+            yield
+        finally:
+            for each in running:
+                each.kill()
+                each.wait()
+            os.sched_setaffinity(0, cores)
 
 
-def _measure() -> list[dict[str, object]]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a hook may go on by itself
-        _fill(Path(folder))
-        vade = str(Path(sys.executable).with_name("vade"))
-        given = json.dumps(
-            {
-                "cwd": folder,
-                "prompt": "How often is the payment gateway number 7 retried?",
-                "transcript_path": str(_transcript(Path(folder))),
-            }
-        ).encode()
-        commands = {BARE: [sys.executable, "-c", "pass"]}
-        for event in ("session-start", "user-prompt", "stop", "pre-compact"):
-            commands[event] = [vade, "hook", "claude-code", event]
-        # Bytecode must be cached, as it is for anyone who has installed the package.
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {"HOME": folder, "VADE_HOME": str(Path(folder, "home"))}
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        answered = dict.fromkeys(commands, 0)
+def _ratios() -> list[dict[str, object]]:
+    """How long an agent waits for each hook on a quiet machine."""
+    times: dict[str, list[float]] = {}
+    with opened() as session:
         for round_ in range(ROUNDS + 2):
-            for name, command in commands.items():
-                begun = time.perf_counter()
-                done = subprocess.run(
-                    command, env=environment, cwd=folder, input=given, stdout=subprocess.PIPE, check=True
-                )
-                if round_ >= 2:
-                    times[name].append(time.perf_counter() - begun)
-                    answered[name] += bool(done.stdout)
-                if name == "stop":
-                    time.sleep(0.3)  # what goes on by itself must not be in the way of the next
+            id = f"s{round_}"
+            session.change()
+            asked = f"How often is the payment gateway number {round_} retried?"
+            replies = {
+                BARE: session.run([sys.executable, "-c", "pass"]),
+                "session-start": session.call("session-start", id),
+                "user-prompt": session.call("user-prompt", id, asked),
+            }
+            session.talk(4)
+            replies["stop"] = session.call("stop", id)
+            time.sleep(0.5)  # what goes on by itself must not be in the way of the next
+            replies["pre-compact"] = session.call("pre-compact", id)
+            if round_ >= 2:
+                for name, reply in replies.items():
+                    times.setdefault(name, []).append(reply.seconds)
     bare = statistics.median(times[BARE])
     return [
         {
             "hook": name,
             "p50 ms": round(statistics.median(seconds) * 1000, 1),
             "max ms": round(max(seconds) * 1000, 1),
-            "over 1 s": sum(each > 1 for each in seconds),
-            "answered": f"{answered[name]} of {len(seconds)}",
             "x bare interpreter": round(statistics.median(seconds) / bare, 1),
         }
         for name, seconds in times.items()
     ]
 
 
-def _fill(folder: Path) -> None:
-    memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, actor="human:bench")
-    for number in range(RECORDS):
-        text = f"The payment gateway number {number} is retried {number % 7} times before it gives up."
-        memory.store(text, key=f"gateway-{number}", tags=["payment"])
-    memory.search("payment gateway")
-    memory.close()
+def answered(count: int, load: int) -> list[dict[str, object]]:
+    """How many session starts and prompts were answered in time, and how many by the next prompt."""
+    starts: list[Reply] = []
+    prompts: list[Reply] = []
+    made_up = {"session-start": 0, "user-prompt": 0}
+    with opened() as session, busy(load):
+        for number in range(count):
+            id, told = f"session-{number}", session.change()
+            at = number % (RECORDS // 2)  # an older record, for which the block has no room
+            wanted = _GATEWAY.format(at, at % 7)
+            start = session.call("session-start", id)
+            prompt = session.call("user-prompt", id, f"How often is the payment gateway number {at} retried?")
+            in_time = told in start.text, wanted in start.text + prompt.text
+            starts.append(start._replace(text=start.text if in_time[0] else ""))
+            prompts.append(prompt._replace(text=prompt.text if in_time[1] else ""))
+            texts = start.text + prompt.text
+            if not all(in_time):
+                texts += session.call("user-prompt", id, "Thank you, now add a button there.").text
+            made_up["session-start"] += told in texts and not in_time[0]
+            made_up["user-prompt"] += wanted in texts and not in_time[1]
+            assert texts.count(told) <= 1, "told twice"
+    return [
+        {
+            "hook": f"{event}, {load} busy processes",
+            "p50 ms": round(statistics.median(each.seconds for each in replies) * 1000, 1),
+            "max ms": round(max(each.seconds for each in replies) * 1000, 1),
+            "answered": f"{sum(bool(each.text) for each in replies)} of {count}",
+            "by the next prompt": f"{sum(bool(each.text) for each in replies) + made_up[event]} of {count}",
+        }
+        for event, replies in (("session-start", starts), ("user-prompt", prompts))
+    ]
 
 
-def _transcript(folder: Path) -> Path:
-    path = folder / ".claude" / "projects" / "bench" / "session.jsonl"
-    path.parent.mkdir(parents=True)
-    with path.open("w") as file:
-        for number in range(200):
-            role = "assistant" if number % 2 else "user"
-            line = {
-                "type": role,
-                "uuid": f"u{number}",
-                "sessionId": "bench",
-                "cwd": str(folder),
-                "timestamp": f"2026-11-15T10:{number // 60:02}:{number % 60:02}.000Z",
-                "message": {"role": role, "content": [{"type": "text", "text": f"Turn {number}. " * 20}]},
-            }
-            file.write(json.dumps(line) + "\n")
-    return path
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=COUNT, help="sessions (default: %(default)s)")
+    parser.add_argument("--load", type=int, default=LOAD, help="busy processes (default: %(default)s)")
+    chosen = parser.parse_args()
+    for row in answered(chosen.count, chosen.load):
+        print(json.dumps(row))

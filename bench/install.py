@@ -210,5 +210,7 @@ def told_at_start(here: World) -> str:
         "hook_event_name": "SessionStart",
         "source": "startup",
     }
-    patient = here._replace(environ={**here.environ, "VADE_LIMITS_HOOK": "30s"})  # on however busy a machine
+    patient = here._replace(
+        environ={**here.environ, "VADE_LIMITS_HOOK_START": "9s", "VADE_LIMITS_HOOK_PROMPT": "9s"}
+    )  # on however busy a machine
     return patient.run("sh", "-c", command, given=json.dumps(event)).stdout

@@ -16,7 +16,7 @@ from vademecum.adapters.base import as_agent
 from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.errors import VadeError
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.hooks.deadline import Job
+from vademecum.interfaces.hooks.deadline import Channel, Job
 from vademecum.interfaces.hooks.work import run as answer_hook
 from vademecum.memory import connect
 from vademecum.transcripts import Message, Role, Text
@@ -300,14 +300,13 @@ def by_hook(world: World, reader: Reader, given: Asked, choose: random.Random) -
         "session_id": reader.session,
         "prompt": f"What about the {given.query}?",
     }
-    told: list[bytes] = []
+    channel = Channel()
     with world.monkeypatch.context() as environ:
         environ.setenv("VADE_AGENT", reader.agent)
         environ.setenv("VADE_AUDIENCE", reader.audience)
-        environ.setenv("VADE_LIMITS_HOOK", "60s")  # a busy machine must not make it silent
-        answer_hook(Job("claude-code", event, json.dumps(said).encode(), str(world.home)), told.append)
-    answers = [each.partition(b" ")[2] for each in told if each.startswith(b"answer ")]
-    return "".join(bytes.fromhex(each.decode()).decode() for each in answers)
+        environ.setenv("VADE_LIMITS_HOOK_PROMPT", "9s")  # a busy machine must not make it silent
+        answer_hook(Job("claude-code", event, json.dumps(said).encode(), str(world.home)), channel)
+    return channel.offers[-1].decode() if channel.offers else ""
 
 
 def by_adapter(world: World, reader: Reader, given: Asked, choose: random.Random) -> str:

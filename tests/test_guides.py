@@ -51,7 +51,8 @@ class Machine:
                 "PATH": f"{Path(VADE).parent}:/usr/bin:/bin",
                 "LANG": "C.UTF-8",
                 "VADE_SCRIPT": SCRIPT,
-                "VADE_LIMITS_HOOK": "60s",  # how busy this machine is, is not what is tested
+                "VADE_LIMITS_HOOK_START": "9s",
+                "VADE_LIMITS_HOOK_PROMPT": "9s",  # how busy this machine is, is not what is tested
             },
             input=given,
             capture_output=True,

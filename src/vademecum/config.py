@@ -37,6 +37,7 @@ MAX_FILE_BYTES = 256 * 1024
 # A real key has two parts. The time tomllib takes grows with the square of that number, and 128,000 parts fit
 # into the largest file: a stranger's repository could hold every command up for minutes.
 MAX_KEY_PARTS = 16
+LONGEST_HOOK = 9.0  # seconds; less than agents wait for a hook
 _STEPS_BACK = 64  # lines that one value may span and still be cut off whole
 # Variables that begin like settings and are read elsewhere.
 NOT_SETTINGS = frozenset(
@@ -442,10 +443,17 @@ class LimitSettings(SettingsGroup):
     lock: float = setting(
         10.0, "How long a write waits for another process; 0 tries once.", duration(0, 3600), LOWER
     )
-    hook: float = setting(
-        0.6,
-        "The time limit of a hook, after which the agent continues without it.",
-        duration(0.05, 60),
+    hook_start: float = setting(
+        3.0,
+        "The time limit of a hook at a session's start or a compaction; what is late comes with the next"
+        " prompt.",
+        duration(0.05, LONGEST_HOOK),
+        LOWER,
+    )
+    hook_prompt: float = setting(
+        2.0,
+        "The time limit of a prompt's hook; what is late comes with the next prompt.",
+        duration(0.05, LONGEST_HOOK),
         LOWER,
     )
     open: float = setting(
@@ -841,6 +849,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType({each.name: each for each in 
 SECTIONS = frozenset(name.partition(".")[0] for name in SETTINGS if "." in name)
 # Settings of earlier releases, each with what does it now; a file or variable that has one gets this text.
 REMOVED_SETTINGS = {
+    "limits.hook": "set limits.hook_start or limits.hook_prompt",
     "output.json_shape": "`--json` has one shape, described in docs/cli.md",
     "search.session_vectors_mb": "to search sessions by words alone, set search.hybrid to false",
 }

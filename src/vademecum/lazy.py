@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, AnyStr, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,12 +42,13 @@ class LazyPattern:
         return found
 
 
-def lazy_pattern(expression: str, flags: int = 0) -> re.Pattern[str]:
+def lazy_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a regular expression that is compiled when it is first used.
 
-    For modules that every command loads: compiling their patterns takes a tenth of a short command's time.
+    For modules that a command or hook loads: compiling their patterns takes a tenth of its time. The
+    functions of `re` do not take such a pattern; its own methods do the same.
     """
-    return cast("re.Pattern[str]", LazyPattern(expression, flags))
+    return cast("re.Pattern[AnyStr]", LazyPattern(expression, flags))
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

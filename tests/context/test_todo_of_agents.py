@@ -9,7 +9,7 @@ import pytest
 
 from vademecum.errors import ScopeUnresolved
 from vademecum.memory import connect
-from vademecum.transcripts.importing import imported_id
+from vademecum.transcripts.paths import imported_id
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

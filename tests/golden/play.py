@@ -47,7 +47,8 @@ class Stage:
             COLUMNS="100",
             NO_COLOR="1",
             PYTHONHASHSEED="0",
-            VADE_LIMITS_HOOK="60s",
+            VADE_LIMITS_HOOK_START="9s",
+            VADE_LIMITS_HOOK_PROMPT="9s",
             GIT_CONFIG_GLOBAL="/dev/null",
             **script.SETTINGS,
         )

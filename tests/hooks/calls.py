@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 HANG = 60  # seconds after which a call counts as hung; no call comes near it
-PATIENT = {"VADE_LIMITS_HOOK": "60s"}  # a busy machine must not make a test of something else fail
+# A busy machine must not make a test of something else fail.
+PATIENT = {"VADE_LIMITS_HOOK_START": "9s", "VADE_LIMITS_HOOK_PROMPT": "9s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,18 @@ class World:
         with pipes[0] as file:
             file.seek(0)
             return Said(done.returncode, file.read(), b"", seconds)
+
+    def vade(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `vade` as the person does."""
+        return subprocess.run(
+            [sys.executable, "-m", "vademecum", *words],
+            env={**os.environ, "HOME": str(self.person), "VADE_HOME": str(self.home)},
+            cwd=self.project,
+            capture_output=True,
+            text=True,
+            timeout=HANG,
+            check=False,
+        )
 
     def transcript(self, name: str = "one", *turns: tuple[str, str]) -> Path:
         """A transcript as Claude Code keeps them, or more turns of one that is there."""

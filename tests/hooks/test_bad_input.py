@@ -43,7 +43,9 @@ def test_what_cannot_be_read_is_in_the_log_and_in_the_status(world: World) -> No
     (line,) = wait_until(world.failures)
     assert line.split("\t")[1:] == ["claude-code", "user-prompt", "standard input is not JSON"]
     (told,) = [each for each in world.memory().status().findings if each.what == "hook"]
-    assert "claude-code user-prompt failed" in told.why
+    assert "1 of 1 hooks" in told.why
+    assert "claude-code user-prompt at" in told.why
+    assert told.severity == "error"
     assert "standard input is not JSON" in told.why
 
 
@@ -102,7 +104,9 @@ def test_a_home_that_is_a_file_is_survived(world: World) -> None:
     assert world.home.read_text() == "no folder"
 
 
-@pytest.mark.parametrize("text", ["[limits\n", "future_option = 1\n", "[limits]\nhook = 'soon'\n", "\0"])
+@pytest.mark.parametrize(
+    "text", ["[limits\n", "future_option = 1\n", "[limits]\nhook_start = 'soon'\n", "\0"]
+)
 def test_with_a_mistake_in_the_settings_hooks_answer_and_the_log_says_so(world: World, text: str) -> None:
     world.memory().store("Use pytest.", key="testing")
     (world.home / "config.toml").write_text(text)

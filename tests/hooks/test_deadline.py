@@ -131,7 +131,11 @@ def calls(world: World, state: str, count: int, limit: str = "1s") -> Iterator[S
                 "transcript_path": str(path),
             }
             event = EVENTS[number % len(EVENTS)]
-            yield world.call("claude-code", event, given, before=before, VADE_LIMITS_HOOK=limit)
+            yield world.call("claude-code", event, given, before=before, **limits(limit))
+
+
+def limits(limit: str) -> dict[str, str]:
+    return {"VADE_LIMITS_HOOK_START": limit, "VADE_LIMITS_HOOK_PROMPT": limit}
 
 
 def check(said: Said) -> None:
@@ -145,7 +149,7 @@ def check(said: Said) -> None:
 @pytest.mark.parametrize("state", STATES)
 def test_no_state_of_the_memory_makes_a_hook_fail(world: World, state: str) -> None:
     answers = 0
-    for said in calls(ready(world), state, 10, "60s" if state == "normal" else "1s"):
+    for said in calls(ready(world), state, 10, "9s" if state == "normal" else "1s"):
         check(said)
         answers += bool(said.out)
     if state == "normal":
@@ -164,9 +168,9 @@ def test_a_thousand_hooks_in_each_state_are_over_in_time(world: World, state: st
 def test_a_hook_that_takes_too_long_says_nothing_and_is_written_down(world: World, limit: str) -> None:
     """The limit is shorter than loading takes: the answer is nothing, not a wait."""
     ready(world)
-    (world.home / "config.toml").write_text('[limits]\nhook = "50ms"\n')
+    (world.home / "config.toml").write_text('[limits]\nhook_prompt = "50ms"\n')
     given = {"prompt": "How often is the payment gateway retried?"}
-    said = world.call("claude-code", "user-prompt", given, VADE_LIMITS_HOOK=limit)
+    said = world.call("claude-code", "user-prompt", given, **limits(limit))
     assert (said.code, said.out) == (0, b"")
     assert "no answer within the time limit" in wait_until(world.failures)[0]
 
@@ -219,7 +223,7 @@ def test_a_worker_that_dies_is_an_empty_answer(world: World) -> None:
     ready(world)
     code = (
         "import os, sys; from vademecum.interfaces.hooks import deadline as door\n"
-        "door._work = lambda job, tell: os.kill(os.getpid(), 9)\n"
+        "door._work = lambda job, channel: os.kill(os.getpid(), 9)\n"
         "door.answer('claude-code', 'session-start')"
     )
     done = subprocess.run(

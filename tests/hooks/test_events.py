@@ -171,7 +171,7 @@ def test_a_session_that_ends_is_open_no_longer_and_can_be_resumed_for_a_month(re
     assert marks.is_file()
     os.utime(marks, (0, 0))
     remembered.call("claude-code", "session-start", {"session_id": "t"})
-    assert not marks.exists()
+    wait_until(lambda: not marks.exists())
 
 
 # What each of them sends when a person goes on with an earlier session, as its documentation shows it.
@@ -201,6 +201,31 @@ def test_a_resumed_session_is_told_only_what_is_new(remembered: World, agent: st
     fresh = remembered.call(agent, "session-start", {"session_id": "s", "source": "compact"}).context
     assert "Tuesdays" in fresh
     assert "pytest" in fresh
+
+
+def test_an_agent_that_forgets_its_blocks_gets_them_again_as_they_are_now(remembered: World) -> None:
+    given = {"session_id": "s", "source": "resume"}
+    first = remembered.call("opencode", "session-start", given)
+    remembered.memory().store("The zebra dashboard is at grafana/zebra", key="zebra")
+    remembered.memory().store("The osprey runbook lies in docs/osprey.md", key="osprey")
+    (remembered.home / "config.toml").write_text("[inject]\nmax_per_scope = 2\n")
+    for name in ("zebra", "osprey"):
+        said = remembered.call(
+            "opencode", "user-prompt", {"session_id": "s", "prompt": f"Where is the {name}?"}
+        )
+        assert name in said.out.decode()
+    remembered.memory().store("The zebra dashboard moved to grafana/z2", key="zebra", mode="replace")
+    remembered.memory().forget("osprey")
+    for number in range(3):
+        remembered.memory().store(f"Something else {number}", key=f"else-{number}")
+    again = remembered.call("opencode", "session-start", given).out.decode()
+    assert again.startswith(first.out.decode()[:20])
+    assert "grafana/z2" in again
+    assert "osprey" not in again
+    prompt = {"session_id": "s", "prompt": "Where is the zebra?"}
+    assert remembered.call("opencode", "user-prompt", prompt).out == b""
+    said = remembered.call("opencode", "session-start", {**given, "source": "compact"})
+    assert "zebra" not in said.out.decode()
 
 
 def test_a_session_that_is_resumed_and_not_known_gets_the_whole_block(remembered: World) -> None:
@@ -244,7 +269,7 @@ def test_a_cold_hook_loads_no_server_no_model_and_no_colours(
 
     code = (
         "import sys; from vademecum.interfaces.hooks import deadline as door, work\n"
-        "work.run(door.Job(*sys.argv[1:3], sys.stdin.buffer.read()), lambda told: None); print(*sys.modules)"
+        "work.run(door.Job(*sys.argv[1:3], sys.stdin.buffer.read()), door.Channel()); print(*sys.modules)"
     )
     given = {"cwd": str(remembered.project), "prompt": "Which port has the staging database?"}
     given["transcript_path"] = str(remembered.transcript())

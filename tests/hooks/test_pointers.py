@@ -11,7 +11,7 @@ import pytest
 from hooks.calls import World, wait_until
 from vademecum.inject.build import SESSIONS_TITLE
 from vademecum.transcripts import pointers
-from vademecum.transcripts.importing import imported_id
+from vademecum.transcripts.paths import imported_id
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from hub.test_commands import vade
 from hub.test_sync import Machine, two  # noqa: F401
 from vademecum.errors import Locked
 from vademecum.interfaces.hooks import session_sync, work
-from vademecum.interfaces.hooks.deadline import Job
+from vademecum.interfaces.hooks.deadline import Channel, Job
 from vademecum.store import hook_log
 
 if TYPE_CHECKING:
@@ -39,7 +39,13 @@ def end_session(machine: Machine, event: str = "session-end", **environ: str) ->
     done = subprocess.run(
         [sys.executable, "-m", "vademecum", "hook", "claude-code", event, "--home", str(home)],
         input=json.dumps({"cwd": str(machine.base / "project"), "session_id": "s"}),
-        env={**os.environ, "HOME": str(machine.base), "VADE_LIMITS_HOOK": "60s", **environ},
+        env={
+            **os.environ,
+            "HOME": str(machine.base),
+            "VADE_LIMITS_HOOK_START": "9s",
+            "VADE_LIMITS_HOOK_PROMPT": "9s",
+            **environ,
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -89,7 +95,7 @@ def starts(
         given = json.dumps({"cwd": str(machine.base / "project"), "session_id": "s"}).encode()
         for event in ("stop", "session-end"):
             with contextlib.suppress(work.HookFailed):  # some agents have no such moment
-                work.run(Job(agent, event, given, str(machine.base / "home")), lambda _: None)
+                work.run(Job(agent, event, given, str(machine.base / "home")), Channel())
     return len(started)
 
 

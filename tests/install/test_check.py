@@ -31,7 +31,7 @@ class Machine:
     def vade(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the program as a person's script would: without a terminal."""
         environ = {"HOME": str(self.person), "PATH": f"{self.bin}:/usr/bin:/bin", "LANG": "C.UTF-8"}
-        environ |= {"VADE_LIMITS_HOOK": "60s"}
+        environ |= {"VADE_LIMITS_HOOK_START": "9s", "VADE_LIMITS_HOOK_PROMPT": "9s"}
         return subprocess.run(
             [VADE, *words],
             cwd=self.project,

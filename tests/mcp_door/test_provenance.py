@@ -18,7 +18,7 @@ from vade_command import VADE
 from vademecum.memory import connect
 from vademecum.store import hook_log
 from vademecum.text import names
-from vademecum.transcripts.importing import imported_id
+from vademecum.transcripts.paths import imported_id
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_a_command_line_inside_an_agent_names_that_agent(folder: Path) -> None:
 AGENT = """
 import json, os, shlex, subprocess, sys
 home, project, vade, session = sys.argv[1:]
-environ = {**os.environ, "VADE_HOME": home, "VADE_LIMITS_HOOK": "60s"}
+environ = {**os.environ, "VADE_HOME": home, "VADE_LIMITS_HOOK_START": "9s", "VADE_LIMITS_HOOK_PROMPT": "9s"}
 
 def hook(event, session):
     given = json.dumps({"session_id": session, "cwd": project})

@@ -85,7 +85,8 @@ class Machine:
             **os.environ,
             "HOME": str(self.person),
             "PYTHONPATH": os.pathsep.join((str(self.packages), os.environ["PYTHONPATH"])),
-            "VADE_LIMITS_HOOK": "60s",
+            "VADE_LIMITS_HOOK_START": "9s",
+            "VADE_LIMITS_HOOK_PROMPT": "9s",
         }
         return subprocess.run(
             [sys.executable, "-m", "vademecum", *words],

@@ -15,7 +15,7 @@ import pytest
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import PassageReader
 from vademecum.index.embed.reader import CHECKSUM, WEIGHTS, Reader
-from vademecum.interfaces.hooks.deadline import Job
+from vademecum.interfaces.hooks.deadline import Channel, Job
 from vademecum.interfaces.hooks.work import run
 from vademecum.interfaces.mcp import server
 from vademecum.memory import Memory, connect
@@ -281,16 +281,16 @@ def test_what_words_bring_back_is_told_before_the_prompt_is_read(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.care.index()
-    told: list[bytes] = []
+    channel = Channel()
     prompt = "jogging on a Sunday"
     given = json.dumps({"session_id": "s", "cwd": str(memory.caller.project.root), "prompt": prompt})  # type: ignore[union-attr]
     monkeypatch.setenv("VADE_EMBEDDER", "local")
     job = Job("claude-code", "user-prompt", given.encode(), str(memory.home.path), time.monotonic() + 60)
-    run(job, told.append)
-    answers = [each for each in told if each.startswith(b"answer ")]
-    assert len(answers) == 2
-    assert answers[0] == answers[1]
-    assert b"ten kilometres" in bytes.fromhex(answers[0].split()[1].decode())
+    run(job, channel)
+    start, by_words, read = channel.offers  # the session was not told its start before
+    assert b"ten kilometres" in start
+    assert start != by_words == read
+    assert b"ten kilometres" in by_words
 
 
 # --- what goes wrong

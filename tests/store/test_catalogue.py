@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from vademecum.errors import VadeError
 from vademecum.inject.build import Builder
-from vademecum.interfaces.hooks.deadline import Job
-from vademecum.interfaces.hooks.work import prepare
+from vademecum.interfaces.hooks.deadline import Channel, Job
+from vademecum.interfaces.hooks.work import run
 from vademecum.memory import Memory, connect
 from vademecum.store import catalogue, files, view
 from vademecum.types import Origin
@@ -453,13 +453,13 @@ def test_the_block_is_made_once_and_again_when_anything_of_it_changes(
     assert "theta [unverified]" not in opened(tmp_path).injection.block().text
 
 
-def test_a_hook_that_came_too_late_has_the_next_one_ready(tmp_path: Path) -> None:
+def test_a_hook_has_the_block_of_the_next_one_ready(tmp_path: Path) -> None:
     fill(opened(tmp_path))
     time.sleep(SOON)
     for path in kept(tmp_path):
         path.unlink()
     given = json.dumps({"cwd": str(tmp_path / "work"), "session_id": "s1"}).encode()
-    prepare(Job("claude-code", "session-start", given, str(tmp_path / "home")))
+    run(Job("claude-code", "session-start", given, str(tmp_path / "home")), Channel())
     assert [path for path in kept(tmp_path) if path.name.endswith("-block")]
 
 

@@ -125,6 +125,8 @@ class Hooks(NamedTuple):
     render: Callable[[str, str], str] = additional_context
     # whether `pre-compact` always means a compaction; otherwise only the transcript shows one
     announces: bool = True
+    # whether a resumed session still holds what hooks gave it; otherwise all of it is given again
+    remembers: bool = True
 
 
 # -------------------------------------------------------------------- what is installed
@@ -133,7 +135,7 @@ class Hooks(NamedTuple):
 USER, PROJECT = "user", "project"
 SERVER, HOOKS, INSTRUCTION_KIND = "server", "hooks", "instruction"  # the parts of an installation
 NAME = "vade"
-SECONDS = 5  # an agent's time limit for a hook; our hooks take far less
+SECONDS = 10  # an agent's time limit for a hook; the limits of our hooks are always below it
 INSTRUCTION = """\
 ## Memory
 
@@ -227,6 +229,13 @@ class HookList(NamedTuple):
     path: Path
     wrapped: Callable[[str], Any]
     also: Mapping[str, Any] = NOTHING  # other keys that the file must have
+    # `wrapped` for the hook of a session's end, where an agent limits it more
+    wrapped_end: Callable[[str], Any] | None = None
+
+    def entry(self, event: HookEvent, command: str) -> Any:
+        """Return the entry of one hook."""
+        wrap = self.wrapped_end if event is HookEvent.SESSION_END else None
+        return (wrap or self.wrapped)(command)
 
 
 class OwnFile(NamedTuple):
@@ -265,9 +274,13 @@ def containing_folder(where: InstallTarget, folder: Path) -> Path:
 
 
 def fill_plugin(text: str, program: Program) -> str:
-    """Return the text of a plugin in JavaScript with the command that starts this program."""
+    """Return the text of a plugin in JavaScript with the command that starts this program, and its limit."""
     home = ["--home", program.home] if program.home else []
-    return text.replace("__WORDS__", json.dumps(program.words)).replace("__HOME__", json.dumps(home))
+    values = {"WORDS": json.dumps(program.words), "HOME": json.dumps(home)}
+    values["MILLISECONDS"] = str(SECONDS * 1000)
+    for name, value in values.items():
+        text = text.replace(f"__{name}__", value)
+    return text
 
 
 def wrapped_command(command: str) -> Any:

@@ -164,7 +164,7 @@ class Conversations:
         The line is 0 if the log does not hold the entry's words.
         """
         from vademecum.agents import registry
-        from vademecum.transcripts.importing import imported_id
+        from vademecum.transcripts.paths import imported_id
 
         log = self.open(which, all=all)
         formats = [each.name for each in registry.transcript_formats()]
@@ -275,7 +275,7 @@ class Conversations:
         if not any(entries):
             return [() for _ in entries]
         from vademecum.agents import registry
-        from vademecum.transcripts.importing import imported_id
+        from vademecum.transcripts.paths import imported_id
 
         formats = [each.name for each in registry.transcript_formats()]
         session_ids: frozenset[str] = frozenset()
@@ -644,7 +644,7 @@ class Conversations:
     def _copy_id(self, own: str) -> str:
         """Return the id of the copy of an agent's session: an existing one, else that of its import."""
         from vademecum.agents import registry
-        from vademecum.transcripts.importing import imported_id
+        from vademecum.transcripts.paths import imported_id
 
         agent = registry.find(self._work.caller.client.partition(" ")[0])
         known = [each.name for each in registry.transcript_formats()]

@@ -15,7 +15,6 @@ top to the text below. `text` holds one of these:
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -23,6 +22,7 @@ from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
+from vademecum.lazy import lazy_pattern
 from vademecum.text import SENTENCE_END, document, fences, frontmatter
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ SMALLEST = 16
 LONGEST_HEADING = 200
 SEPARATOR = " › "
 
-_CJK = re.compile(
+_CJK = lazy_pattern(
     "[\u1100-\u11ff\u2e80-\u303f\u3040-\u30ff\u3100-\u318f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U000323af]+"
 )
-_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
-_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|\Z)")
-_UNDERLINE = re.compile(r" {0,3}(?:(=+)|-{3,})[ \t]*\Z")
+_HEADING = lazy_pattern(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
+_ITEM = lazy_pattern(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|\Z)")
+_UNDERLINE = lazy_pattern(r" {0,3}(?:(=+)|-{3,})[ \t]*\Z")
 _SIGNATURE = "<!-- origin:"
 _BOM = "\ufeff"
 _ZWJ = "\u200d"
 # Characters that join the one before them without being marks: jamo, skin tones, tags.
-_JOINED = re.compile("[\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+_JOINED = lazy_pattern("[\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 # The first characters of a line that can begin something other than a paragraph.
 _SPECIAL = frozenset("#`~-*+=0123456789 \t")
 

@@ -15,6 +15,7 @@ from vademecum.fields import read_indexed, read_tags
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, IndexDocument, IndexedFolder, Labels, Piece
 from vademecum.index.languages import language_of
+from vademecum.lazy import lazy_pattern
 from vademecum.store import copies, scopes, sources
 from vademecum.text import clock, document, fences, filenames, outgoing
 from vademecum.text.filenames import is_day, is_record, key_of
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 
 # Decisions about what is visible: a change there means that all files are compared again.
 _DECISIONS = ("aliases", "projects", "sources", "trusted")
-_WORDY = re.compile(r"[^\W\d_]{3}")
+_WORDY = lazy_pattern(r"[^\W\d_]{3}")
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # other names of a note, and characters of each
 _MOST_TAGS = 50  # tags in the text of a note
-_TAG = re.compile(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
-_CODE = re.compile(r"`[^`\n]{1,300}`")
+_TAG = lazy_pattern(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
+_CODE = lazy_pattern(r"`[^`\n]{1,300}`")
 
 
 class Corpus:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import uuid
+import os
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -231,7 +231,7 @@ class SqliteIndex:
                     self._connection.execute(_SCHEMA + (_GROWING if self.kind.grows else ""))
                     self._connection.execute(f"pragma application_id = {self.kind.mark}")
                     # Ids of another file are other chunks.
-                    self._remember({"made": uuid.uuid4().hex})
+                    self._remember({"made": os.urandom(16).hex()})
                     self._connection.execute(f"pragma user_version = {VERSION}")
 
     def _refuse_newer(self, version: int) -> None:

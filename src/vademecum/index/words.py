@@ -12,6 +12,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import WORD
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ _CJK = (
     "\U00020000-\U0002fa1f"
 )
 # C++ and C# are not C: the marks that a tokenizer drops are added as words.
-_MARKED = re.compile(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
+_MARKED = lazy_pattern(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
 _SPELLED = {"++": "plusplus", "#": "sharp"}
 # A word: Hebrew, Arabic and Indian scripts write vowels as marks inside of words.
-TOKEN = re.compile(r"(?:[^\W_]|[\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0dff])+")
-_FULL_WIDTH = re.compile("[\uff01-\uffef\ufb00-\ufb06]+")
-_EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
-_SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")  # skin tones, which do not change the word
-_HUMP = re.compile(r"[a-z\d][A-Z]")
-_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+TOKEN = lazy_pattern(r"(?:[^\W_]|[\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0dff])+")
+_FULL_WIDTH = lazy_pattern("[\uff01-\uffef\ufb00-\ufb06]+")
+_EMOJI = lazy_pattern("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
+_SKIN = lazy_pattern("[\U0001f3fb-\U0001f3ff]")  # skin tones, which do not change the word
+_HUMP = lazy_pattern(r"[a-z\d][A-Z]")
+_CAMEL_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Letters with two spellings: one of them is indexed.
 _SAME_LETTERS = str.maketrans(
     {
@@ -41,10 +42,10 @@ _SAME_LETTERS = str.maketrans(
         **dict.fromkeys([*map(chr, (*range(0x591, 0x5C8), *range(0x64B, 0x660), 0x670)), "ـ"], ""),
     }
 )
-_ACCENTS = re.compile("[\u0300-\u036f]+")
-_QUOTED = re.compile(r'"([^"]+)"|“([^“”"]+)”')
+_ACCENTS = lazy_pattern("[\u0300-\u036f]+")
+_QUOTED = lazy_pattern(r'"([^"]+)"|“([^“”"]+)”')
 _AROUND = "\"'“”‘’.,;:!?()[]{}<>*`"
-_MAYBE_EXACT = re.compile(r"""["_./:\\#@0-9-]|[a-z][A-Z]""")
+_MAYBE_EXACT = lazy_pattern(r"""["_./:\\#@0-9-]|[a-z][A-Z]""")
 STOP = frozenset(
     """a about above after again against all also am an and any are as at be because been before being below
     between both but by can could did do does doing down during each either else ever few for from further get
@@ -69,7 +70,7 @@ LONGEST_QUESTION = 10_000
 LONGEST_PHRASE = 64  # words
 MOST_REQUIRED = 8  # phrases that a text must contain
 MOST_PHRASES = 32
-_LONG_RUN = re.compile(r"\S{201,}")  # no identifier is this long, and matching one takes quadratic time
+_LONG_RUN = lazy_pattern(r"\S{201,}")  # no identifier is this long, and matching one takes quadratic time
 
 
 LOW = STOP | SOFT
@@ -302,7 +303,7 @@ PERSON = frozenset("user human me".split())
 ROLES = PERSON | frozenset("assistant ai agent bot model system tool".split())
 
 # A name, then a colon: `Caroline: …`, `**Ana Lima:** …`, `user: …`, `田中：…`.
-_SPEAKER = re.compile(
+_SPEAKER = lazy_pattern(
     r"\s*(?:[-*+>]\s+)?(?:\*\*|__)?([^\W\d_][\w'’.-]*(?: [^\W\d_][\w'’.-]*){0,2})(?:\*\*|__)?"
     r"(?::(?:\*\*|__)?(?=\s)|：)"
 )
@@ -321,7 +322,7 @@ _LABELS = frozenset(
 )
 _LONGEST_NAME = 40
 
-_ENDING = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|$)|[。！？]+|\n+")
+_ENDING = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|$)|[。！？]+|\n+")
 
 _TIMES = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february april june july august
@@ -341,12 +342,12 @@ _NUMBERS = frozenset(
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million
     once twice half dozen couple""".split()
 )
-_CLOCK = re.compile(
+_CLOCK = lazy_pattern(
     r"\d{1,2}:\d\d|\b\d{1,2} ?[ap]m\b|\b(?:19|20)\d\d\b|\bMay\b|\bMarch\b|昨日|今日|明日|昨天|今天"
 )
 
 
-_DIGIT = re.compile(r"(?<![^\W_])\d")  # at the beginning of a word
+_DIGIT = lazy_pattern(r"(?<![^\W_])\d")  # at the beginning of a word
 
 
 class Speech(NamedTuple):
@@ -415,12 +416,12 @@ def _mentions(text: str, words: Set[str]) -> int:
 
 _I = frozenset("i my me mine myself we our ours us".split())
 _YOU = frozenset("you your yours".split())
-_WHEN = re.compile(
+_WHEN = lazy_pattern(
     r"\bwhen\b|\bhow long\b|\b(?:what|which) (?:day|date|time|month|year|weekday|season)\b"
     r"|\bhow (?:many|much) (?:\w+ )?(?:days?|weeks?|months?|years?|hours?|time)\b"
     r"|\bwann\b|\bwie lange\b|\bquand\b|\bcuándo\b|什么时候|いつ"
 )
-_HOW_MANY = re.compile(
+_HOW_MANY = lazy_pattern(
     r"\bhow (?:many|much|old|often|far|tall|big|large|fast)\b|\b(?:number|amount|count|percentage|total) of\b"
     r"|\bwhat (?:age|price|number|percentage)\b|\bwie ?viele?\b|\bcombien\b|\bcuánt[oa]s?\b|多少|几个|いくつ"
 )

@@ -50,7 +50,6 @@ from vademecum.knowledge import trust
 from vademecum.store import decisions, files, hub_rules
 from vademecum.text import clock, fences, filenames, visible
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
-from vademecum.transcripts import replace_memory_blocks
 from vademecum.types import LEARNED, Audience, Finding, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -748,6 +747,8 @@ def extract_question(prompt: str) -> str:
 
     Return '' for a command, and for a prompt too short to be a question, such as "ok".
     """
+    from vademecum.transcripts import replace_memory_blocks
+
     text = fences.remove(replace_memory_blocks(prompt)[:20_000]).strip()
     if text[:1] in ("/", "!", "#"):
         return ""

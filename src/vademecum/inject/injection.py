@@ -18,10 +18,12 @@ from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
 from vademecum.inject import importance, prompt_match
 from vademecum.inject.render import CLOSE, OPEN
+from vademecum.lazy import lazy_pattern
 from vademecum.store import Folder, files, parse_audience, request_view, scopes, spread
 from vademecum.store import decisions as unseen
 from vademecum.text import names, outgoing
 from vademecum.text.document import decode
+from vademecum.text.filenames import key_of
 from vademecum.types import LEARNED, Audience, Origin, Place
 
 if TYPE_CHECKING:
@@ -46,15 +48,20 @@ _CANDIDATES = 24  # hits that are considered for one prompt,
 _ALIKE = 3  # and hits by a model
 _NEAR = 0.3  # the likeness in meaning, as static vectors see it, that is enough
 _REMINDER_TOKENS = 600
+_AGAIN_TOKENS = 3_000  # of the records that the prompts of a continued session brought
 _TO_READ = 0.5  # seconds that a new process needs to load the reading model and to read
 
 
 class Injection:
     """`Memory.injection`: the block of memory for the start of a session and for prompts."""
 
-    def __init__(self, workspace: Workspace, finder: Finder) -> None:
+    def __init__(self, workspace: Workspace, finder: Callable[[], Finder]) -> None:
         self._work = workspace
-        self._finder = finder
+        self._open_finder = finder  # a block without a question needs no search
+
+    @functools.cached_property
+    def _finder(self) -> Finder:
+        return self._open_finder()
 
     def block(
         self,
@@ -172,6 +179,19 @@ class Injection:
                 chosen += [each for each in alike if (each.path, each.start) not in known]
                 block = build(chosen[: prompt_match.MOST])
         return _with_warning(block, hidden)
+
+    def records_again(self, paths: Iterable[str], *, without: Collection[str] = ()) -> injecting.Block:
+        """Return the block of records that prompts brought earlier, as they are now; `without` are marks."""
+        records: list[tuple[Found, str | None]] = []
+        for path in paths:
+            with contextlib.suppress(VadeError):
+                found = self._work.find(key_of(path.rpartition("/")[2]), None)
+                if found.record.path == path and found.record.live:
+                    records.append((found, found.record.live[-1].time))
+        with self._work.reported("read the memory"):
+            return injecting.build_reminder(
+                records, self._work.records, tokens=_AGAIN_TOKENS, without=without
+            )
 
     def _reminder(self, hits: Iterable[Passage], *, tokens: int, without: Collection[str]) -> injecting.Block:
         """Return the block of the records in which some search results were found."""
@@ -299,8 +319,8 @@ def _with_warning(block: injecting.Block, hidden: Collection[str], *messages: st
 # ------------------------------------------------------------ agents' instruction files
 
 BEGIN, END = "<!-- vade-memory:begin -->", "<!-- vade-memory:end -->"
-_LINE = re.compile(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")
-_PAIR = re.compile(
+_LINE = lazy_pattern(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")
+_PAIR = lazy_pattern(
     rf"(?m)^[ \t]*{re.escape(BEGIN)}[ \t]*\r?\n(?P<inner>(?:(?![ \t]*{re.escape(BEGIN)}).*\n)*?)"
     rf"[ \t]*{re.escape(END)}[ \t]*(?:\r?\n|\Z)"
 )

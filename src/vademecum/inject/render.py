@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import fences, visible
 from vademecum.text.outgoing import clean_text
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Sequence
 
 
@@ -17,7 +18,7 @@ QUOTE = "> "  # before each line of a document
 ITEM = "- "
 BELOW = "  > "  # before each further line of an item
 
-_IMAGE = re.compile(r"!\[([^\]\n]{0,300})\](?:\([^)\n]{0,2000}\)|\[[^\]\n]{0,300}\])")
+_IMAGE = lazy_pattern(r"!\[([^\]\n]{0,300})\](?:\([^)\n]{0,2000}\)|\[[^\]\n]{0,300}\])")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -73,7 +74,7 @@ def _image_text(image: re.Match[str]) -> str:
 
 # ------------------------------------------------------------ pinned documents
 
-_HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+)$")
+_HEADING = lazy_pattern(r"(?m)^#{1,6}[ \t]+(.+)$")
 
 
 class DocumentPart(NamedTuple):

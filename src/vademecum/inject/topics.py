@@ -13,7 +13,6 @@ import hashlib
 import heapq
 import marshal
 import os
-import re
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,6 +23,7 @@ from vademecum.inject import render
 from vademecum.inject.importance import importance_of
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
+from vademecum.lazy import lazy_pattern
 from vademecum.store import Fact, catalogue, decisions, hub_rules, is_consolidation, spread
 from vademecum.text import clock, filenames, may_cite
 from vademecum.text.filenames import key_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NEVER = datetime.min.replace(tzinfo=UTC)
 STALE_SHOWN = 2  # outdated citations of one entry that are named
 EXAMPLES = 3  # example paths that are named for one lesson
-_PATH = re.compile(r"\S{1,200}")
+_PATH = lazy_pattern(r"\S{1,200}")
 
 
 class BlockItem(NamedTuple):
@@ -197,7 +197,7 @@ def _note(topic: RecordTopic, hidden: int) -> str:
     return f"{render.BELOW}[{count_text}: memory_get {topic.key}, or `vade show {topic.key}`]"
 
 
-_NAMED = re.compile(r"(\[\d+ more entr(?:y|ies): )memory_get \S+, or (?=`vade show \S+`\]$)")
+_NAMED = lazy_pattern(r"(\[\d+ more entr(?:y|ies): )memory_get \S+, or (?=`vade show \S+`\]$)")
 
 
 def without_tools(line: str) -> str:

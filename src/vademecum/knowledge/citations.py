@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.knowledge.project_tree import SKIPPED, SOURCE, ProjectTree, fingerprint, normal_value
+from vademecum.lazy import lazy_pattern
 from vademecum.text import fences, may_cite, statement
 
 if TYPE_CHECKING:
@@ -25,23 +26,23 @@ MOST_MARKS = 20  # of one entry
 MOST_NAMES = 2000  # looked for at once
 
 # `src/app.py`, `src/app.py#L3-L9`, `src/app.py:12`; not part of an address.
-_PATH = re.compile(
+_PATH = lazy_pattern(
     r"(?<![\w/.:@~$%&=?#+-])"
     r"(?P<path>(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+/?|[\w.@+-]+/(?![\w*])|[\w+-]+\.[A-Za-z]\w{0,7})"
     r"(?:(?:#L|:)(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?)?(?![\w/@-])"
 )
-_ADDRESS = re.compile(
+_ADDRESS = lazy_pattern(
     r"(?i)\b[a-z][a-z0-9+.-]{0,20}://[^\s)>\]]+|\bwww\.[^\s)>\]]+|(?<![^\s@])[^\s@]{1,200}+@[^\s@]{1,200}\.\S+"
 )
-_RUN = re.compile(r"\S+")
+_RUN = lazy_pattern(r"\S+")
 _LONGEST = 300  # characters without a blank: more of them are no path, and take long to look at
-_CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
-_SYMBOL = re.compile(r"(?:[A-Za-z_]\w*(?:\.|::|#|->))*(?P<name>[A-Za-z_]\w{2,79})(?P<call>\(\s*\))?")
+_CODE = lazy_pattern(r"(?<!`)`([^`\n]{1,200})`(?!`)")
+_SYMBOL = lazy_pattern(r"(?:[A-Za-z_]\w*(?:\.|::|#|->))*(?P<name>[A-Za-z_]\w{2,79})(?P<call>\(\s*\))?")
 # `notes.md`, `config.yaml`: a file, and whether it is there is no matter of names in files.
-_FILE = re.compile(r"\.[a-z]{1,2}$|\.(?:[a-z]{3}|json|yaml|toml|html|jsonl|lock|conf)$")
+_FILE = lazy_pattern(r"\.[a-z]{1,2}$|\.(?:[a-z]{3}|json|yaml|toml|html|jsonl|lock|conf)$")
 _INVENTED = frozenset("path foo bar baz your my some example examples user owner".split())
-_HUMPS = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[a-z]+[0-9]*(?:[A-Z][a-z0-9]*)+")
-_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
+_HUMPS = lazy_pattern(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[a-z]+[0-9]*(?:[A-Z][a-z0-9]*)+")
+_ENVIRONMENT = lazy_pattern(r"[A-Z][A-Z0-9_]*")
 # Names of the languages themselves, which no project has to define.
 _BUILT_IN = frozenset(
     """print len range open input sorted map filter zip sum min max abs any all int str float bool list dict
@@ -58,27 +59,27 @@ _NUMBER_WORDS = {
     )
     for word in words.strip().split("|")
 }
-_VALUE = re.compile(r"(?<![\w.-])(?:\d[\d_,]*(?:\.\d+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`)(?![\w-])")
-_EXPLICIT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*?)\s*(?:=|:(?=\s))\s*(?P<value>[^\s=][^=\n]{0,60})")
-_SET_FOR_COMMAND = re.compile(r"[A-Z][A-Z0-9_]*=\S")
-_SAYS = re.compile(
+_VALUE = lazy_pattern(r"(?<![\w.-])(?:\d[\d_,]*(?:\.\d+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`)(?![\w-])")
+_EXPLICIT = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*?)\s*(?:=|:(?=\s))\s*(?P<value>[^\s=][^=\n]{0,60})")
+_SET_FOR_COMMAND = lazy_pattern(r"[A-Z][A-Z0-9_]*=\S")
+_SAYS = lazy_pattern(
     r"`(?P<name>[A-Za-z_][\w.-]*)`\s+(?:is|equals|ist|=|is\s+set\s+to|steht\s+auf)\s+"
     r"(?P<value>\d\w*(?:\.\w+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`|true|false|on|off)(?![\w-])",
     re.IGNORECASE,
 )
 # "`round_cents` in src/billing/invoice.py": where a name is said to be.
-_SAID_IN = re.compile(
+_SAID_IN = lazy_pattern(
     r"`(?P<code>[^`\n]{1,200})`\s+(?:\w+\s+){0,2}(?:in|at|from|of|aus)\s+`?(?P<path>[\w./-]+/[\w.-]*\w)"
 )
-_BELOW = re.compile(r"(?i)\b(?:below|under|inside|beneath|unterhalb(?: von)?|unter)\s+`?\Z")
-_SETTINGS = re.compile(r"\.(?:ya?ml|json|toml|ini|cfg|conf|env|properties)$")
-_WORD = re.compile(r"[\w./:+-]+")
+_BELOW = lazy_pattern(r"(?i)\b(?:below|under|inside|beneath|unterhalb(?: von)?|unter)\s+`?\Z")
+_SETTINGS = lazy_pattern(r"\.(?:ya?ml|json|toml|ini|cfg|conf|env|properties)$")
+_WORD = lazy_pattern(r"[\w./:+-]+")
 _NEAR = 4  # words between a value and the name of what has it
-_MARKED_VALUE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*) = (?P<value>.+)")
+_MARKED_VALUE = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) = (?P<value>.+)")
 _GENERIC = frozenset("max min default num no count the of in on is a an by to per all set size value".split())
 
 # What says that something is not, or was and is no more: of the clause in which it is cited.
-_NO_MORE = re.compile(
+_NO_MORE = lazy_pattern(
     r"""(?ix)(?<![\w-])(?: was | were | wasn't | weren't | had | used\ to | formerly | previously | earlier
     | originally | initially | historically | back\ then | until | till | removed | deleted | dropped
     | renamed | replaced | superseded | migrated | moved | gone | no\ longer | missing | absent | any\ more
@@ -87,26 +88,26 @@ _NO_MORE = re.compile(
     | war | waren | wurde | wurden | früher | ehemals | bis\ \d{4} | gelöscht | entfernt | umbenannt
     | verschoben | nicht\ mehr | gibt\ es\ nicht | fehlt )(?![\w-])"""
 )
-_MOVED_TO = re.compile(
+_MOVED_TO = lazy_pattern(
     r"(?i)\b(?:moved|migrated|renamed|switched|verschoben|umbenannt)\b[^.;]{0,60}\b(?:to|into|in|nach)\W{0,3}\Z"
 )
-_NOT_THIS = re.compile(
+_NOT_THIS = lazy_pattern(
     r"""(?ix)\b(?:instead\ of | rather\ than | not\ (?:in|at|under|below) | without | no | statt | anstatt
     | nicht\ (?:in|unter|bei) | (?:moved|taken)\ out\ of )\s+(?:the\s+|a\s+|der\s+|die\s+|das\s+)?\W{0,3}\Z"""
 )
 # A plan, an example, or what a tool makes: it need not be there.
-_PLANNED = re.compile(
+_PLANNED = lazy_pattern(
     r"""(?ix)(?<![\w-])(?: will | shall | going\ to | plan(?:s|ned)?\ to | todo | to\ do | wants?\ to | would
     | could | create[sd]? | scaffold\w* | placeholder | suppose | imagine | for\ example | for\ instance
     | e\.g | such\ as | propose[sd]? | someday | eventually | not\ yet | soll | sollte | geplant
     | zum\ Beispiel | z\.B )(?![\w-])"""
 )
-_MADE = re.compile(r"(?i)(?<![\w-])(?:generates?|outputs?|emits?|erzeugt|writes|produces)(?![\w-])")
-_CLAUSE_END = re.compile(r"[;,()–—]\s|\bbut\b|\baber\b|\bund\b|\band\b|\|")
+_MADE = lazy_pattern(r"(?i)(?<![\w-])(?:generates?|outputs?|emits?|erzeugt|writes|produces)(?![\w-])")
+_CLAUSE_END = lazy_pattern(r"[;,()–—]\s|\bbut\b|\baber\b|\bund\b|\band\b|\|")
 
 WAS_THERE, NEVER_HERE = "~", "-"  # marks of what cannot change, and of what was not of this project
-_MARK = re.compile(r"[^\s,@|]+")
-_OF_FILES = re.compile(r"[0-9a-f]{12}|~|-")
+_MARK = lazy_pattern(r"[^\s,@|]+")
+_OF_FILES = lazy_pattern(r"[0-9a-f]{12}|~|-")
 
 
 class Standing(StrEnum):

@@ -12,17 +12,21 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
+from vademecum.lazy import LazyModule, lazy_pattern
 from vademecum.store import Draft, is_consolidation, may_supersede
 from vademecum.store.merge import Known
-from vademecum.text import clock, document, is_same_text, names, similarity
+from vademecum.text import clock, document, is_same_text, names
 from vademecum.types import LEARNED, Entry, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from vademecum.text import similarity
     from vademecum.types import Origin, Record
 
     Fields = dict[str, Any]
+else:
+    similarity = LazyModule("vademecum.text.similarity")  # word lists for texts that are not the same
 
 MOST_EXAMPLES = 100
 _LONGEST_PATH = 1000
@@ -56,12 +60,12 @@ SHAPES: Mapping[RecordType, LessonShape] = {
 }
 
 _LABELS = "|".join(label for shape in SHAPES.values() for label in shape.labels.values() if label)
-_LABEL = re.compile(rf"^\*\*({_LABELS}):\*\*(?: |$)", re.MULTILINE)
-_MARKUP = re.compile(rf"^(\\*)(?=\*\*(?:{_LABELS}):\*\*)", re.MULTILINE)
-_ESCAPED = re.compile(rf"^\\(?=\\*\*\*(?:{_LABELS}):\*\*)", re.MULTILINE)
+_LABEL = lazy_pattern(rf"^\*\*({_LABELS}):\*\*(?: |$)", re.MULTILINE)
+_MARKUP = lazy_pattern(rf"^(\\*)(?=\*\*(?:{_LABELS}):\*\*)", re.MULTILINE)
+_ESCAPED = lazy_pattern(rf"^\\(?=\\*\*\*(?:{_LABELS}):\*\*)", re.MULTILINE)
 _TELLING = 5  # words; with fewer, one that is spelled otherwise could be all of them
 _BELOW = math.nextafter(100.0, 0)
-_STEP = re.compile(r"^(\d{1,9}[.)] )", re.MULTILINE)
+_STEP = lazy_pattern(r"^(\d{1,9}[.)] )", re.MULTILINE)
 
 
 class Lesson(NamedTuple):

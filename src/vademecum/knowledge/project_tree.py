@@ -13,6 +13,8 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from vademecum.lazy import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
@@ -24,7 +26,7 @@ SKIPPED = frozenset(
     .idea .vscode dist build target .next .cache site-packages""".split()
 )
 _PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")  # files that speak of names and define none
-_IDENTIFIER = re.compile(rb"\w+")
+_IDENTIFIER = lazy_pattern(rb"\w+")
 _FEW = 8  # names that are looked for one by one before all words of a file are taken
 _WORDS_BEFORE = rb"""def|class|func|fn|function|const|let|var|val|type|interface|struct|enum|trait|module|mod
 |namespace|object|record|sub|proc|static|macro_rules!|\#define|TABLE|VIEW|FUNCTION|variable|resource"""
@@ -36,16 +38,16 @@ _DEFINED = rb"""(?mxi)
       %(name)s\s*\([^;\n]*\)\s*(?:->[^;{\n]*|:[^;{\n=]*)?\{
 """
 # `limit = 3`, `limit: int = 3`, `limit := 3`, `"limit": 3`, `--limit 3` aside.
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy_pattern(
     rb"""(?mx) (?:^|[\s{(,;])["']?(?P<name>[A-Za-z_][\w.-]*)["']?[ \t]*
     (?: :(?![:=])[ \t]*[\w\[\], |.<>]{1,40}?[ \t]*=(?![=>]) | :?=(?![=>]) | :(?![:/]) )[ \t]*
     (?P<value>"[^"\n]*"|'[^'\n]*'|[^\s,;{}()\[\]#][^,;{}()\n#]*)"""
 )
 
-SOURCE = re.compile(
+SOURCE = lazy_pattern(
     r"\.(?:py|pyi|go|rs|ts|tsx|js|jsx|mjs|c|h|cc|cpp|hpp|cs|java|kt|swift|rb|php|scala|exs?|lua|sh|sql|tf)$"
 )
-_PLAIN = re.compile(r"""(?i)[-+]?\.?\d[\w.]*;?|"[^"]*"|'[^']*'|true|false|none|null|nil""")
+_PLAIN = lazy_pattern(r"""(?i)[-+]?\.?\d[\w.]*;?|"[^"]*"|'[^']*'|true|false|none|null|nil""")
 
 
 def fingerprint(lines: Sequence[bytes]) -> str:

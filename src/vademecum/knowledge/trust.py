@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import LazyModule
 from vademecum.store import Fact, archive, decisions, hub_rules
-from vademecum.text import clock, is_same_text, similarity
+from vademecum.text import clock, is_same_text
 from vademecum.types import Entry, Origin, Record, RecordType, in_conflict
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from vademecum.knowledge.lessons import Lesson
     from vademecum.store import Records, ScopeFolder
+    from vademecum.text import similarity
+else:
+    similarity = LazyModule("vademecum.text.similarity")  # word lists for texts that are not the same
 
 
 ENOUGH = 2  # sessions, each with its own eyes on the matter

@@ -530,7 +530,7 @@ class Memory:
         """What agents are told at the start of a session and with a prompt."""
         from vademecum.inject.injection import Injection
 
-        return Injection(self.workspace, self._finder)
+        return Injection(self.workspace, lambda: self._finder)
 
     @functools.cached_property
     def knowledge(self) -> Learning:

@@ -7,12 +7,14 @@ from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.config import LONGEST_HOOK
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import (
     Listed,
     Version,
     archive,
     audit,
+    hook_counts,
     hook_log,
     lookup,
     pending_writes,
@@ -52,6 +54,7 @@ class Status(NamedTuple):
     findings: tuple[Finding, ...] = ()
     aliases: tuple[str, ...] = ()
     coverage: Survey | None = None
+    hooks: Mapping[str, hook_counts.HookCounts] = MappingProxyType({})  # of the last day
 
 
 def status_of(memory: Memory) -> Status:
@@ -68,6 +71,7 @@ def status_of(memory: Memory) -> Status:
     }
     if incognito:
         return Status(**head, trusted=None)
+    private = work.caller.audience is Audience.PRIVATE
     places = scopes.visible(work.caller)
     counts: Counter[str] = Counter()
     findings: list[Finding] = []
@@ -94,7 +98,7 @@ def status_of(memory: Memory) -> Status:
         ]
         findings += _check_format(work)
         findings += _shared_settings(work)
-        lost = audit.missing(work.home) if work.caller.audience is Audience.PRIVATE else None
+        lost = audit.missing(work.home) if private else None
         findings += [lost] if lost else []
         findings += memory.projects.earlier()
         findings += memory.care.swept()
@@ -114,7 +118,8 @@ def status_of(memory: Memory) -> Status:
             sources=tuple(attached),
             findings=tuple(findings),
             aliases=tuple(scopes.aliases(work.home, project.id)) if project else (),
-            coverage=memory.care.survey() if work.caller.audience is Audience.PRIVATE else None,
+            coverage=memory.care.survey() if private else None,
+            hooks=hook_counts.last_day(work.home.path) if private else {},
         )
 
 
@@ -142,13 +147,37 @@ def _shared_settings(work: Workspace) -> Iterator[Finding]:
 
 
 def _hooks(work: Workspace) -> Iterator[Finding]:
-    """Yield a finding about the last failure of a hook, if there was a failure."""
-    failure = hook_log.last(work.home.path) if work.caller.audience is Audience.PRIVATE else None
-    if failure is not None:
-        when = "at" if failure.why.startswith("answered") else "failed at"
-        what = f"{failure.agent} {failure.event} {when} {failure.time}: {failure.why}"
+    """Yield a finding about the hooks that were late in the last day, and one about the last failure."""
+    if work.caller.audience is not Audience.PRIVATE:
+        return
+    failure = hook_log.last(work.home.path)
+    last = f"{failure.agent} {failure.event} at {failure.time}: {failure.why}" if failure else ""
+    found = hook_counts.last_day(work.home.path)
+    missed, calls = sum(each.missed for each in found.values()), sum(each.calls for each in found.values())
+    if missed:
+        lost = sum(each.lost for each in found.values())
+        late = f"{missed:,} of {calls:,} hooks in the last day ({missed / calls:.1%}) had no answer in time"
+        then = (
+            f"{lost:,} of these answers did not reach the agent yet" if lost else "later prompts brought all"
+        )
+        cause = f"; the last failure is {last}" if last else ""
+        bad = lost or missed > calls * hook_counts.TOLERATED
+        state = "error" if bad else "info"
+        yield Finding("hook", hook_log.NAME, f"{late}; {then}{cause}", _more_time(work, found), state)
+    elif last:
         mend = f"{hook_log.NAME} has all of them; delete it once you have read them"
-        yield Finding("hook", hook_log.NAME, what, mend, "info")
+        yield Finding("hook", hook_log.NAME, last, mend, "info")
+
+
+def _more_time(work: Workspace, found: Mapping[str, hook_counts.HookCounts]) -> str:
+    """Return the command that gives the hook that was late most often more time."""
+    limits = work.settings.limits
+    setting, limit = "hook_start", limits.hook_start
+    if found["user-prompt"].missed > found["session-start"].missed:
+        setting, limit = "hook_prompt", limits.hook_prompt
+    if limit >= LONGEST_HOOK:
+        return f"{hook_log.NAME} has each of them; find out what keeps this machine or its disk busy"
+    return f"vade config set limits.{setting} {min(limit * 2, LONGEST_HOOK):g}s"
 
 
 def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import UsageError
 from vademecum.index import moment, words
+from vademecum.lazy import lazy_pattern
 from vademecum.search import relevance
 from vademecum.search.question_times import NO_TIMES
 from vademecum.text import names
@@ -175,8 +176,8 @@ def nothing(why: str) -> Answer:
 
 # --- what is asked ----------------------------------------------------------------------------------------
 
-_FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
-_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
+_FILTER = lazy_pattern(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
+_YEAR_OR_MONTH = lazy_pattern(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 _DATES = "2026-11-15, 2026-11 or 2026-11-15T08:00:00Z"
 MOST_NOTES = 5  # notes about one question
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -22,7 +21,6 @@ READ_AT_ONCE = 32  # passages: about half a second
 AT_ONCE = 8  # passages after which the thread looks whether a question waits
 PAUSE = 2.0  # seconds between two such looks
 NICENESS = 10
-logger = logging.getLogger(__name__)
 
 
 class Passages(NamedTuple):
@@ -100,7 +98,9 @@ def read_in_background(read: Callable[[int], int], idle: Callable[[], bool], sto
                 if idle() and read(AT_ONCE):
                     pause = 0.0
             except VadeError as error:  # the next question reports it; nobody listens here
-                logger.warning("no reader vectors in the background: %s", error)
+                import logging  # rarely needed, and takes long to import
+
+                logging.getLogger(__name__).warning("no reader vectors in the background: %s", error)
                 return
 
     threading.Thread(target=work, name="vade-reading", daemon=True).start()

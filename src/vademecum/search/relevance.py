@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.index import QuestionCues
 from vademecum.index.words import NUMBER, SILENT, TIME
+from vademecum.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,8 +40,8 @@ LEAST = 0.5  # except this minimum
 CURVES = Path(__file__).with_name("relevance.json")
 
 # A word, and the mark that it begins a sentence, where a capital means nothing.
-_BEGUN = re.compile(r"(^\W*|[.!?]\s+)?([^\W_]+)")
-_ASKS = re.compile(r"[?？]|^\W*(?:who|whom|whose|what|when|where|why|how|which)\b", re.IGNORECASE)
+_BEGUN = lazy_pattern(r"(^\W*|[.!?]\s+)?([^\W_]+)")
+_ASKS = lazy_pattern(r"[?？]|^\W*(?:who|whom|whose|what|when|where|why|how|which)\b", re.IGNORECASE)
 NOTHING_ASKED = QuestionCues()
 
 

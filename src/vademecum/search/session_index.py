@@ -46,7 +46,7 @@ from vademecum.transcripts import (
     name_from,
 )
 from vademecum.transcripts.events import Renamed, Started
-from vademecum.transcripts.log import ENDING, FOLDER
+from vademecum.transcripts.paths import ENDING, FOLDER
 from vademecum.types import Audience, Finding, Place, Scope
 
 if TYPE_CHECKING:

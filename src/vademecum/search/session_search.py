@@ -34,7 +34,8 @@ from vademecum.transcripts import Log, LogFile, MessageEvent, Role, without_memo
 from vademecum.transcripts.events import Started, TornLine
 from vademecum.transcripts.events import parse as parse_event
 from vademecum.transcripts.events import render as render_event
-from vademecum.transcripts.log import ENDING, FOLDER, clean_event
+from vademecum.transcripts.log import clean_event
+from vademecum.transcripts.paths import ENDING, FOLDER
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:

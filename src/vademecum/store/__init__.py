@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from vademecum.store import archive as archive
     from vademecum.store import audit as audit
     from vademecum.store import decisions as decisions
+    from vademecum.store import hook_counts as hook_counts
     from vademecum.store import hook_log as hook_log
+    from vademecum.store import hook_sessions as hook_sessions
     from vademecum.store import hub_rules as hub_rules
     from vademecum.store import pending_writes as pending_writes
     from vademecum.store import scopes as scopes
@@ -106,7 +108,9 @@ SUBJECTS = (
     "archive",
     "audit",
     "decisions",
+    "hook_counts",
     "hook_log",
+    "hook_sessions",
     "hub_rules",
     "pending_writes",
     "scopes",

@@ -17,9 +17,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.store import files
 from vademecum.store.home import AUDIT_STARTED as STARTED
 from vademecum.text import clock
@@ -41,10 +41,10 @@ LOST = "lost"
 _HEAD_SIZE = 128
 _TAIL = 16 * 1024  # several times the longest line
 _GENESIS = "0" * 64
-_DAY = re.compile(r"\d{4}-\d\d-\d\d\.jsonl")
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d\.jsonl")
 NUMBERS = "last-number"
 _NOTHING = {"scope": None, "record": None, "num": None, "before": None, "after": None}
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Report(NamedTuple):

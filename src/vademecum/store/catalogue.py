@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Rows: TypeAlias = dict[str, tuple[Stamp, Any]]
 
 PREFIX = "catalogue-"
-FEW = 150  # files that are read about as fast as their cached facts
+FEW = 8  # files that are read about as fast as their cached facts
 LARGEST = 1 << 30  # bytes
 _MADE_BY = f"vade catalogue 2, marshal {marshal.version}, {sys.hexversion >> 16:x}"
 _FRAME = struct.Struct("<QI")  # the length of what follows, and its checksum

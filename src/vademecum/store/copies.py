@@ -39,7 +39,7 @@ MEND = "vade merge"
 _ENDING = ".md"
 _CONTEXT = "context.md"
 _HEAD = 1024  # bytes; the labels of a record stand at its beginning
-_ID = re.compile(rb"^id:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
+_ID = lazy_pattern(rb"^id:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
 
 # What stands between the name of a file and its ending when a tool could not merge two versions of it.
 _CERTAIN = (

@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import clock, outgoing
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME = "hooks.log"
 OLDER = "hooks.log.1"
 LARGEST = 64 * 1024  # bytes; twice as much at most, with what is older
-_PLAIN = re.compile(r"[^A-Za-z0-9 ._:-]+")
+_PLAIN = lazy_pattern(r"[^A-Za-z0-9 ._:-]+")
 
 
 class Failure(NamedTuple):

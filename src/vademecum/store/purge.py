@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
 from vademecum.fields import FIELDS
-from vademecum.store import archive, audit, decisions, files, merge
+from vademecum.store import archive, audit, decisions, files, hook_sessions, merge
 from vademecum.store.files import DiskFolder
 from vademecum.store.folders import try_lock
 from vademecum.store.home import ScopeFolder
@@ -270,7 +270,8 @@ def elsewhere(root: Path, wanted: str) -> list[Purged]:
 
 
 def derived(home: Home) -> None:
-    """Delete the derived files: every agent's index, the counters and the caches."""
+    """Delete the derived files: every agent's index, the counters, the caches and late answers of hooks."""
+    hook_sessions.forget_late(home.path)
     for name in home.names("index"):
         if name.endswith(".db"):  # one that is being made anew is waited for
             with home.lock(f"index {name.removesuffix('.db')}"):

@@ -12,6 +12,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.store import audit
 from vademecum.text import filenames
 
@@ -65,7 +66,7 @@ def _written(home: Home) -> Iterator[int]:
 
 MOST = 1000  # files that are looked at for a write, in about 15 ms; more are left to `vade check`
 _HEAD = 1024  # bytes; the labels of a record stand at its beginning
-_FIELD = re.compile(rb"^(num|id|created|key):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
+_FIELD = lazy_pattern(rb"^(num|id|created|key):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
 
 
 class Label(NamedTuple):

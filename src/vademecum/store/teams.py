@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from vademecum.errors import NotFound, UsageError
+from vademecum.lazy import lazy_pattern
 from vademecum.store.home import ScopeFolder
 from vademecum.types import Place, Scope
 
@@ -25,7 +25,7 @@ FOLDER = "hub"  # of what is known of hubs, and below `memory` of the teams' fil
 JOINED, LOGS, LOG, STATE = "workspace.json", "logs", "log.jsonl", "state.json"
 LEFT = "left.json"  # in the place of the first, where a workspace is synced no longer
 SCOPES = (Scope.GLOBAL, Scope.PROJECT, Scope.AGENT)  # what a team can have memory of
-_ID = re.compile(r"[0-9a-f][0-9a-f-]{7,63}")
+_ID = lazy_pattern(r"[0-9a-f][0-9a-f-]{7,63}")
 
 
 class Team(NamedTuple):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Refused
+from vademecum.lazy import lazy_pattern
 from vademecum.store import archive, people
 from vademecum.text import document, filenames, normalise
 from vademecum.text.document import decode
@@ -34,8 +34,8 @@ WHY = "the user purged this text"
 _HINT = "leave it out; only the user can save it again, with `vade add` in a terminal"
 _BEGINNING = 3  # characters by which a part is looked for
 _ENDING = ".json"
-_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+")
-_BLANK = re.compile(r"\n[ \t]*\n")
+_BULLET = lazy_pattern(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+")
+_BLANK = lazy_pattern(r"\n[ \t]*\n")
 
 
 class PartMark(NamedTuple):

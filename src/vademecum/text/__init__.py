@@ -8,17 +8,19 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from vademecum.lazy import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Three views of one idea: a run of letters and digits; its letters alone; and as it is spoken, where an
 # apostrophe or a hyphen joins ("don't", "pre-commit").
-WORD = re.compile(r"[^\W_]+")
-LETTERS = re.compile(r"[^\W\d_]+")
-SPOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+WORD = lazy_pattern(r"[^\W_]+")
+LETTERS = lazy_pattern(r"[^\W\d_]+")
+SPOKEN = lazy_pattern(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 # A sentence ends at its mark and what closes with it, before white space; Asian marks need none.
-SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s+|[。！？｡]+[」』”’）]*\s*")
+SENTENCE_END = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s+|[。！？｡]+[」』”’）]*\s*")
 _ABBREVIATED = (  # as a text, like others below: compiled when it is first used
     r"(?i:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|nos?|nr|z\.b|d\.h|bzw|p\.ex|dr|mr|mrs|ms|st|fig|sec|ca)|\b[a-z])\."
 )
@@ -30,7 +32,8 @@ def sentence_spans(text: str, *, lines: bool = False) -> Iterator[tuple[int, int
     sentence.
     """
     start = 0
-    for match in re.finditer(rf"{SENTENCE_END.pattern}|\n" if lines else SENTENCE_END, text):
+    ends = re.finditer(rf"{SENTENCE_END.pattern}|\n", text) if lines else SENTENCE_END.finditer(text)
+    for match in ends:
         end = match.start() + len(match[0].rstrip())
         whole = lines and "\n" in match[0]
         if not whole and _is_abbreviated(text[max(start, end - _LONGEST_ABBREVIATION) : end]):
@@ -67,7 +70,7 @@ def is_command(text: str) -> bool:
 
 SILENCE = "NO_REPLY"  # what a model answers that has nothing to say to the person
 SILENCE_WRAP = r"""[\s*`"'(\[<]{0,32}"""  # what models put around it
-_SILENT = re.compile(rf"{SILENCE_WRAP}{SILENCE}(?![\w-])", re.IGNORECASE)
+_SILENT = lazy_pattern(rf"{SILENCE_WRAP}{SILENCE}(?![\w-])", re.IGNORECASE)
 
 
 def is_silent(text: str) -> bool:

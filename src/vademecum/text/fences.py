@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.lazy import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEEPEST = 4  # spaces that make a line code by themselves
-_OPENING = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z")
-_ITEM = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)+")
-_RUNS = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
+_OPENING = lazy_pattern(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z")
+_ITEM = lazy_pattern(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)+")
+_RUNS = lazy_pattern(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 
 class Fence(NamedTuple):

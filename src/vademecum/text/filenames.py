@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import names
 
 RECORDS = "records"
@@ -17,8 +18,8 @@ DOCUMENTS = (MEMORY, CONTEXT, PROFILE)
 
 LISTING = "index.md"  # generated
 _GENERATED = (LISTING, "log.md")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d(?:-[a-z0-9-]{1,60})?\.md")
-_CONFLICT = re.compile(r".+\.conflict-\d{8}T\d{6}-[0-9a-f]{16}(?:\.[^.]+)?", re.DOTALL)
+_DAY = lazy_pattern(r"\d{4}-\d\d-\d\d(?:-[a-z0-9-]{1,60})?\.md")
+_CONFLICT = lazy_pattern(r".+\.conflict-\d{8}T\d{6}-[0-9a-f]{16}(?:\.[^.]+)?", re.DOTALL)
 
 
 def is_record(name: str) -> bool:

@@ -13,6 +13,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from vademecum.errors import InvalidKey, SecretFound, UnknownName
+from vademecum.lazy import lazy_pattern
 from vademecum.text import secrets
 from vademecum.text.outgoing import clean_text
 from vademecum.types import RecordType
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LONGEST_KEY = 60
-_KEY = re.compile(r"[a-z0-9-]{1,60}")
-_PLAIN = re.compile(r"(?!-{1,60}\.md$)[a-z0-9-]{1,60}\.md")
-_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,126}[A-Za-z0-9_-]|[A-Za-z0-9_-]")
+_KEY = lazy_pattern(r"[a-z0-9-]{1,60}")
+_PLAIN = lazy_pattern(r"(?!-{1,60}\.md$)[a-z0-9-]{1,60}\.md")
+_ID = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,126}[A-Za-z0-9_-]|[A-Za-z0-9_-]")
 # Names that Windows gives to devices, with any ending: a memory must be copyable to every system.
 _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"} | {
     f"{port}{n}" for port in ("com", "lpt") for n in range(10)
@@ -170,7 +171,7 @@ def _or_nothing(run: re.Match[str]) -> str:
     return " " if letters and digits else run[0]
 
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def parse_type(name: str | RecordType) -> RecordType:

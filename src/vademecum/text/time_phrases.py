@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text.calendar_spans import MEANINGS, TimeSpan, day, month
 
 if TYPE_CHECKING:
@@ -29,31 +30,31 @@ _TRIMESTERS: Final = frozenset({"fr", "es"})  # where T3 is a quarter, and not a
 _FIRST: Final = frozenset({"en", *WITHOUT_SPACES})
 _NUMERALS: Final = {each: at for at, each in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2}
 _DIGITS: Final = "0123456789〇零一二两三四五六七八九十"
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
-_GAP = re.compile(r"[\s,]+|[\s]*[-\u2010-\u2015][\s]*")
-_WORD = re.compile(r"\w+")
-_MARKS = re.compile(r"[\u0300-\u036f]")  # accents, apart from their letters
+_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]")
+_GAP = lazy_pattern(r"[\s,]+|[\s]*[-\u2010-\u2015][\s]*")
+_WORD = lazy_pattern(r"\w+")
+_MARKS = lazy_pattern(r"[\u0300-\u036f]")  # accents, apart from their letters
 _QUARTERS: Final = frozenset(f"{letter}{number}" for letter in "qt" for number in range(1, 5))
 _QUALIFIERS: Final = {"number", "few", "ordinal", "which", "this", "before", "edge"}
 _LEVELS: Final = ("weak", "form", "piece", "frame")  # of shapes: the later ones are made of the earlier
 _INNER: Final = ["weak", "form", "piece"]
-_ARTICLE = re.compile(r"\b(?:the|a|le|les|du|der|den|los)\s+$")
-_CLAUSE_ENDS = re.compile(r"\s*(?:$|[?.!,;:])")
-_DASH = re.compile(r"\s*[-\u2010-\u2015]\s*")
-_IDENTIFIER = re.compile(r"[_/\\@#$=]|[.:](?=\w)|-(?=\d)|\(\)")
+_ARTICLE = lazy_pattern(r"\b(?:the|a|le|les|du|der|den|los)\s+$")
+_CLAUSE_ENDS = lazy_pattern(r"\s*(?:$|[?.!,;:])")
+_DASH = lazy_pattern(r"\s*[-\u2010-\u2015]\s*")
+_IDENTIFIER = lazy_pattern(r"[_/\\@#$=]|[.:](?=\w)|-(?=\d)|\(\)")
 _WRITTEN: Final = {  # figures that are a date in every language
-    "iso": re.compile(r"(?<![\d.-])((?:19|20)\d\d)[-/](\d\d)(?:[-/](\d\d))?(?![\d/-])"),
-    "dots": re.compile(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?((?:19|20)\d\d)(?![\d.]*\d)"),
-    "slashes": re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/((?:19|20)\d\d)(?![\d/])"),
+    "iso": lazy_pattern(r"(?<![\d.-])((?:19|20)\d\d)[-/](\d\d)(?:[-/](\d\d))?(?![\d/-])"),
+    "dots": lazy_pattern(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?((?:19|20)\d\d)(?![\d.]*\d)"),
+    "slashes": lazy_pattern(r"(?<![\d/])(\d{1,2})/(\d{1,2})/((?:19|20)\d\d)(?![\d/])"),
 }
 _FIGURES: Final = {
-    "n": re.compile(r"\d{1,4}|[〇零一二两三四五六七八九十]{1,4}"),
-    "d": re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.|º|(?!\w))"),
-    "y": re.compile(r"(?:19|20)\d\d(?!\w)"),
-    "cy": re.compile(r"(?:19|20)\d\d|[一二][〇零一二三四五六七八九]{3}"),
-    "cm": re.compile(r"(1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月"),
-    "q": re.compile(r"[qt]([1-4])(?!\w)"),
-    "dm": re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.(?!\d)"),
+    "n": lazy_pattern(r"\d{1,4}|[〇零一二两三四五六七八九十]{1,4}"),
+    "d": lazy_pattern(r"(\d{1,2})(?:st|nd|rd|th|er|\.|º|(?!\w))"),
+    "y": lazy_pattern(r"(?:19|20)\d\d(?!\w)"),
+    "cy": lazy_pattern(r"(?:19|20)\d\d|[一二][〇零一二三四五六七八九]{3}"),
+    "cm": lazy_pattern(r"(1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月"),
+    "q": lazy_pattern(r"[qt]([1-4])(?!\w)"),
+    "dm": lazy_pattern(r"(\d{1,2})\.\s?(\d{1,2})\.(?!\d)"),
 }
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import clock
 from vademecum.transcripts.messages import (
     META,
@@ -50,11 +51,11 @@ _SKIP = 1024 * 1024
 # Half a surrogate pair is not a character, and no file, index or terminal accepts it. JavaScript writes one
 # when it cuts a text in the middle of an emoji. The pattern matches every escape, so that text that only
 # looks like half a pair, behind an escaped backslash, is left unchanged.
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.S,
 )
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = lazy_pattern(r"\\u[dD][89a-fA-F]")
 
 _MILLISECONDS = 1e11  # a number of seconds as large as this is in the year 5138
 _LARGEST_COUNT = 2**63 - 1
@@ -253,7 +254,7 @@ def document_in(content: bytes) -> tuple[Json, list[Unread]]:
         ]
 
 
-_BLANK = re.compile(r"[ \t\r\n]*")
+_BLANK = lazy_pattern(r"[ \t\r\n]*")
 
 
 def _salvage(source: str) -> tuple[Json, int, str]:
@@ -436,7 +437,7 @@ def _has_value(value: Json) -> bool:
 _TEXTS = frozenset(
     {"text", "input_text", "output_text", "summary_text", "reasoning_text", "inputText", "Text"}
 )
-_DATA = re.compile(r"data:(?P<media>[^;,]*);base64,", re.ASCII)
+_DATA = lazy_pattern(r"data:(?P<media>[^;,]*);base64,", re.ASCII)
 
 
 def parts_of(content: Json) -> tuple[Part, ...]:

@@ -22,8 +22,9 @@ from vademecum.store import Marks, reported, scopes
 from vademecum.text import clock
 from vademecum.transcripts.events import Ended, Event, MessageEvent, Renamed, Started, Trimmed, Used
 from vademecum.transcripts.foreign import SessionFacts, TranscriptUsage, Unread, ignore_progress
-from vademecum.transcripts.log import ENDING, FOLDER, Log, LogFile
+from vademecum.transcripts.log import Log, LogFile
 from vademecum.transcripts.messages import ASIDE, SIDE, SUMMARY, Message, replace_memory_blocks, to_json
+from vademecum.transcripts.paths import ENDING, FOLDER
 from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
 from vademecum.transcripts.sessions import one_line
@@ -352,11 +353,6 @@ def _identity(known: TranscriptReader, path: Path, head: _Head) -> str:
             while block := file.read(_READ):
                 digest.update(block)
     return digest.hexdigest()[:16]
-
-
-def imported_id(format: str, id: str) -> str:
-    """Return the id of an imported session, made from the agent's own id for it."""
-    return f"{format}-{hashlib.sha256(format.encode() + _encode_ids([id])).hexdigest()[:16]}"
 
 
 def _encode_ids(about: Sequence[str]) -> bytes:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from vademecum.errors import InvalidText, OutsideMemory
+from vademecum.lazy import lazy_pattern
 from vademecum.store import reported
 from vademecum.text import clock, names, outgoing
 from vademecum.transcripts import events as kinds
@@ -29,6 +29,7 @@ from vademecum.transcripts.events import (
     start_of,
     usage_of,
 )
+from vademecum.transcripts.paths import ENDING, FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,11 +39,9 @@ if TYPE_CHECKING:
     from vademecum.store import Home
     from vademecum.transcripts.messages import Json
 
-FOLDER = "transcripts"
-ENDING = ".jsonl"
 
 _BLOCK = 64 * 1024
-_HEAD = re.compile(rb'\{"seq":\d+,"kind":"([a-z_]+)"(?:,"time":"([0-9TZ:.+-]+)")?')
+_HEAD = lazy_pattern(rb'\{"seq":\d+,"kind":"([a-z_]+)"(?:,"time":"([0-9TZ:.+-]+)")?')
 
 
 class Raw(NamedTuple):

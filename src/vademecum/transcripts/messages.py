@@ -7,10 +7,10 @@ our format lacks are kept in `extra` and `Opaque`, so that a conversion to our f
 from __future__ import annotations
 
 import json
-import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import SPOKEN, is_command
 from vademecum.tokens import weigh
 
@@ -205,7 +205,7 @@ _SMALL = frozenset(
     네 예 계속 감사합니다 안녕하세요 да нет хорошо спасибо""".split()
 )
 _SMALL_ALONE = frozenset(("day", "ping", "test"))  # small talk alone, real words among others
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 LONGEST_NAME = 60
 
 
@@ -265,11 +265,11 @@ ASIDE = "[what memory told the agent]"
 _NAMED = "vade-memory"
 # Agents escape the marks in different ways: as HTML entities, once or twice, or as JSON escapes.
 _LESS, _MORE = r"(?:<|&(?:amp;)?lt;|\\u003[cC])", r"(?:>|&(?:amp;)?gt;|\\u003[eE])"
-_BLOCK_START = re.compile(rf"{_LESS}{_NAMED}{_MORE}")
-_BLOCK_END = re.compile(
+_BLOCK_START = lazy_pattern(rf"{_LESS}{_NAMED}{_MORE}")
+_BLOCK_END = lazy_pattern(
     rf"{_LESS}/{_NAMED}{_MORE}"
 )  # content cannot hold this mark, because the renderer escapes brackets
-_OURS = re.compile(r"(?<![a-z])vade(?![a-z])")
+_OURS = lazy_pattern(r"(?<![a-z])vade(?![a-z])")
 _BARE = frozenset(
     """memory_store memory_recall memory_forget memory_search memory_get memory_note memory_operations
     recall_memory list_memories session_search session_get""".split()

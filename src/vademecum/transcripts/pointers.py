@@ -13,30 +13,34 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import OutsideMemory, StorageFailed
+from vademecum.lazy import LazyModule, lazy_pattern
 from vademecum.text import clock
-from vademecum.transcripts.events import MessageEvent
-from vademecum.transcripts.importing import imported_id
-from vademecum.transcripts.log import ENDING, FOLDER, Log, LogFile
-from vademecum.transcripts.messages import Role, name_from
+from vademecum.transcripts.paths import ENDING, FOLDER, imported_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from vademecum.store import Catalogue, Home, Project
-    from vademecum.transcripts.log import Raw
+    from vademecum.transcripts import events, log, messages
+    from vademecum.transcripts.events import MessageEvent
+    from vademecum.transcripts.log import Log, Raw
     from vademecum.transcripts.messages import Message, ToolCall
+else:  # a session start finds the pointers in the cache, and reads no log
+    events = LazyModule("vademecum.transcripts.events")
+    log = LazyModule("vademecum.transcripts.log")
+    messages = LazyModule("vademecum.transcripts.messages")
 
 RECENT_SESSIONS = 8  # sessions that are read; the newest of them get a pointer
 FILES = 3  # file names in a pointer
 _ENDS = 4 * 1024 * 1024  # bytes that are read at the beginning and at the end of a log
 _VERSION = "pointers 1"
-_PATH = re.compile(
+_PATH = lazy_pattern(
     r'(?<!\\)"(?:new_path|file_path|filePath|notebook_path|absolute_path|path)"\s*:\s*("[^"\\\n]{1,300}")'
 )
-_PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]{1,300})")
-_WRITES = re.compile(r"edit|write|replace|patch|create|insert|notebook", re.IGNORECASE)
+_PATCHED = lazy_pattern(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]{1,300})")
+_WRITES = lazy_pattern(r"edit|write|replace|patch|create|insert|notebook", re.IGNORECASE)
 _LISTS = ("todos", "plan", "items", "tasks")
-_FILE = re.compile(r"(?=[^ ]*[./])[\w./@+~-]+(?: [\w./@+~-]+){0,2}")  # a path, not a sentence
+_FILE = lazy_pattern(r"(?=[^ ]*[./])[\w./@+~-]+(?: [\w./@+~-]+){0,2}")  # a path, not a sentence
 _OPEN = frozenset({"pending", "in_progress", "in-progress", "open"})
 
 
@@ -105,17 +109,17 @@ def _read_pointer(home: Home, project: Project, id: str, agent: str) -> tuple[An
     has no message.
     """
     try:
-        messages = list(_messages_at_ends(Log(id, LogFile(home, project.id, id))))
+        found = list(_messages_at_ends(log.Log(id, log.LogFile(home, project.id, id))))
     except (OutsideMemory, StorageFailed):
         return None
-    if not messages:
+    if not found:
         return None
-    title = next(filter(None, (name_from(message.message) for message in messages)), "")
-    files = _files_of([call for message in messages for call in message.message.calls], project)
-    moment = clock.parse(messages[-1].message.time or messages[-1].time)
+    title = next(filter(None, (messages.name_from(each.message) for each in found)), "")
+    files = _files_of([call for each in found for call in each.message.calls], project)
+    moment = clock.parse(found[-1].message.time or found[-1].time)
     time = f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment is not None else ""
     more = max(0, len(files) - FILES)
-    unfinished = _is_unfinished([message.message for message in messages])
+    unfinished = _is_unfinished([each.message for each in found])
     return tuple(Pointer(id, agent, title, time, tuple(files[:FILES]), more, unfinished))
 
 
@@ -128,25 +132,25 @@ def _files_of(calls: Iterable[ToolCall], project: Project) -> list[str]:
     return list(dict.fromkeys(path for path in written if _FILE.fullmatch(path)))
 
 
-def _messages_at_ends(log: Log) -> Iterator[MessageEvent]:
+def _messages_at_ends(whole: Log) -> Iterator[MessageEvent]:
     """Yield the messages at the beginning and at the end of a log."""
     last = size = 0
-    for raw in log.raw():
+    for raw in whole.raw():
         if raw.end > _ENDS:
-            size = log.size()
+            size = whole.size()
             break
         last = raw.end
         yield from _message_event(raw)
     start = max(last, size - _ENDS)
-    for number, raw in enumerate(log.raw(start)) if start < size else ():
+    for number, raw in enumerate(whole.raw(start)) if start < size else ():
         if number or start == last:  # the first line may be the end of a line that began earlier
             yield from _message_event(raw)
 
 
 def _message_event(raw: Raw) -> Iterator[MessageEvent]:
-    if raw.kind == MessageEvent.kind:
+    if raw.kind == events.MessageEvent.kind:
         event = raw.read()
-        if isinstance(event, MessageEvent):
+        if isinstance(event, events.MessageEvent):
             yield event
 
 
@@ -158,14 +162,15 @@ def _written_paths(call: ToolCall) -> Iterator[str]:
     yield from (match[1].strip() for match in _PATCHED.finditer(call.arguments))
 
 
-def _is_unfinished(messages: Sequence[Message]) -> bool:
+def _is_unfinished(thread: Sequence[Message]) -> bool:
     """Whether a session stopped early: without an answer, before a tool's result, or with open
     to-do items.
     """
-    last = next((message for message in reversed(messages) if message.role is not Role.SYSTEM), None)
-    if last is None or last.role is not Role.ASSISTANT or last.calls:
+    role = messages.Role
+    last = next((message for message in reversed(thread) if message.role is not role.SYSTEM), None)
+    if last is None or last.role is not role.ASSISTANT or last.calls:
         return True
-    for message in reversed(messages):
+    for message in reversed(thread):
         for call in reversed(message.calls):
             states = _todo_states(call.arguments)
             if states is not None:

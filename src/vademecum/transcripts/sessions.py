@@ -41,8 +41,9 @@ from vademecum.transcripts.events import (
     name_of,
     start_of,
 )
-from vademecum.transcripts.log import ENDING, FOLDER, Line, Log, LogFile, MemoryLog, clean_event
+from vademecum.transcripts.log import Line, Log, LogFile, MemoryLog, clean_event
 from vademecum.transcripts.messages import ASIDE, Role, is_aside, name_from
+from vademecum.transcripts.paths import ENDING, FOLDER
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ class Together:
 
     def environ(self, **more: str) -> dict[str, str]:
         own = {"HOME": str(self.top / "person"), "VADE_HOME": str(self.home), "VADE_EMBEDDER": "none"}
-        return {**os.environ, **own, "VADE_LIMITS_HOOK": "30s", **more}
+        return {**os.environ, **own, "VADE_LIMITS_HOOK_START": "9s", "VADE_LIMITS_HOOK_PROMPT": "9s", **more}
 
     def vade(self, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -18,7 +18,7 @@ const ask = (event, given) =>
     try {
       const child = spawn(WORDS[0], [...WORDS.slice(1), "hook", "amp", event, ...HOME], {
         stdio: ["pipe", "pipe", "ignore"],
-        timeout: 5000,
+        timeout: __MILLISECONDS__,
       })
       let answer = ""
       child.stdout.on("data", (chunk) => (answer += chunk))

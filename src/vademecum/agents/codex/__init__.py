@@ -17,17 +17,14 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
     """Return the parts to install: the server in TOML, the hooks in JSON."""
     return [
         base.TomlServer(folder / "config.toml", program.server),
-        base.HookList(folder / "hooks.json", _wrapped),
+        base.HookList(folder / "hooks.json", base.wrapped_command, wrapped_end=_wrapped_end),
         base.InstructionBlock(base.folder_or_project(where, folder) / "AGENTS.md"),
     ]
 
 
-def _wrapped(command: str) -> Any:
-    """Return a hook entry in Codex's format.
-
-    Codex limits a hook at a session's end to three seconds, and warns about a higher limit.
-    """
-    return {"hooks": [{"type": "command", "command": command, "timeout": min(base.SECONDS, 3)}]}
+def _wrapped_end(command: str) -> Any:
+    """Return the entry of the hook at a session's end; Codex warns about more than three seconds for it."""
+    return {"hooks": [{"type": "command", "command": command, "timeout": 3}]}
 
 
 AGENT = base.Agent(

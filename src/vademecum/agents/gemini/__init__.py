@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from vademecum.agents import base
+from vademecum.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def _wrapped(command: str) -> Any:
 
 
 HOOK_CONTEXT, _HOOK_CONTEXT_END = "<hook_context>", "</hook_context>"
-_SPACE = re.compile(r"\s*")
+_SPACE = lazy_pattern(r"\s*")
 
 
 def split_hook_context(text: str) -> tuple[list[str], str]:

@@ -55,6 +55,7 @@ AGENT = base.Agent(
         {base.HookEvent.SESSION_END: "opencode does not notify plugins when it exits"},
         read=_read,
         render=lambda event, text: text,
+        remembers=False,  # the system prompt is made by our plugin, which begins anew with each process
     ),
     setup=base.Setup(
         ("opencode",),

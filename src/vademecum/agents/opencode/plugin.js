@@ -14,7 +14,7 @@ const ask = (event, given) =>
     try {
       const child = spawn(WORDS[0], [...WORDS.slice(1), "hook", "opencode", event, ...HOME], {
         stdio: ["pipe", "pipe", "ignore"],
-        timeout: 5000,
+        timeout: __MILLISECONDS__,
       })
       let told = ""
       child.stdout.on("data", (chunk) => (told += chunk))
@@ -29,6 +29,7 @@ const ask = (event, given) =>
 
 export const Vade = async ({ client, directory }) => {
   const told = new Map() // what each session was told, oldest first
+  const compacted = new Set() // sessions whose window was emptied in this process
   const about = (id, more = {}) => ({ session_id: id, cwd: directory, ...more })
 
   // The session as `opencode export` writes it, where the hook may read it.
@@ -47,7 +48,11 @@ export const Vade = async ({ client, directory }) => {
   return {
     "chat.message": async ({ sessionID }, { parts }) => {
       const prompt = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
-      if (!told.has(sessionID)) told.set(sessionID, [await ask("session-start", about(sessionID))])
+      if (!told.has(sessionID)) {
+        // A session that memory knows is continued: its earlier blocks are made again, unless it was compacted.
+        const source = compacted.delete(sessionID) ? "compact" : "resume"
+        told.set(sessionID, [await ask("session-start", about(sessionID, { source }))])
+      }
       const more = await ask("user-prompt", about(sessionID, { prompt: prompt.join("\n") }))
       if (more) told.get(sessionID).push(more)
     },
@@ -56,6 +61,7 @@ export const Vade = async ({ client, directory }) => {
     },
     "experimental.session.compacting": async ({ sessionID }) => {
       told.delete(sessionID)
+      compacted.add(sessionID)
       await keep("pre-compact", sessionID)
     },
     event: async ({ event }) => {

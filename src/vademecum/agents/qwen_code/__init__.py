@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vademecum.agents import base, claude_code
 
@@ -16,9 +16,17 @@ _FILES = "vademecum.agents.qwen_code.files"
 def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
     return [
         base.JsonServer(folder / "settings.json", program.entry),
-        base.HookList(folder / "settings.json", base.wrapped_command),
+        base.HookList(folder / "settings.json", _wrapped),
         base.InstructionBlock(base.folder_or_project(where, folder) / "QWEN.md"),
     ]
+
+
+def _wrapped(command: str) -> Any:
+    """Return a hook entry without a time limit, which is then a minute.
+
+    Version 0.15 reads a limit in milliseconds and version 0.24 in seconds, and both may be installed.
+    """
+    return {"hooks": [{"type": "command", "command": command}]}
 
 
 AGENT = base.Agent(

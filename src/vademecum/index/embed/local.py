@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import threading
 import unicodedata
 from functools import cached_property
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import gather, unit
-from vademecum.lazy import LazyModule
+from vademecum.lazy import LazyModule, lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,11 +47,11 @@ STATIC_PART = 1 << 13
 LONGEST_WORD = 100
 PAIR_TOKENS = 256  # tokens of question and text together; the question has a quarter at most
 
-_WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_WORD = lazy_pattern(r"[^\W_]+|[^\w\s]|_")
+_NOT_ASCII = lazy_pattern(r"[^\x00-\x7f]")
 # These scripts write no spaces, so each character is a word, as it was when the model was trained.
 _MARKS = ("[CLS]", "[SEP]", "[UNK]")
-_CJK = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
+_CJK = lazy_pattern("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
 # Words and pieces.

@@ -561,8 +561,9 @@ def hook(tool: str, event: str, *, as_json: bool, open_memory: OpenMemory) -> No
 
     Reads the event from standard input and prints the context for the model.
 
-    Agents call it after `vade install`. It always finishes within `limits.hook` and never
-    fails; errors go to `hooks.log`, and `vade status` shows the latest.
+    Agents call it after `vade install`. It finishes within `limits.hook_start` or
+    `limits.hook_prompt` and never fails. Errors go to `hooks.log`, and `vade status` counts
+    the hooks that were late.
     """
     from vademecum.interfaces.hooks.deadline import answer
 

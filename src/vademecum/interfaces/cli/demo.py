@@ -125,7 +125,11 @@ class Tour:
         environ = {
             name: value for name, value in os.environ.items() if not name.startswith(("VADE_", "CLAUDE"))
         }
-        environ |= {"HOME": str(self.project.parent / "person"), "VADE_LIMITS_HOOK": "20s"}
+        environ |= {
+            "HOME": str(self.project.parent / "person"),
+            "VADE_LIMITS_HOOK_START": "9s",
+            "VADE_LIMITS_HOOK_PROMPT": "9s",
+        }
         done = subprocess.run(
             words,
             input=json.dumps({"cwd": str(self.project), **given}),

@@ -1,55 +1,132 @@
-"""Time limit for hooks: the agent gets an answer in time or an empty one, and never an error.
+"""Time limits for hooks: the agent gets an answer in time or an empty one, and never an error.
 
 A child process does the work. It may hang, crash or take long without the agent noticing, because the
-answering process only waits: it reads no settings, opens no file and takes no lock.
+answering process only waits: it reads no settings, opens no file and takes no lock. It imports next to
+nothing, because an agent waits for every hook, also for those that have no answer. An answer that comes too
+late is not lost: the child goes on and keeps it for the session's next prompt.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
-import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+TYPE_CHECKING = False  # as in `typing`, which takes a tenth of the time of an interpreter to import
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
-LIMIT = 0.6  # seconds, until the settings are read
-MOST = 60.0  # the largest limit in seconds that the settings may set
+# Seconds until the settings are read, and the setting's variable. They are below what agents wait
+# (`agents.base.SECONDS`), as is the largest limit that the settings may set.
+LIMITS = {
+    "session-start": (3.0, "VADE_LIMITS_HOOK_START"),
+    "pre-compact": (3.0, "VADE_LIMITS_HOOK_START"),
+    "user-prompt": (2.0, "VADE_LIMITS_HOOK_PROMPT"),
+}
+MOST = 9.0
 LONGEST = 60.0  # seconds for work that continues after the agent has its answer
 LARGEST = 16 * 1024 * 1024  # bytes of standard input
+_OTHER_LIMIT = 2.0  # seconds for events without an answer
 _START_SECONDS = 0.3  # seconds that starting may take; a longer start on a busy machine reduces the limit
 _MARGIN = 0.05  # seconds reserved for leaving
 _READ_SECONDS = 2.0  # seconds in which an agent must read a long answer; a short one fits into the pipe
-_ANSWERED_EVENTS = ("session-start", "user-prompt", "pre-compact")
-_KILLED_WHEN_LATE = ("session-start", "user-prompt")  # events whose work is useless once the answer is out
+_INPUT_SECONDS = 5.0  # seconds after the limit in which the input must have come
+_COUNTED = ("session-start", "user-prompt")
+_LATE = b"late"
 
 
-class Job(NamedTuple):
+class Job:
     """The call of a hook: agent, event, input and time."""
 
-    agent: str
-    event: str
-    input: bytes
-    home: str | None = None
-    started: float | None = None  # the time on the monotonic clock since which the agent waits
+    def __init__(
+        self, agent: str, event: str, input: bytes, home: str | None = None, started: float | None = None
+    ) -> None:
+        self.agent, self.event, self.input, self.home = agent, event, input, home
+        self.started = started  # the time on the monotonic clock since which the agent waits
+
+
+class Channel:
+    """The way from the work to the process that waits for it; without such a process, all is in time.
+
+    `offers` are the answers so far, each of which replaces the one before.
+    """
+
+    def __init__(self) -> None:
+        self.offers: list[bytes] = []
+        self.seconds: float | None = None  # the limit in the settings
+
+    def limit(self, seconds: float) -> None:
+        """Set the time limit."""
+        self.seconds = seconds
+
+    def offer(self, answer: bytes) -> int:
+        """Offer an answer to the agent, and return its number, from 1."""
+        self.offers.append(answer)
+        return len(self.offers)
+
+    def finish(self) -> int | None:
+        """Return the number of the answer that the agent got, 0 for none; None if all came too late."""
+        return len(self.offers)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether somebody else counts that the answer came too late."""
+        return False
+
+
+class _Pipes(Channel):
+    """A channel to the process that waits, over two pipes."""
+
+    def __init__(self, answers: int, verdicts: int) -> None:
+        super().__init__()
+        self._answers, self._verdicts, self._verdict = answers, verdicts, b""
+
+    def limit(self, seconds: float) -> None:
+        self._send(b"limit %f" % seconds)
+
+    def offer(self, answer: bytes) -> int:
+        self._send(b"answer " + answer.hex().encode())
+        return super().offer(answer)
+
+    def finish(self) -> int | None:
+        self._send(b"done")
+        while chunk := os.read(self._verdicts, 64):
+            self._verdict += chunk
+        return int(self._verdict) if self._verdict.isdigit() else None
+
+    @property
+    def is_counted(self) -> bool:
+        return self._verdict == _LATE
+
+    def _send(self, line: bytes) -> None:
+        """Write a line to the waiting process; ignore that the process may be gone."""
+        line += b"\n"
+        try:
+            while line:
+                line = line[os.write(self._answers, line) :]
+        except OSError:
+            pass
 
 
 def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
     """Answer a hook's call and exit the process."""
     started = _wait_start()
-    output = b""
     try:
-        limit = _limit(os.environ.get("VADE_LIMITS_HOOK", ""))
-        input = _read(sys.stdin, until=started + limit - min(_MARGIN, limit / 10))
-        output = _get_answer(Job(agent, event, input, home, started), started, limit)
+        limit = _limit(event)
+        job = Job(agent, event, b"", home, started)
+        if sys.stdin is None:
+            os.open(os.devnull, os.O_RDONLY)  # as standard input, whose number a pipe would get
+        if hasattr(os, "fork"):
+            _answer_by_child(job, started, limit)
+        else:
+            job.input = _read(0, until=started + limit - _MARGIN)
+            _write(_answer_in_thread(job, started + limit - _MARGIN))
     except BaseException:  # the agent continues, whatever the error is
-        output = b""
+        pass
     finally:
-        _leave(output)
+        os._exit(0)
 
 
 def _wait_start() -> float:
@@ -58,45 +135,47 @@ def _wait_start() -> float:
     Waiting for a free core is included.
     """
     started = time.monotonic() - time.process_time()
-    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
+    try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
         started = min(started, time.monotonic() - max(0.0, age) + _START_SECONDS)
+    except (OSError, ValueError, IndexError, AttributeError):
+        pass
     return started
 
 
-def _limit(text: str) -> float:
-    """Return a time limit in seconds from its text; for invalid text, the default."""
+def _limit(event: str) -> float:
+    """Return the time limit of an event in seconds: from its variable if that is valid, else the default."""
+    default, variable = LIMITS.get(event, (_OTHER_LIMIT, ""))
+    text = os.environ.get(variable, "")
     number, scale = (text[:-2], 1000.0) if text.endswith("ms") else (text.removesuffix("s"), 1.0)
     try:
         seconds = float(number) / scale
     except ValueError:
-        return LIMIT
-    return seconds if 0 < seconds <= MOST else LIMIT
+        return default
+    return seconds if 0 < seconds <= MOST else default
 
 
-def _leave(output: bytes) -> NoReturn:
-    """Write the answer and exit, without waiting for an agent that does not read."""
-    with contextlib.suppress(OSError, ValueError):
-        if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-            signal.setitimer(signal.ITIMER_REAL, _READ_SECONDS)
-        while output:
-            output = output[os.write(1, output) :]
-    os._exit(0)
+def _write(output: bytes) -> None:
+    """Write the answer, without waiting for an agent that does not read."""
+    if output and hasattr(os, "fork"):
+        import signal
+
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, _READ_SECONDS)
+    while output:
+        output = output[os.write(1, output) :]
 
 
-def _read(stream: object, *, until: float) -> bytes:
+def _read(fd: int, *, until: float) -> bytes:
     """Return the agent's input, read until it ends or time is up."""
-    if stream is None:
-        return b""
     chunks, size = [], 0
     while size <= LARGEST:
         left = until - time.monotonic()
-        if left <= 0 or (hasattr(os, "fork") and not select.select([0], [], [], left)[0]):
+        if left <= 0 or (hasattr(os, "fork") and not select.select([fd], [], [], left)[0]):
             break
-        chunk = os.read(0, 1 << 16)
+        chunk = os.read(fd, 1 << 16)
         if not chunk:
             break
         chunks.append(chunk)
@@ -104,30 +183,52 @@ def _read(stream: object, *, until: float) -> bytes:
     return b"".join(chunks)
 
 
-def _get_answer(job: Job, started: float, limit: float) -> bytes:
-    if not hasattr(os, "fork"):
-        return _answer_in_thread(job, started + limit - _MARGIN)
-    read, write = os.pipe()
+def _answer_by_child(job: Job, started: float, limit: float) -> None:
+    """Let a child work, write its answer if it comes in time, and tell the child which answer that was.
+
+    The child reads the agent's input, too, so that a late answer knows its session. The child learns of an
+    answer only after the answer is written: what an agent did not get is not counted
+    as given. If this process is killed, the child learns nothing, which means the same.
+    """
+    answers, offer = os.pipe()
+    verdicts, decide = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(read)
-        _run_detached(lambda: _work(job, lambda answer: _send(write, answer)))
-    os.close(write)
-    if job.event not in _ANSWERED_EVENTS:
-        return b""
-    answer, done = _wait(read, started, limit)
-    if not done:
-        _handle_late(job, pid, answered=bool(answer))
-    return answer
+        os.close(answers)
+        os.close(decide)
+        input = os.dup(0)
+
+        def work() -> None:
+            job.input = _read(input, until=time.monotonic() + limit + _INPUT_SECONDS)
+            os.close(input)
+            _work(job, _Pipes(offer, verdicts))
+
+        _run_detached(work, idle=job.event not in LIMITS)
+    os.close(offer)
+    os.close(verdicts)
+    if job.event not in LIMITS:
+        return
+    found, number, ended = _wait(answers, started, limit)
+    if ended and found is None:
+        _report(job, "it ended without an answer", (answers, decide))
+    elif found is None and not ended:
+        _report(job, "no answer within the time limit", (answers, decide))
+        os.write(decide, _LATE)
+    else:
+        _write(found or b"")
+        os.write(decide, b"%d" % number)
 
 
-def _wait(pipe: int, started: float, limit: float) -> tuple[bytes, bool]:
-    """Return the child's answer, and whether the child finished in time."""
-    rest, answer = b"", b""
+def _wait(pipe: int, started: float, limit: float) -> tuple[bytes | None, int, bool]:
+    """Return the child's last answer and its number, and whether the child has ended.
+
+    The answer is None if there is none yet, and empty if the child finished without one.
+    """
+    rest, answer, number = b"", None, 0
     while True:
         left = started + limit - min(_MARGIN, limit / 10) - time.monotonic()
         if left <= 0 or not select.select([pipe], [], [], left)[0]:
-            return answer, False
+            return answer, number, False
         chunk = os.read(pipe, 1 << 16)
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
@@ -135,53 +236,35 @@ def _wait(pipe: int, started: float, limit: float) -> tuple[bytes, bool]:
             if kind == b"limit":
                 limit = float(value)
             elif kind == b"answer":
-                answer = bytes.fromhex(value.decode())
+                answer, number = bytes.fromhex(value.decode()), number + 1
             elif kind == b"done":
-                return answer, True
+                return answer or b"", number, True
         if not chunk:
-            return b"", False
+            return answer, number, True
 
 
-def _handle_late(job: Job, pid: int, *, answered: bool) -> None:
-    """Stop a late child if its event allows, and log in a new process that there was no answer.
+def _report(job: Job, why: str, pipes: Sequence[int]) -> None:
+    """Log and count in a new process that there was no answer, because the disk may be slow."""
+    if os.fork() == 0:
+        for pipe in pipes:
+            os.close(pipe)
+        _run_detached(lambda: _note(job, why, is_missed=job.event in _COUNTED), idle=False)
 
-    A new process logs, because the disk may be slow. Nothing is logged if the search by words has answered
-    and only the reading model was too slow.
+
+def _run_detached(work: Callable[[], object], *, idle: bool) -> NoReturn:
+    """Run a function in this child process, without the agent's terminal and pipes, for a limited time.
+
+    Work for which nobody waits is `idle`: it leaves the processor to others.
     """
-    crashed = False
-    with contextlib.suppress(OSError):
-        crashed = os.waitpid(pid, os.WNOHANG)[0] == pid
-    if job.event in _KILLED_WHEN_LATE and not crashed:
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    why = "it ended without an answer" if crashed else "no answer within the time limit"
-    if crashed or (job.event in _KILLED_WHEN_LATE and not answered):
-        with contextlib.suppress(OSError):
-            if os.fork() == 0:
-                _run_detached(lambda: _report_late(job, why, crashed=crashed))
+    import signal
 
-
-def _report_late(job: Job, why: str, *, crashed: bool) -> None:
-    """Log that there was no answer, and prepare the next session's block.
-
-    So a large memory is read only once.
-    """
-    _note(job, why)
-    if not crashed and job.event == "session-start":
-        from vademecum.interfaces.hooks.work import prepare
-
-        with contextlib.suppress(OSError):
-            os.nice(19)  # other processes come first, because the machine may be busy
-        prepare(job)
-
-
-def _run_detached(work: Callable[[], object]) -> NoReturn:
-    """Run a function in this child process, without the agent's terminal and pipes, for a limited time."""
     try:
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
+        if idle:
+            os.nice(10)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, LONGEST)
         work()
@@ -189,44 +272,69 @@ def _run_detached(work: Callable[[], object]) -> NoReturn:
         os._exit(0)
 
 
-def _work(job: Job, tell: Callable[[bytes], None]) -> None:
+def _defer_inspect() -> None:
+    """Let `inspect` be imported when it is used.
+
+    `dataclasses` imports it, with the parser of Python behind it, and does without it for our classes.
+    """
+
+    def load(name: str) -> object:
+        if sys.modules.get("inspect") is stand_in:
+            del sys.modules["inspect"]
+        return getattr(importlib.import_module("inspect"), name)
+
+    import importlib
+
+    stand_in = type(sys)("inspect")
+    stand_in.__getattr__ = load  # type: ignore[method-assign]  # of a module, as PEP 562 has it
+    sys.modules.setdefault("inspect", stand_in)
+
+
+def _work(job: Job, channel: Channel) -> None:
+    if job.event in _COUNTED:
+        import gc
+
+        gc.disable()  # the process is too short for what it would find
     try:
+        _defer_inspect()
         from vademecum.interfaces.hooks.work import run
 
-        run(job, tell)
+        run(job, channel)
     except BaseException as error:
         # the error's text is not logged, because it may quote anybody's text
-        _note(job, getattr(error, "why", type(error).__name__))
-    tell(b"done")
+        _note(job, getattr(error, "why", type(error).__name__), is_missed=False)
+        given = channel.finish()
+        if job.event in _COUNTED and not given and not channel.is_counted:
+            _count_missed(job)
 
 
-def _note(job: Job, why: str) -> None:
+def _note(job: Job, why: str, *, is_missed: bool) -> None:
     from vademecum.config import home_from
     from vademecum.store import hook_log
 
     hook_log.write(home_from(os.environ, job.home), agent=job.agent, event=job.event, why=why)
+    if is_missed:
+        _count_missed(job)
 
 
-def _send(pipe: int, answer: bytes) -> None:
-    """Write a line to the waiting process; ignore that the process may be gone."""
-    with contextlib.suppress(OSError):
-        line = answer + b"\n"
-        while line:
-            line = line[os.write(pipe, line) :]
+def _count_missed(job: Job) -> None:
+    from vademecum.config import home_from
+    from vademecum.store import hook_counts
+
+    hook_counts.add(home_from(os.environ, job.home), [hook_counts.missed(job.event)])
 
 
 def _answer_in_thread(job: Job, until: float) -> bytes:
     """Answer a hook on systems without `fork`: in a thread, or in another process."""
     import threading
 
-    if job.event not in _KILLED_WHEN_LATE:
+    if job.event not in _COUNTED:
         return _start_process(job)
-    lines: list[bytes] = []
-    worker = threading.Thread(target=_work, args=(job, lines.append), daemon=True)
+    channel = Channel()
+    worker = threading.Thread(target=_work, args=(job, channel), daemon=True)
     worker.start()
     worker.join(max(0.0, until - time.monotonic()))
-    answers = [each for each in lines if each.startswith(b"answer ")]
-    return bytes.fromhex(answers[-1].partition(b" ")[2].decode()) if answers else b""
+    return channel.offers[-1] if channel.offers else b""
 
 
 def _start_process(job: Job) -> bytes:
@@ -246,4 +354,4 @@ def _start_process(job: Job) -> bytes:
 
 
 if __name__ == "__main__":
-    _work(Job(sys.argv[1], sys.argv[2], sys.stdin.buffer.read(), sys.argv[3] or None), lambda line: None)
+    _work(Job(sys.argv[1], sys.argv[2], sys.stdin.buffer.read(), sys.argv[3] or None), Channel())

@@ -6,35 +6,36 @@ until a person has verified it.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from vademecum.agents.base import ANSWERED_EVENTS, HookEvent, HookInput, Hooks
 from vademecum.agents.registry import find as find_agent
 from vademecum.errors import InvalidKey
+from vademecum.inject.render import OPEN
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.memory import Memory, connect
-from vademecum.store import hook_log, request_view
+from vademecum.store import hook_counts, hook_log, hook_sessions, request_view
+from vademecum.store.hook_sessions import HookAnswer
 from vademecum.text.names import check_id
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from vademecum.agents.base import Agent
-    from vademecum.interfaces.hooks.deadline import Job
+    from vademecum.inject.build import Block
+    from vademecum.interfaces.hooks.deadline import Channel, Job
+    from vademecum.store.hook_sessions import HookSession, HookState
 
-FOLDER = "hooks"
 RESUMED = "resume"
-_DAYS = 30  # days after which a session is no longer resumed
-_MOST = 2_000  # marks
 REMINDER = 600  # tokens of the block for one prompt
 MISTAKEN = "answered, but config.toml has an error; see vade status"
+LATE_START = "This is the memory for the start of the session. It was not ready then."
+LATE_PROMPT = "These records are about an earlier prompt. They were not ready then."
 
 
 class HookFailed(Exception):
@@ -45,7 +46,7 @@ class HookFailed(Exception):
         self.why = why
 
 
-def run(job: Job, tell: Callable[[bytes], None]) -> None:
+def run(job: Job, channel: Channel) -> None:
     """Run a hook, and send the answer as soon as it is ready."""
     agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
@@ -54,41 +55,58 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         raise HookFailed("unknown event for this agent")
     event, hook_input = HookEvent(job.event), agent.hooks.read(_parse_input(job.input), os.environ)
     memory = _open_memory(agent.name, hook_input, job.home)
-    tell(b"limit %f" % memory.settings.limits.hook)
+    limit = memory.settings.limits.hook_prompt
+    if event is not HookEvent.USER_PROMPT:
+        limit = memory.settings.limits.hook_start
+    channel.limit(limit)
     if memory.workspace.loaded.problems and event is HookEvent.SESSION_START:  # logged once per session
         hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
-        return
-    if event in ANSWERED_EVENTS:
-        if not os.path.isdir(memory.home.path):
-            return  # there is nothing to inject, and a hook does not create a home
-        memory = _with_short_waits(memory)
-        hooks = agent.hooks
-        if memory.caller.session:
-            hook_log.open_session(
-                memory.home.path, agent=agent.name, session=memory.caller.session, folder=hook_input.cwd
-            )
+        channel.finish()
+    elif event in ANSWERED_EVENTS:
+        if os.path.isdir(memory.home.path):
+            hurried = _with_short_waits(memory, limit)
+            _answer(hurried, job, channel, agent=agent, event=event, hook_input=hook_input)
+        else:  # there is nothing to inject, and a hook does not create a home
+            channel.finish()
+    else:
+        try:
+            _save_session(memory, agent, event, hook_input)
+        finally:
+            channel.finish()
+            last = HookEvent.SESSION_END if HookEvent.SESSION_END in agent.hooks.moments else HookEvent.STOP
+            if event is last:
+                from vademecum.interfaces.hooks import session_sync
 
-        def say(text: str) -> None:
-            if text:
-                answer = hooks.render(hooks.moments[event], clean_text(text))
-                tell(b"answer " + _encoded(answer).hex().encode())
+                session_sync.start(memory)
 
-        with request_view():
-            if event is HookEvent.SESSION_START:
-                say(_start(memory, hook_input))
-            else:
-                until = None if job.started is None else job.started + memory.settings.limits.hook
-                say(_prompt(memory, hooks, hook_input, until, say))
-        return
-    try:
-        _save_session(memory, agent, event, hook_input)
-    finally:
-        last = HookEvent.SESSION_END if HookEvent.SESSION_END in agent.hooks.moments else HookEvent.STOP
-        if event is last:
-            from vademecum.interfaces.hooks import session_sync
 
-            session_sync.start(memory)
+def _answer(
+    memory: Memory, job: Job, channel: Channel, *, agent: Agent, event: HookEvent, hook_input: HookInput
+) -> None:
+    """Answer the hook of a session's start or of a prompt, and do the rest once the agent has the answer."""
+    hooks, home, session = agent.hooks, memory.home.path, memory.caller.session
+    assert hooks is not None
+    with hook_sessions.lock_session(home, agent=agent.name, session=hook_input.session) as file:
+        answers = _Answers(file, hooks, event, channel)
+        try:
+            with request_view():
+                if session:
+                    hook_log.open_session(home, agent=agent.name, session=session, folder=hook_input.cwd)
+                if event is HookEvent.SESSION_START:
+                    _start(memory, hook_input, file, answers)
+                else:
+                    limit = memory.settings.limits.hook_prompt
+                    until = None if job.started is None else job.started + limit
+                    _prompt(memory, hook_input, file, answers, until)
+        finally:
+            if answers.has_offers or sys.exception() is None:  # what was offered before a failure counts
+                hook_counts.add(home, answers.finish())
+    if answers.is_kept and job.started is not None:
+        seconds = f"{time.monotonic() - job.started:.1f} s"
+        hook_log.write(home, agent=agent.name, event=event, why=f"ready after {seconds} for the next prompt")
+    if event is HookEvent.SESSION_START:
+        hook_sessions.forget_old(home)
 
 
 def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: HookInput) -> None:
@@ -103,16 +121,6 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
             memory.injection.recent()  # cached now for the next session
     if event is HookEvent.SESSION_END:
         hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
-
-
-def prepare(job: Job) -> None:
-    """Build and cache the block for a session's start, so that the next session gets it quickly."""
-    agent = find_agent(job.agent)
-    if agent is None or agent.hooks is None:
-        return
-    memory = _open_memory(agent.name, agent.hooks.read(_parse_input(job.input), os.environ), job.home)
-    if not memory.settings.incognito and os.path.isdir(memory.home.path):
-        memory.injection.block(recent=True)
 
 
 def _parse_input(given: bytes) -> dict[str, Any]:
@@ -139,109 +147,161 @@ def _open_memory(agent: str, hook_input: HookInput, home: str | None) -> Memory:
     )
 
 
-def _with_short_waits(memory: Memory) -> Memory:
+def _with_short_waits(memory: Memory, limit: float) -> Memory:
     """Return the memory with short waits for locks and the index, as a hook needs."""
     limits = memory.settings.limits
-    soon = limits.replace(lock=min(limits.lock, limits.hook / 4), open=min(limits.open, limits.hook / 4))
+    soon = limits.replace(lock=min(limits.lock, limit / 4), open=min(limits.open, limit / 4))
     settings = memory.settings.replace(limits=soon)
     home = memory.home._replace(lock_seconds=soon.lock)
     return Memory(home, memory.caller, memory.workspace.loaded._replace(settings=settings))
 
 
-def _start(memory: Memory, hook_input: HookInput, *, query: str = "") -> str:
-    """Return the block for a session that begins."""
-    injected = InjectedIds(memory.home.path, memory.caller.client, hook_input.session)
+def _start(memory: Memory, hook_input: HookInput, file: HookSession, answers: _Answers) -> None:
+    """Offer the block for a session that begins."""
     # The window of a resumed session still holds the injected items, except those that a compaction removed.
-    resumed = hook_input.source == RESUMED and bool(hook_input.session) and injected.started
-    before = injected.marks if resumed else frozenset()
-    block = memory.injection.block(query=query, notices=True, recent=True, without=before)
-    (injected.add if resumed else injected.begin)(block.marks)
-    return block.text
+    resumed = hook_input.source == RESUMED and bool(hook_input.session) and file.state.started
+    state = file.state.owe_start(resumed=resumed, remembers=answers.agent_remembers)
+    answers.restart(state)
+    start = _make_start(memory, state, HookEvent.SESSION_START)
+    if resumed and not answers.agent_remembers and state.records:
+        again = memory.injection.records_again(state.records, without=start.marks)
+        start = start._replace(text=start.text + again.text, marks=(*start.marks, *again.marks))
+    answers.offer([start])
+
+
+def _make_start(memory: Memory, state: HookState, event: HookEvent, *, query: str = "") -> HookAnswer:
+    """Return the block for a session's start, without items that the session has already got."""
+    block = memory.injection.block(query=query, notices=True, recent=True, without=state.marks)
+    return HookAnswer(str(event), True, block.text, block.marks, time.time())
 
 
 def _prompt(
-    memory: Memory, hooks: Hooks, hook_input: HookInput, until: float | None, say: Callable[[str], None]
-) -> str:
-    """Return the block for a prompt, without items that the session has already got.
+    memory: Memory, hook_input: HookInput, file: HookSession, answers: _Answers, until: float | None
+) -> None:
+    """Offer the answers that came too late, and the block for a prompt, without items that are known.
 
-    The items found by words are sent at once, through `say`.
+    What is found by words is offered at once.
     """
-    injected = InjectedIds(memory.home.path, memory.caller.client, hook_input.session)
-    if HookEvent.SESSION_START not in hooks.moments and not injected.started:
-        return _start(memory, hook_input, query=hook_input.prompt)
+    state = file.state
+    late = [each for each in state.late if each.is_recent]
+    first = [each for each in late if each.is_start]
+    if not first and (state.is_owed or not state.started):
+        if not answers.has_start_hook:
+            event, query = HookEvent.USER_PROMPT, hook_input.prompt
+            answers.offer([_make_start(memory, state, event, query=query)])
+            return
+        first = [_make_start(memory, state, HookEvent.SESSION_START)]
+    known = state.marks.union(*(each.marks for each in first))
+    # Records that the session has got in the meantime are not given again.
+    others = [each for each in late if not each.is_start]
+    fitting = [each for each in others if known.isdisjoint(each.marks)]
+    answers.drop([each for each in others if each not in fitting])
+    earlier = [*first, *fitting]
+    if earlier:
+        answers.offer(earlier)
+
+    def make(block: Block) -> list[HookAnswer]:
+        paths = tuple(item.path for section in block.sections for item in section.items)
+        event = str(HookEvent.USER_PROMPT)
+        return [*earlier, HookAnswer(event, False, block.text, block.marks, time.time(), paths)]
+
     block = memory.injection.remind(
         hook_input.prompt,
         budget=REMINDER,
-        without=injected.marks,
+        without=known.union(*(each.marks for each in fitting)),
         until=until,
-        meanwhile=lambda block: say(block.text),
+        meanwhile=lambda block: answers.offer(make(block)),
     )
-    injected.add(block.marks)
-    return block.text
+    answers.offer(make(block))
+
+
+class _Answers:
+    """The answers of one hook: what is offered to the agent, and what the agent got.
+
+    Items are noted as given before they are offered. So a process that is killed gives nothing twice; an
+    answer that comes too late is taken back, and kept for the session's next prompt.
+    """
+
+    def __init__(self, file: HookSession, hooks: Hooks, event: HookEvent, channel: Channel) -> None:
+        self._file, self._hooks, self._event, self._channel = file, hooks, event, channel
+        self._before = file.state
+        self._offers: list[Sequence[HookAnswer]] = []
+        self._letters: list[str] = []
+        self.has_start_hook = HookEvent.SESSION_START in hooks.moments
+        self.agent_remembers = hooks.remembers
+        self.is_kept = False  # whether an answer waits for the next prompt
+
+    @property
+    def has_offers(self) -> bool:
+        """Whether anything was offered."""
+        return bool(self._offers)
+
+    def restart(self, state: HookState) -> None:
+        """Begin with the state of a session that starts; an earlier start and late answers are useless."""
+        if self._before.is_owed:
+            self._letters.append(hook_counts.made_up(HookEvent.SESSION_START))
+        self._before = self._before._replace(is_owed=False)
+        self.drop([each for each in self._before.late if not each.is_start and each not in state.late])
+        self._before = state
+        self._file.save(state)
+
+    def drop(self, answers: Sequence[HookAnswer]) -> None:
+        """Drop late answers that do not fit any more."""
+        self._letters += [hook_counts.made_up(each.event) for each in answers]
+        late = tuple(each for each in self._before.late if each not in answers)
+        self._before = self._before._replace(late=late)
+
+    def offer(self, answers: Sequence[HookAnswer]) -> None:
+        """Offer some answers together, instead of the earlier offer."""
+        self._offers.append(answers)
+        self._file.save(self._after(answers))
+        text = clean_text("\n".join(self._text(each) for each in answers if each.text))
+        rendered = self._hooks.render(self._hooks.moments[self._event], text) if text else ""
+        self._channel.offer(_encoded(rendered))
+
+    def finish(self) -> list[str]:
+        """Take back what the agent did not get, and return what is to be counted."""
+        number = self._channel.finish()
+        last = self._offers[-1] if self._offers else ()
+        given = [*(self._offers[number - 1] if number else ()), *(each for each in last if not each.text)]
+        had = frozenset(mark for each in given for mark in each.marks)
+        # Of two offers the later one has more about the same prompt: a part of it was given.
+        left = [each for each in last if each not in given and had.isdisjoint(each.marks)]
+        if number != len(self._offers):
+            state = self._after(given)
+            new = tuple(each for each in left if each not in state.late)
+            self._file.save(state._replace(late=(*state.late, *new)))
+            self.is_kept = bool(new)
+        letters = [
+            *self._letters,
+            *(hook_counts.made_up(each.event) for each in given if self._is_late(each)),
+        ]
+        if number is not None:
+            return [*letters, hook_counts.answered(self._event)]
+        if not self._channel.is_counted:
+            letters.append(hook_counts.missed(self._event))
+        if not any(each.event == self._event for each in left):
+            letters.append(hook_counts.made_up(self._event))  # there was nothing to say
+        return letters
+
+    def _after(self, answers: Sequence[HookAnswer]) -> HookState:
+        state = self._before
+        for each in answers:
+            state = state.give(each)
+        return state
+
+    def _is_late(self, answer: HookAnswer) -> bool:
+        """Whether an answer belongs to an earlier hook, which missed its time limit."""
+        makes_up = answer.is_start and self._before.is_owed and self._event is HookEvent.USER_PROMPT
+        return makes_up or answer in self._before.late
+
+    def _text(self, answer: HookAnswer) -> str:
+        """Return an answer's text; one that belongs to an earlier hook says so."""
+        is_earlier = answer.event != self._event or answer in self._before.late
+        note = LATE_START if answer.is_start else LATE_PROMPT
+        return answer.text.replace(OPEN, f"{OPEN}\n{note}", 1) if is_earlier else answer.text
 
 
 def _encoded(text: str) -> bytes:
     """Return the text as bytes, without escape characters, which file names in it may hold."""
     return text.replace("\x1b", "").encode(errors="replace")
-
-
-# -------------------------------------------------------------------- injected items
-
-
-class InjectedIds:
-    """The ids of items that a session has been given, so that no prompt brings an item twice.
-
-    The file holds hashes and no text, one small file for each session below the home. It may be deleted at
-    any time: then an item may be injected a second time.
-    """
-
-    def __init__(self, home: Path, agent: str, session: str) -> None:
-        self._home = home
-        # Two agents may have sessions with the same id, and each has its own window.
-        name = hashlib.sha256(f"{agent} {session}".encode(errors="replace")).hexdigest()[:24]
-        self._path = os.path.join(home, FOLDER, name) if session else ""
-
-    @property
-    def started(self) -> bool:
-        """Return whether the session got its first block."""
-        return not self._path or os.path.isfile(self._path)
-
-    @property
-    def marks(self) -> frozenset[str]:
-        """Return the ids of the items that the session has been given."""
-        try:
-            with open(self._path, encoding="ascii", errors="replace") as file:
-                return frozenset(file.read().split())
-        except OSError:
-            return frozenset()
-
-    def begin(self, marks: Iterable[str]) -> None:
-        """Save the items given to a session that begins, or begins again with an empty window."""
-        self._write(sorted(set(marks)), os.O_TRUNC)
-        self._clear()
-
-    def add(self, marks: Iterable[str]) -> None:
-        """Add more given items to the file."""
-        new = sorted(set(marks))
-        if new and len(self.marks) < _MOST:
-            self._write(new, os.O_APPEND)
-
-    def _write(self, marks: list[str], how: int) -> None:
-        """Write ids to the file, in an existing home only, without lock or fsync: they may get lost."""
-        if not self._path or not os.path.isdir(self._home):
-            return
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_NOFOLLOW", 0)
-            fd = os.open(self._path, flags, 0o600)
-            try:
-                os.write(fd, "".join(f"{mark}\n" for mark in marks[:_MOST]).encode())
-            finally:
-                os.close(fd)
-
-    def _clear(self) -> None:
-        old = time.time() - _DAYS * 86_400
-        with contextlib.suppress(OSError), os.scandir(os.path.dirname(self._path)) as found:
-            for each in found:
-                if each.is_file(follow_symlinks=False) and each.stat().st_mtime < old:
-                    os.unlink(each.path)

@@ -192,13 +192,22 @@ def _count_tools(process: subprocess.Popen[bytes]) -> int:
             return len(answer["result"]["tools"])
 
 
+_PATIENT = {"VADE_LIMITS_HOOK_START": "9s", "VADE_LIMITS_HOOK_PROMPT": "9s"}
+
+
 def _try_hook(command: str, again: str) -> tuple[str, str, str]:
     """Run a hook in a shell as the agent does, but without a session; return state, message and remedy."""
     hook_input = json.dumps({"cwd": os.getcwd(), "hook_event_name": "check"}).encode()
     started = time.monotonic()
     try:
         completed = subprocess.run(
-            command, shell=True, input=hook_input, capture_output=True, timeout=PATIENCE, check=False
+            command,
+            shell=True,
+            input=hook_input,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            env={**os.environ, **_PATIENT},  # a check at a busy moment does not count as a late hook
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return "error", f"the hook does not finish: {type(error).__name__}", _REPORT

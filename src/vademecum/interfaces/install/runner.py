@@ -223,7 +223,9 @@ def _is_ours(value: object) -> bool:
 def _hooks_edit(part: HookList, agent: Agent, program: Program) -> ConfigEdit:
     """Return the edit for the entries of vademecum in an agent's lists of hooks."""
     moments = agent.hooks.moments if agent.hooks is not None else {}
-    wanted = {name: (event, part.wrapped(program.hook(agent.name, event))) for event, name in moments.items()}
+    wanted = {
+        name: (event, part.entry(event, program.hook(agent.name, event))) for event, name in moments.items()
+    }
 
     def put(text: str) -> str:
         text = _with_defaults(text, part.also)

@@ -233,10 +233,11 @@ _survey = JsonShape(
     sessions_unread=optional(COUNT),
     failed=many(not_indexed_json),
 )
+_hook_counts = JsonShape("hook_counts", "calls:int missed:int made_up:int lost:int")
 standing_json = JsonShape(
     "status",
     "home project agent session? audience incognito:bool trusted:bool? records notes:int pinned sources",
-    "index findings warnings:list",
+    "index findings hooks warnings:list",
     project=at(
         lambda found: found.project and project_here_json(found.project, aliases=found.aliases),
         maybe(prepared(project_here_json)),
@@ -246,6 +247,7 @@ standing_json = JsonShape(
     sources=many(_attached),
     index=at("coverage", maybe(_survey)),
     findings=many(finding_json),
+    hooks=by_name(_hook_counts),
 )
 shared_json = JsonShape(
     "repository_settings",

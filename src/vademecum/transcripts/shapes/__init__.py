@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from vademecum.errors import UnknownName, UsageError
+from vademecum.lazy import lazy_pattern
 from vademecum.transcripts.messages import (
     NOTHING,
     Image,
@@ -104,7 +105,7 @@ PartOrMessage = TypeVar("PartOrMessage", Text, Thinking, Image, ToolCall, ToolRe
 
 LEFT_OUT: Json = object()  # a writer's result for a part that its shape cannot express
 INVALID_JSON = "INVALID_JSON"  # the key that pydantic-ai uses for the same purpose
-_DATA_URL = re.compile(r"data:([^;,]*);base64,(.+)", re.DOTALL)
+_DATA_URL = lazy_pattern(r"data:([^;,]*);base64,(.+)", re.DOTALL)
 
 
 # Role names that providers and agents write; the old names among them are OpenAI's.

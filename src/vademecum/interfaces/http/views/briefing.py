@@ -155,7 +155,7 @@ def _reminder(memory: Memory, delivery: HookDelivery, prompt: str, block: Block)
     """Return the block for a prompt; None without a prompt, or if the agent has no hook for prompts."""
     if not prompt.strip() or not (delivery.at_start and delivery.at_prompt):
         return None
-    until = time.monotonic() + memory.settings.limits.hook
+    until = time.monotonic() + memory.settings.limits.hook_prompt
     return memory.injection.remind(prompt, budget=REMINDER, without=block.marks, until=until)
 
 
