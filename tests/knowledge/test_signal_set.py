@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SET = Path(__file__).parents[2] / "bench" / "signals.jsonl"
-KEPT = {"preference", "correction", "decision", "context", "pattern"}
+KEPT = {"preference", "rule", "correction", "decision", "fact"}
 DECLINED = {"speculation", "question", "transient", "uncertain", "none"}
 STYLES = {"plain", "transcript"}
 

@@ -1,4 +1,4 @@
-"""What a user says is told from what a user asks, supposes, doubts or needs only now."""
+"""Cues tell what a note states from what it asks, supposes, doubts or needs only now."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from cases import every_case
 from vademecum.errors import InvalidText
 from vademecum.interfaces.cli.app import run
-from vademecum.knowledge import signals
-from vademecum.knowledge.signals import Cue, DeclineReason, SignalKind, read_phrases
+from vademecum.knowledge import judge, signals, typed
+from vademecum.knowledge.judge import DeclineReason, SignalKind
+from vademecum.knowledge.signals import Cue, read_phrases
 from vademecum.memory import Memory
 
 KEY = "AKIA" + "Q7PLMZ3RT8WXYB2C"
 
 
 def kinds(text: str) -> list[str]:
-    return [str(each.kind) for each in signals.read_signals(text).signals]
+    return [str(each.kind) for each in signals.read_cues(text).signals]
 
 
 @every_case(
@@ -41,18 +42,18 @@ def kinds(text: str) -> list[str]:
         ("We decided to drop support for Windows 7.", "decision"),
         ("ok going with sqlite, postgres is out", "decision"),
         ("As of Friday the docs are built with MkDocs.", "decision"),
-        ("The staging server is at 10.2.0.4 and runs Debian 12.", "context"),
-        ("our customers are hospitals", "context"),
-        ("fyi Marta owns the release scripts", "context"),
-        ("We always rebase before we merge.", "pattern"),
-        ("Every endpoint gets a test in tests/api.", "pattern"),
-        ("as a rule nothing goes to main without a review", "pattern"),
+        ("The staging server is at 10.2.0.4 and runs Debian 12.", "fact"),
+        ("our customers are hospitals", "fact"),
+        ("fyi Marta owns the release scripts", "fact"),
+        ("We always rebase before we merge.", "rule"),
+        ("Every endpoint gets a test in tests/api.", "rule"),
+        ("as a rule nothing goes to main without a review", "rule"),
         ("Ich bevorzuge kurze Antworten.", "preference"),
         ("Wir haben uns für Svelte entschieden.", "decision"),
-        ("Nunca se despliega los viernes.", "pattern"),
+        ("Nunca se despliega los viernes.", "rule"),
         ("Je préfère les réponses courtes.", "preference"),
         ("我们决定用 Go 重写后端", "decision"),
-        ("デプロイの前に必ずテストを実行します", "pattern"),
+        ("デプロイの前に必ずテストを実行します", "rule"),
     ],
 )
 def test_a_lasting_statement_is_proposed_as_what_it_is(text: str, kind: str) -> None:
@@ -82,26 +83,24 @@ def test_a_lasting_statement_is_proposed_as_what_it_is(text: str, kind: str) -> 
     ],
 )
 def test_what_is_asked_supposed_doubted_or_passing_is_declined(text: str, reason: DeclineReason) -> None:
-    reading = signals.read_signals(text)
+    reading = signals.read_cues(text)
     assert reading.signals == ()
     assert reading.declined is reason
 
 
 def test_a_proposal_is_the_sentence_and_not_the_request_around_it() -> None:
-    reading = signals.read_signals(
-        "Add a button.\nWe never use inline styles, by the way. Then run the tests."
-    )
+    reading = signals.read_cues("Add a button.\nWe never use inline styles, by the way. Then run the tests.")
     assert [each.text for each in reading.signals] == ["We never use inline styles, by the way."]
 
 
 def test_a_sentence_that_points_back_brings_the_one_before_it() -> None:
-    first = signals.read_signals("The queue is not Kafka. It's a Postgres table.").signals[0]
+    first = signals.read_cues("The queue is not Kafka. It's a Postgres table.").signals[0]
     assert first.text == "The queue is not Kafka. It's a Postgres table."
     assert first.kind is SignalKind.CORRECTION
 
 
 def test_a_proposal_says_which_words_made_it_one() -> None:
-    first = signals.read_signals("honestly I prefer tabs").signals[0]
+    first = signals.read_cues("honestly I prefer tabs").signals[0]
     assert "i prefer" in first.why
     assert 0.5 < first.confidence <= 1
 
@@ -113,8 +112,8 @@ def test_doubt_in_one_sentence_is_doubt_about_the_others() -> None:
 
 def test_the_surest_comes_first_and_few_are_enough() -> None:
     text = "The API is at port 80. I prefer tabs. We always squash. Our CI is Jenkins. We decided on Go."
-    found = signals.read_signals(text).signals
-    assert len(found) == signals.MOST
+    found = signals.read_cues(text).signals
+    assert len(found) == judge.MOST
     assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
 
 
@@ -134,29 +133,29 @@ def test_the_surest_comes_first_and_few_are_enough() -> None:
     ],
 )
 def test_what_is_quoted_or_pasted_is_not_proposed(text: str) -> None:
-    assert signals.read_signals(text).signals == ()
+    assert signals.read_cues(text).signals == ()
 
 
 def test_injected_memory_is_never_taken_in_again_whole_or_cut_off() -> None:
     block = "<vade-memory>\nWhat is known.\n\n## Rules\n- We always squash.\nI prefer tabs.\n</vade-memory>\n"
-    assert signals.read_signals(block).signals == ()
-    assert signals.read_signals(block.replace("</vade-memory>", "")).signals == ()
-    assert kinds(f"{block}\nWe never push to main.") == ["pattern"]
+    assert signals.read_cues(block).signals == ()
+    assert signals.read_cues(block.replace("</vade-memory>", "")).signals == ()
+    assert kinds(f"{block}\nWe never push to main.") == ["rule"]
 
 
 # ---------------------------------------------------------------- secrets
 
 
 def test_a_sentence_with_a_secret_is_not_proposed_and_nothing_repeats_it() -> None:
-    reading = signals.read_signals(f"The staging server always uses the key {KEY} on port 80.")
+    reading = signals.read_cues(f"The staging server always uses the key {KEY} on port 80.")
     assert reading.declined is DeclineReason.SECRET
     assert KEY not in repr(reading)
-    beside = signals.read_signals(f"We always squash. The key is {KEY}.")
+    beside = signals.read_cues(f"We always squash. The key is {KEY}.")
     assert [each.text for each in beside.signals] == ["We always squash."]
 
 
 def test_a_secret_hidden_behind_invisible_characters_is_not_put_together_again() -> None:
-    reading = signals.read_signals(f"Our server always uses {KEY[:6]}\u200b{KEY[6:]} on port 80.")
+    reading = signals.read_cues(f"Our server always uses {KEY[:6]}\u200b{KEY[6:]} on port 80.")
     assert KEY not in repr(reading)
 
 
@@ -172,26 +171,26 @@ ALPHABET = st.sampled_from(PIECES.split("|"))
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=300), st.lists(ALPHABET, max_size=60).map("".join)))
 def test_any_text_is_read_and_every_proposal_is_made_of_its_words(text: str) -> None:
-    reading = signals.read_signals(text)
+    reading = signals.read_cues(text)
     assert bool(reading.signals) is (reading.declined is None)
     for each in reading.signals:
         assert each.text.strip()
         assert len(each.text) <= signals.LONGEST
         assert 0 <= each.confidence <= 1
-    assert signals.read_signals(text) == reading
+    assert signals.read_cues(text) == reading
 
 
 @pytest.mark.soak
 @settings(max_examples=20_000, deadline=None)
 @given(st.one_of(st.text(), st.lists(ALPHABET).map("".join)))
 def test_any_text_at_all_is_read(text: str) -> None:
-    signals.read_signals(text)
+    signals.read_cues(text)
 
 
 def test_blanking_what_is_not_the_users_moves_no_character() -> None:
     text = "İ <vade-memory>x\ny</vade-memory> a\n> b\n```\nc\n```\nWe always squash."
-    assert len(signals.own_words(text)) == len(text)
-    assert [each.text for each in signals.read_signals(text).signals] == ["We always squash."]
+    assert len(typed.own_words(text)) == len(text)
+    assert [each.text for each in signals.read_cues(text).signals] == ["We always squash."]
 
 
 def test_of_a_large_paste_both_ends_are_read_and_the_middle_is_not() -> None:
@@ -203,14 +202,14 @@ def test_of_a_large_paste_both_ends_are_read_and_the_middle_is_not() -> None:
     assert seen[0].text == "I prefer spaces."
     assert seen[-1].text == "We decided to keep Jenkins."
     assert hidden.strip() not in {each.text for each in seen}
-    assert {each.kind for each in signals.read_signals(text).signals} == {
+    assert {each.kind for each in signals.read_cues(text).signals} == {
         SignalKind.PREFERENCE,
         SignalKind.DECISION,
     }
 
 
 def test_a_line_without_an_end_is_no_statement() -> None:
-    assert signals.read_signals("we always squash and " * 60_000).signals == ()
+    assert signals.read_cues("we always squash and " * 60_000).signals == ()
 
 
 # ---------------------------------------------------------------- the table
@@ -247,7 +246,7 @@ def test_the_file_holds_the_lists_that_are_read_and_no_others() -> None:
 
 
 def test_reading_signals_loads_nothing_heavy() -> None:
-    code = "import sys; from vademecum.knowledge import signals; signals.read_signals('I do.'); "
+    code = "import sys; from vademecum.knowledge import signals; signals.read_cues('I do.'); "
     code += "print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "apsw", "yaml", "rapidfuzz", "click", "rich", "pydantic_ai"} & set(
@@ -261,14 +260,18 @@ def test_reading_signals_loads_nothing_heavy() -> None:
 def test_the_measurement_names_no_text_and_both_halves() -> None:
     rows = bench.measure()
     assert rows[0]["half"] == "held out"
-    assert rows[-1]["half"] == "development"
+    assert {each["half"] for each in rows} >= {"held out", "development"}
     lines = [line for path in bench.SETS.values() for line in path.read_text(encoding="utf-8").splitlines()]
     texts = [json.loads(line)["text"] for line in lines]
     assert not any(len(text) > 12 and text in json.dumps(rows, ensure_ascii=False) for text in texts)
 
 
 def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> None:
-    rows = [each for each in bench.measure() if (each["half"], each["label"]) == ("held out", "all")]
+    rows = [
+        each
+        for each in bench.measure()
+        if (each["reader"], each["half"], each["label"]) == ("cues", "held out", "all")
+    ]
     assert [each["set"] for each in rows] == [*bench.SETS]
     for row in rows:
         # The two last sets fall short of the bars: what they gave when they were first run must not fall.
@@ -290,7 +293,7 @@ def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> 
     ],
 )
 def test_a_month_is_no_doubt_and_a_rule_needs_no_set_words(said: str) -> None:
-    assert [each.text for each in signals.read_signals(said).signals] == [said]
+    assert [each.text for each in signals.read_cues(said).signals] == [said]
 
 
 @every_case(
@@ -306,7 +309,7 @@ def test_a_month_is_no_doubt_and_a_rule_needs_no_set_words(said: str) -> None:
     ],
 )
 def test_always_and_never_in_a_complaint_or_a_story_are_no_rule(said: str) -> None:
-    assert signals.read_signals(said).signals == ()
+    assert signals.read_cues(said).signals == ()
 
 
 # ---------------------------------------------------------------- Memory and the command line
@@ -342,8 +345,9 @@ def test_the_command_shown_keeps_the_proposal(
     assert words[:3] == ["vade", "add", said]
     assert run(words[1:]) == 0
     capsys.readouterr()
-    assert run(["list", "--tag", "correction", "--json"]) == 0
-    assert "correction" in capsys.readouterr().out
+    kind = told["signals"][0]["kind"]
+    assert run(["list", "--tag", kind, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["records"]) == 1
 
 
 def test_a_message_with_nothing_to_keep_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,7 +363,7 @@ def test_a_message_with_nothing_to_keep_says_why(tmp_path: Path, capsys: pytest.
         ("could you always answer in plain words?", "preference"),
         ("would you kindly keep your summaries below ten lines in general", "preference"),
         ("Könntest du mir künftig auf Englisch antworten?", "preference"),
-        ("Das Archiv steht in Bochum.", "context"),
+        ("Das Archiv steht in Bochum.", "fact"),
         ("nicht im Keller, im Dachgeschoss!", "correction"),
         ("ich kann lange Listen nicht leiden", "preference"),
     ],

@@ -122,7 +122,7 @@ def _is_rule(sentence: WeighedSentence, mood: Mood) -> bool:
         return False
     if (
         signals.score(sentence, mood) >= signals.THRESHOLD
-        and signals.kind_of(sentence) is not SignalKind.CONTEXT
+        and signals.kind_of(sentence) is not SignalKind.FACT
     ):
         return True
     if words > _WORDS or mood.sentences > MOST * 2:

@@ -13,9 +13,11 @@ from vademecum.lazy import lazy_names
 if TYPE_CHECKING:
     from vademecum.knowledge import citations as citations
     from vademecum.knowledge import graph as graph
+    from vademecum.knowledge import judge as judge
     from vademecum.knowledge import lessons as lessons
     from vademecum.knowledge import signals as signals
     from vademecum.knowledge import trust as trust
+    from vademecum.knowledge import typed as typed
     from vademecum.knowledge.citations import CheckedClaim as CheckedClaim
     from vademecum.knowledge.citations import Standing as Standing
     from vademecum.knowledge.entry_statements import first_line as first_line
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
     from vademecum.knowledge.intake import Skipped as Skipped
     from vademecum.knowledge.intake import TopicPiece as TopicPiece
     from vademecum.knowledge.intake import TranscriptPiece as TranscriptPiece
+    from vademecum.knowledge.judge import DeclineReason as DeclineReason
+    from vademecum.knowledge.judge import Signal as Signal
+    from vademecum.knowledge.judge import SignalKind as SignalKind
+    from vademecum.knowledge.judge import SignalReading as SignalReading
     from vademecum.knowledge.project_tree import ProjectTree as ProjectTree
-    from vademecum.knowledge.signals import DeclineReason as DeclineReason
-    from vademecum.knowledge.signals import Signal as Signal
-    from vademecum.knowledge.signals import SignalKind as SignalKind
-    from vademecum.knowledge.signals import SignalReading as SignalReading
     from vademecum.knowledge.trust import LessonFigures as LessonFigures
     from vademecum.knowledge.trust import LessonStats as LessonStats
     from vademecum.knowledge.trust import Level as Level
@@ -52,11 +54,11 @@ _HOMES = {
         "Conversation ImportReport LessonsPiece NotesPiece Piece SectionPiece Skipped TopicPiece "
         "TranscriptPiece"
     ),
+    "judge": "DeclineReason Signal SignalKind SignalReading",
     "project_tree": "ProjectTree",
-    "signals": "DeclineReason Signal SignalKind SignalReading",
     "trust": "LessonFigures LessonStats Level Trust Unverified",
 }
-SUBJECTS = ("citations", "graph", "lessons", "signals", "trust")
+SUBJECTS = ("citations", "graph", "judge", "lessons", "signals", "trust", "typed")
 
 __all__ = [*(name for names in _HOMES.values() for name in names.split()), *SUBJECTS]  # noqa: PLE0604  they are strings
 

@@ -10,64 +10,20 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text import SPOKEN, fences, secrets, sentence_spans, visible
+from vademecum.knowledge import typed
+from vademecum.knowledge.judge import MOST, DeclineReason, Signal, SignalKind, SignalReading
+from vademecum.text import SPOKEN, secrets, sentence_spans, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 THRESHOLD = 1.7
-MOST = 3  # proposals of one message
 LONGEST = 600  # characters of a sentence; a longer one is no statement
 _SENTENCES = 400  # of a message: people write before a paste and after it, so both ends are read
-_WIDEST = 40_000  # characters at either end of a message
-
-
-class SignalKind(StrEnum):
-    """The kind of a statement worth saving."""
-
-    PREFERENCE = "preference"
-    CORRECTION = "correction"
-    DECISION = "decision"
-    CONTEXT = "context"
-    PATTERN = "pattern"
-
-
-class DeclineReason(StrEnum):
-    """The reason why a sentence is not worth saving."""
-
-    QUESTION = "question"
-    SPECULATION = "speculation"
-    TRANSIENT = "transient"
-    UNCERTAIN = "uncertain"
-    REQUEST = "request"
-    CHAT = "chat"
-    SECRET = "secret"
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """A sentence worth saving, its kind, the confidence, and the words that show the kind."""
-
-    kind: SignalKind
-    text: str
-    confidence: float
-    why: str
-
-
-class SignalReading(NamedTuple):
-    """The sentences of a message that are worth saving, the surest first, or the reason why
-    there are none.
-    """
-
-    signals: tuple[Signal, ...]
-    declined: DeclineReason | None = None
-    why: str = ""
 
 
 class UserSentence(NamedTuple):
@@ -102,8 +58,8 @@ class Mood(NamedTuple):
     passing: int
 
 
-def read_signals(text: str) -> SignalReading:
-    """Return the sentences of a user's message that are worth saving, or why none is."""
+def read_cues(text: str) -> SignalReading:
+    """Return the sentences of a note that are worth saving by their cues, or why none is."""
     weighed = [weigh(each) for each in split_sentences(text)]
     mood = read_mood(weighed)
     found: list[tuple[float, Signal]] = []
@@ -132,50 +88,15 @@ def read_signals(text: str) -> SignalReading:
 
 # ---------------------------------------------------------------- whose words, and which
 
-_OWN = ("vade-memory", "compacted_history", "thread_summary", "system-reminder")
-# Lines that programs print: levels, stack frames, places in files, times, prompts, hunks, tables, JSON.
-_PRINTED = re.compile(
-    r"""^\s*(?:
-        >|\#\s|\|
-        |(?:[A-Z][\w.]*(?:Error|Exception|Warning)|Traceback|Caused\ by|Expected|Actual
-            |Received|fatal|FATAL|panic|npm|yarn|error|warning|
-            ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|CRITICAL|NOTICE|E|W)\b[:\[ (].{0,2000}$
-        |at\ [\w.$<>/]+\s?\(.*$
-        |File\ ".*$
-        |[\w./\\-]+:\d+(?::\d+)?[:\s].*$
-        |[\w./-]+:\ (?:Permission|No\ such|command\ not|cannot|not\ found).*$
-        |\[?\d{4}-\d\d-\d\d[T ]\d\d:.*$
-        |\[?\d\d:\d\d:\d\d.*$
-        |[+-]\s?\d+\s.*$
-        |(?:@@|diff\ |index\ [0-9a-f]{6}|---\ a/|\+\+\+\ b/).*$
-        |[$%]\ \S.*$
-        |[{}\[\]();,]+\s*$
-        |"[\w-]+"\s*:.*$
-        |[\w-]+:\ [\w.]+(?:\ [\w.]+)?$
-    )""",
-    re.VERBOSE,
-)
 _QUOTED = re.compile(
     r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」"
 )
 _CODE = re.compile(r"`[^`\n]{1,300}`")
 
 
-def own_words(text: str) -> str:
-    """Return a message with blanks in place of code, quotations, logs and generated text."""
-    if len(text) > 2 * _WIDEST:
-        gap = len(text) - 2 * _WIDEST
-        text = f"{text[:_WIDEST]}\n{' ' * (gap - 2)}\n{text[-_WIDEST:]}"
-    for name in _OWN:
-        text = _without_block(text, f"<{name}", f"</{name}>")
-    text = fences.blank(text)
-    lines = [" " * len(line) if _PRINTED.match(line) else line for line in text.split("\n")]
-    return "\n".join(lines)
-
-
 def split_sentences(text: str) -> list[UserSentence]:
     """Return the user's own sentences; of a long message only some from the beginning and the end."""
-    own = own_words(text)
+    own = typed.own_words(text)
     masked = _QUOTED.sub(_blur, _CODE.sub(_blur, own)).replace("’", "'").replace("‘", "'")
     lowered = masked.lower()
     if len(lowered) != len(masked):  # a few letters grow when they are lowered, and places would shift
@@ -199,21 +120,6 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 def _blur(match: re.Match[str]) -> str:
     """Return a replacement for a quotation: as many letters, without a meaning."""
     return f"{match[0][0]}{'x' * (len(match[0]) - 2)}{match[0][-1]}"
-
-
-def _without_block(text: str, opening: str, closing: str) -> str:
-    parts: list[str] = []
-    at = 0
-    while (start := text.find(opening, at)) >= 0:
-        end = text.find(closing, start)
-        end = len(text) if end < 0 else end + len(closing)
-        parts += [text[at:start], _blank(text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]]) if parts else text
-
-
-def _blank(text: str) -> str:
-    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
 # ---------------------------------------------------------------- weighing
@@ -361,9 +267,9 @@ def _weigh(sentence: UserSentence, sentence_text: str) -> WeighedSentence:
         clear = _is_lasting(rest, kinds, words)  # "always write tests" asks for more than one thing
         count(DeclineReason.REQUEST, 1.0 if clear else 3.5, "asks for one thing", verb)
     elif _is_statement(rest):
-        count(SignalKind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.75, "states a fact", "")
+        count(SignalKind.FACT, 0.7 if _EPISODE.match(rest) else 1.75, "states a fact", "")
         if _SPECIFIC.search(sentence.text):
-            count(SignalKind.CONTEXT, 1.0, "names something", "")
+            count(SignalKind.FACT, 1.0, "names something", "")
     if len(SPOKEN.findall(rest)) < 3 and not _CJK.search(rest):
         count(DeclineReason.CHAT, 4, "says too little", rest[:20])
     return WeighedSentence(sentence, kinds, reasons, words)
@@ -410,8 +316,8 @@ def kind_of(weighed: WeighedSentence) -> SignalKind:
         SignalKind.CORRECTION,
         SignalKind.DECISION,
         SignalKind.PREFERENCE,
-        SignalKind.PATTERN,
-        SignalKind.CONTEXT,
+        SignalKind.RULE,
+        SignalKind.FACT,
     ]
     return max(weighed.kinds, key=lambda kind: (weighed.kinds[kind], -order.index(kind)))
 
@@ -462,9 +368,9 @@ def _is_lasting(
         >= 3
     ):
         return True
-    if kinds.get(SignalKind.PATTERN, 0.0) < 3:
+    if kinds.get(SignalKind.RULE, 0.0) < 3:
         return False
-    at, pause = rest.find(words[SignalKind.PATTERN][1]), _PAUSE.search(rest)
+    at, pause = rest.find(words[SignalKind.RULE][1]), _PAUSE.search(rest)
     return at == 0 or (pause is not None and at > pause.start())  # "Log lines start with an id" is no request
 
 
@@ -519,7 +425,7 @@ def _kind_in_place(at: int, message: Sequence[WeighedSentence], *, joined: bool)
     something.
     """
     kind = kind_of(message[at])
-    if kind is not SignalKind.CONTEXT:
+    if kind is not SignalKind.FACT:
         return kind
     neighbours = [*message[max(at - 1, 0) : at], *message[at + 1 : at + 2]]
     corrects = any(each.kinds.get(SignalKind.CORRECTION, 0) >= 2.5 and _is_calm(each) for each in neighbours)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.knowledge import signals
+from vademecum.knowledge import typed
 from vademecum.text import WORD, document, filenames, split_sentences
 from vademecum.text.document import decode
 from vademecum.text.filenames import is_day
@@ -86,7 +86,7 @@ def split_day(text: str, *, place: Place, path: str, day: str) -> Iterator[Journ
         first = text.count("\n", 0, section.text_start) + 1
         noted = _SESSION.match(entry.text)
         session = noted[1] if noted else ""
-        own = signals.own_words(document.unescape(raw.replace("\r\n", "\n")))
+        own = typed.own_words(document.unescape(raw.replace("\r\n", "\n")))
         for start, end, block_text in split_blocks(own, has_speakers=noted is not None):
             origin, lines = entry.origin or Origin.USER, (first + start, first + end)
             for each, whole in _split_block(block_text):

@@ -35,15 +35,17 @@ class Learning:
         self._finder = finder
         self._sweep_after = sweep_after
 
-    def suggest(self, text: str | bytes) -> SignalReading:
-        """Return the statements of a user's message that are worth saving, or why none is; write nothing."""
-        from vademecum.knowledge import signals as signalling
+    def suggest(self, text: str | bytes, *, before: str = "") -> SignalReading:
+        """Return the statements of a user's message that are worth saving, or why none is; write nothing.
+
+        `before` is the end of what the agent said before the message.
+        """
+        from vademecum.knowledge import judge
 
         if not text.strip():
-            return signalling.read_signals("")
-        return signalling.read_signals(
-            document.accept_text(text, largest=4 * len(text))
-        )  # any size: only its ends are read
+            return judge.read_signals("")
+        # a text of any size: only its ends are read
+        return judge.read_signals(document.accept_text(text, largest=4 * len(text)), before)
 
     def learn(
         self,

@@ -225,7 +225,7 @@ def is_lasting(text: str, *, whole: bool = True) -> bool:
     """
     if _PRINTED.search(text):
         return False
-    found = signals.read_signals(_in_first_person(text))
+    found = signals.read_cues(_in_first_person(text))
     if found.signals:
         return True
     plain = found.declined in (DeclineReason.CHAT, DeclineReason.REQUEST)
@@ -468,7 +468,7 @@ def make_target(
 
 
 def _kind(text: str) -> SignalKind | None:
-    found = signals.read_signals(_in_first_person(text)).signals
+    found = signals.read_cues(_in_first_person(text)).signals
     return found[0].kind if found else None
 
 

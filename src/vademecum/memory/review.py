@@ -367,13 +367,13 @@ class Review:
             )
 
     def _list_signals(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
-        from vademecum.knowledge import signals as signalling
+        from vademecum.knowledge import judge
         from vademecum.lifecycle import promote as promoting
 
         known: list[str] | None = None
         seen: set[str] = set()
-        for path, text in self._recent_user_texts():
-            for each in signalling.read_signals(text).signals:
+        for path, before, text in self._recent_user_texts():
+            for each in judge.read_signals(text, before).signals:
                 place, _ = _WHERE.get(str(each.kind), (Scope.PROJECT, "project"))
                 if each.text in seen or (scope is not None and place != scope):
                     continue
@@ -385,22 +385,25 @@ class Review:
                 why = f"{each.kind} ({each.confidence:.2f}), said in {path}"
                 yield PendingItem("signal", mark, str(each.kind), path, each.text, why, str(place), each)
 
-    def _recent_user_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the user's messages in the newest sessions, with the paths of their logs."""
+    def _recent_user_texts(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the user's messages in the newest sessions: the path of the log, the agent's text before
+        the message, and the message.
+        """
         from vademecum.transcripts import MessageEvent, Role, is_aside
 
         left = _MESSAGES
         for log in self._memory.sessions.newest_logs(_SESSIONS):
+            before = ""
             for event in log.events():
-                if (
-                    isinstance(event, MessageEvent)
-                    and event.message.role is Role.USER
-                    and not is_aside(event.message)
-                ):
+                if not isinstance(event, MessageEvent) or is_aside(event.message):
+                    continue
+                if event.message.role is Role.ASSISTANT:
+                    before = event.message.text or before
+                elif event.message.role is Role.USER:
                     left -= 1
                     if left < 0:
                         return
-                    yield log.path, event.message.text
+                    yield log.path, before, event.message.text
 
     def _known_texts(self) -> list[str]:
         found = [

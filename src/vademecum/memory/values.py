@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge import ImportReport as ImportReport
     from vademecum.knowledge import LessonFigures as LessonFigures
     from vademecum.knowledge import Signal as Signal
+    from vademecum.knowledge import SignalReading as SignalReading
     from vademecum.knowledge import Trust as Trust
     from vademecum.knowledge import Unverified as Unverified
     from vademecum.lifecycle.passes import Proposal as Proposal

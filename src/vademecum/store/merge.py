@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-SIGNALS = ("preference", "correction", "decision", "context", "pattern")
+SIGNALS = ("preference", "rule", "correction", "decision", "fact", "context", "pattern")
 _CONFIRMATIONS = 5
 
 

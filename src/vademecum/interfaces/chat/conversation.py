@@ -197,6 +197,7 @@ def run_turn(chat: Chat, text: str) -> TurnOutcome:
         chat.screen.error(NO_MODEL)
         return TurnOutcome(trouble=NO_MODEL)
     before = chat.spent.total
+    answer = chat.thread[-1].text if chat.thread[-1].role is Role.ASSISTANT else ""
     try:
         outcome = _answer_turn(chat, text)
     except KeyboardInterrupt:
@@ -213,7 +214,7 @@ def run_turn(chat: Chat, text: str) -> TurnOutcome:
         chat.spent.total.counted,
     )
     _show_usage(chat)
-    _propose(chat, text)
+    _propose(chat, text, answer)
     return outcome
 
 
@@ -384,11 +385,11 @@ def _show_usage(chat: Chat) -> None:
         )
 
 
-def _propose(chat: Chat, text: str) -> None:
+def _propose(chat: Chat, text: str, before: str) -> None:
     """Show which parts of the person's message are worth saving; `/remember` saves them."""
     if chat.settings.incognito or chat.person.workspace.readonly:
         return
-    found = chat.person.knowledge.suggest(text).signals
+    found = chat.person.knowledge.suggest(text, before=before).signals
     if not found:
         return  # earlier proposals can still be saved
     chat.proposed = found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.values import EditResult, Graph, ProfileDraft, Signal
+    from vademecum.memory.values import EditResult, Graph, ProfileDraft, Signal, SignalReading
 
 LESSON = click.Choice([*map(str, LEARNED)])
 # The field of a lesson that TEXT fills; a workflow takes --step instead.
@@ -190,25 +192,36 @@ def export(path: str, scope: str, force: bool, as_json: bool, open_memory: OpenM
 # The type and scope of each kind of suggestion: a preference holds everywhere, the others in the project.
 _PLACES = {
     "preference": "--type user --scope global",
+    "rule": "--type project",
     "correction": "--type feedback",
     "decision": "--type project",
-    "context": "--type project",
-    "pattern": "--type project",
+    "fact": "--type project",
 }
 
 
 @click.command(cls=TextCommand)
-@click.argument("text", metavar="TEXT|-")
+@click.argument("text", metavar="[TEXT|-]", required=False)
+@click.option("--before", metavar="TEXT", default="", help="What the agent said before the message.")
+@click.option("--batch", is_flag=True, help="Read many messages from standard input, one JSON object a line.")
 @common
-def suggest(text: str, as_json: bool, open_memory: OpenMemory) -> None:
+def suggest(*, text: str | None, before: str, batch: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """Suggest memories from a message.
 
-    `-` reads the message from standard input. Nothing is written.
+    `-` reads the message from standard input. Nothing is written. --batch reads lines
+    `{"before": …, "text": …}`, and prints for each a line `{"nudge": …, "signals": […]}`.
     """
-    reading = open_memory().knowledge.suggest(read_text(text))
+    if batch == (text is not None):
+        raise click.UsageError("give either TEXT or --batch")
+    learning = open_memory().knowledge
+    if batch:
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            if line.strip():
+                said, turn = _read_message(line, number)
+                _print_judged(learning.suggest(said, before=turn))
+        return
+    reading = learning.suggest(read_text(text or ""), before=before)
     if as_json:
-        signals = [to_json.signal_json(signal, command=format_command(signal)) for signal in reading.signals]
-        output.as_json(to_json.suggested_json, reading, signals=signals)
+        output.as_json(to_json.suggested_json, reading, signals=_signals(reading))
         return
     for each in reading.signals:
         output.line(
@@ -216,6 +229,30 @@ def suggest(text: str, as_json: bool, open_memory: OpenMemory) -> None:
         )
     if reading.declined is not None:
         output.line(f"nothing to save: {reading.declined}, it {reading.why}")
+
+
+def _read_message(line: bytes, number: int) -> tuple[str, str]:
+    """Return the text of a line of --batch, and the turn before it."""
+    try:
+        message = json.loads(line)
+    except ValueError as error:
+        raise click.UsageError(f"line {number} is not JSON: {error}") from error
+    if not isinstance(message, dict) or not isinstance(message.get("text"), str):
+        raise click.UsageError(f'line {number} is not an object with a string "text"')
+    before = message.get("before") or ""
+    if not isinstance(before, str):
+        raise click.UsageError(f'line {number}: "before" is not a string')
+    return message["text"], before
+
+
+def _print_judged(reading: SignalReading) -> None:
+    """Print the line of --batch for one message."""
+    line = {"nudge": bool(reading.signals), "signals": _signals(reading)}
+    click.echo(json.dumps(line, ensure_ascii=False))
+
+
+def _signals(reading: SignalReading) -> list[dict[str, Any]]:
+    return [to_json.signal_json(each, command=format_command(each)) for each in reading.signals]
 
 
 def format_command(signal: Signal) -> str:
