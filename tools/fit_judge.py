@@ -1,4 +1,4 @@
-"""Fit the judge of what is worth keeping (`src/vademecum/knowledge/judge.model`), with numpy alone.
+"""Fit the judge of what is worth saving (`src/vademecum/knowledge/judge.model`), with numpy alone.
 
     VADE_DATA=FOLDER python -m tools.fit_judge [--write | --held-out]
 
@@ -321,7 +321,9 @@ class Material(NamedTuple):
     sentence_worth: Floats
 
 
-def make_material(messages: Sequence[Heard], model: judge.Model, like: Material | None = None) -> Material:
+def make_material(
+    messages: Sequence[Heard], model: judge.JudgeModel, like: Material | None = None
+) -> Material:
     """Read messages as the shipped code reads them, and give each sentence the worth of what is quoted."""
     whole: list[judge.Features] = []
     sentences: list[judge.Features] = []
@@ -420,7 +422,7 @@ def cross(
     return whole, best
 
 
-def read_beside(model: judge.Model, like: Material) -> list[Beside]:
+def read_beside(model: judge.JudgeModel, like: Material) -> list[Beside]:
     """Return the old sets, whose statements are whole messages, and messages that ask for help."""
     old = [
         Heard("old", "", "", text, worth, ((text, "fact", 3),) if worth else ()) for text, worth in read_old()
@@ -434,7 +436,7 @@ def read_beside(model: judge.Model, like: Material) -> list[Beside]:
 # ---------------------------------------------------------------- the model's file
 
 
-def empty_model(pasted: Sum) -> judge.Model:
+def empty_model(pasted: Sum) -> judge.JudgeModel:
     """Return a model that tells pasted prose and nothing else."""
     zero = Sum(np.zeros(WORD_ROWS + PAIR_ROWS), np.zeros(0), (), 0.0)
     return judge.parse_model(render({"message": zero, "sentence": zero, "pasted": pasted}, {}))

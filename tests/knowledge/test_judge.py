@@ -1,4 +1,4 @@
-"""The judge tells what is worth keeping in a message from tasks, questions, and what is only pasted."""
+"""The judge tells what is worth saving in a message from tasks, questions, and what is only pasted."""
 
 from __future__ import annotations
 

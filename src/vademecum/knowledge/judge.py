@@ -1,4 +1,4 @@
-"""Judge whether a user's message holds something worth keeping, by a small fitted model.
+"""Judge whether a user's message holds something worth saving, by a small fitted model.
 
 The features of a text are hashed words and pairs of words, the phrases of `judge_phrases.txt`, and counts.
 Three sums of weights stand on them: for a whole message with the turn before it, for one sentence, and for
@@ -95,24 +95,24 @@ _SPELLED = {
 }
 
 
-class Token(NamedTuple):
+class JudgeToken(NamedTuple):
     """A word in lower case, a sign, or the name of what is no word, such as `<path>`."""
 
     word: str
     start: int
 
 
-def read_tokens(text: str) -> list[Token]:
+def read_tokens(text: str) -> list[JudgeToken]:
     """Return the words of a text; code, paths and names are named and not spelled out."""
-    found: list[Token] = []
+    found: list[JudgeToken] = []
     for match in _TOKEN.finditer(text):
         kind, start = match.lastgroup, match.start()
         if kind == "chunk":
-            found += [Token(word, start) for word in _words_of(match[0])]
+            found += [JudgeToken(word, start) for word in _words_of(match[0])]
         elif kind == "sign":
-            found.append(Token(match[0], start))
+            found.append(JudgeToken(match[0], start))
         else:
-            found.append(Token(f"<{kind}>", start))
+            found.append(JudgeToken(f"<{kind}>", start))
     return found
 
 
@@ -138,7 +138,7 @@ def _words_of(chunk: str) -> Iterable[str]:
 # ---------------------------------------------------------------- phrases
 
 
-class Phrase(NamedTuple):
+class WordPattern(NamedTuple):
     """Some words in a row: what each may be; None stands for any word."""
 
     group: str
@@ -148,8 +148,8 @@ class Phrase(NamedTuple):
 class Phrases(NamedTuple):
     """All phrases by their first word, those that open a sentence, and the reason of each group."""
 
-    anywhere: Mapping[str, Sequence[Phrase]]
-    opening: Sequence[Phrase]
+    anywhere: Mapping[str, Sequence[WordPattern]]
+    opening: Sequence[WordPattern]
     reasons: Mapping[str, str]
 
 
@@ -157,8 +157,8 @@ class Phrases(NamedTuple):
 def read_phrases() -> Phrases:
     """Return the phrases in `judge_phrases.txt`."""
     text = Path(__file__).with_name("judge_phrases.txt").read_text(encoding="utf-8")
-    anywhere: dict[str, list[Phrase]] = {}
-    opening: list[Phrase] = []
+    anywhere: dict[str, list[WordPattern]] = {}
+    opening: list[WordPattern] = []
     reasons: dict[str, str] = {}
     group = ""
     for line in text.splitlines():
@@ -168,9 +168,9 @@ def read_phrases() -> Phrases:
         elif line and not line.startswith("#"):
             first, *rest = line.split()
             if first == "^":
-                opening.append(Phrase(group, tuple(map(_alternatives, rest))))
+                opening.append(WordPattern(group, tuple(map(_alternatives, rest))))
                 continue
-            phrase = Phrase(group, tuple(map(_alternatives, rest)))
+            phrase = WordPattern(group, tuple(map(_alternatives, rest)))
             for word in first.split("|"):
                 anywhere.setdefault(word, []).append(phrase)
     return Phrases(anywhere, opening, reasons)
@@ -219,7 +219,7 @@ class Features(NamedTuple):
     numbers: dict[str, float]
 
 
-def read_features(text: str, tokens: Sequence[Token], starts: Sequence[int]) -> Features:
+def read_features(text: str, tokens: Sequence[JudgeToken], starts: Sequence[int]) -> Features:
     """Return the features of a text, whose sentences begin at some places."""
     words = [token.word for token in tokens]
     openings = _openings(tokens, starts)
@@ -245,7 +245,7 @@ def read_features(text: str, tokens: Sequence[Token], starts: Sequence[int]) -> 
     )
 
 
-def _openings(tokens: Sequence[Token], starts: Sequence[int]) -> list[int]:
+def _openings(tokens: Sequence[JudgeToken], starts: Sequence[int]) -> list[int]:
     """Return the numbers of the tokens with which the sentences open."""
     found, at = [], 0
     for start in starts:
@@ -305,7 +305,7 @@ _BEFORE = {
     "|which option|which approach|your call|your preference|your thoughts|what do you think|sound good",
     "~has options": "1. |2. |a) |b) |option|**a|**1|alternative| or ",
     "~is done": "done|fixed|committed|pushed|all tests pass|complete|updated|removed|added|created|renamed",
-    "~goes on": "let me |i'll |now i|i need to|i will",
+    "~announces": "let me |i'll |now i|i need to|i will",
     "~proposes": "recommend|suggest|trade-off|tradeoff|pros|cons|instead|approach",
     "~is sorry": "sorry|apologi|you're right|my mistake",
     "~has code": "`",
@@ -338,7 +338,7 @@ class Sentence(NamedTuple):
     features: Features
 
 
-class Message(NamedTuple):
+class MessageFeatures(NamedTuple):
     """A message as the model sees it: the typed words, and the features of the whole and of each sentence."""
 
     own: str
@@ -374,7 +374,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
         yield begun, len(text)
 
 
-def pasted_paragraphs(own: str, model: Model) -> list[tuple[int, int]]:
+def pasted_paragraphs(own: str, model: JudgeModel) -> list[tuple[int, int]]:
     """Return the places of pasted prose: long paragraphs by themselves, short ones beside a pasted one."""
     spans = [(start, end) for start, end in _paragraphs(own) if len(own[start:end].strip()) >= BESIDE]
     excess = []
@@ -392,7 +392,7 @@ def pasted_paragraphs(own: str, model: Model) -> list[tuple[int, int]]:
     return found
 
 
-def without_pasted(own: str, before: str, model: Model) -> str:
+def without_pasted(own: str, before: str, model: JudgeModel) -> str:
     """Return a message's own words with blanks in place of pasted prose and of lines of the turn before."""
     for start, end in pasted_paragraphs(own, model):
         own = own[:start] + typed.blank(own[start:end]) + own[end:]
@@ -403,7 +403,7 @@ def without_pasted(own: str, before: str, model: Model) -> str:
     return "\n".join(lines)
 
 
-def read_message(text: str, before: str, model: Model) -> Message:
+def read_message(text: str, before: str, model: JudgeModel) -> MessageFeatures:
     """Return a message with its features."""
     own = without_pasted(typed.own_words(text), before, model)
     spans = [span for span in sentence_spans(own, lines=True) if span[1] - span[0] <= _LONGEST]
@@ -418,13 +418,13 @@ def read_message(text: str, before: str, model: Model) -> Message:
         Sentence(text[start:end], start, end, read_features(own[start:end], read_tokens(own[start:end]), [0]))
         for start, end in spans
     )
-    return Message(own, features, sentences, words)
+    return MessageFeatures(own, features, sentences, words)
 
 
 # ---------------------------------------------------------------- the model
 
 
-class Weights(NamedTuple):
+class FeatureWeights(NamedTuple):
     """The weights of one sum over features."""
 
     word: array[int]
@@ -446,12 +446,12 @@ class Weights(NamedTuple):
         )
 
 
-class Model(NamedTuple):
+class JudgeModel(NamedTuple):
     """All weights, the bars, and how sums become a probability."""
 
-    message: Weights
-    sentence: Weights
-    pasted: Weights
+    message: FeatureWeights
+    sentence: FeatureWeights
+    pasted: FeatureWeights
     pasted_bar: float
     shares: tuple[float, float]  # of message and best sentence in the score
     bar: float  # of the score, from which on a message is proposed
@@ -464,16 +464,16 @@ TABLES = ("message", "sentence", "pasted")
 
 
 @cache
-def load_model() -> Model:
+def load_model() -> JudgeModel:
     """Return the shipped model."""
     return parse_model(Path(__file__).with_name(FILE).read_bytes())
 
 
-def parse_model(content: bytes) -> Model:
+def parse_model(content: bytes) -> JudgeModel:
     """Return the model in a file: one line of JSON, and the tables of hashed words and pairs as bytes."""
     head, _, body = content.partition(b"\n")
     about = json.loads(head)
-    tables: dict[str, Weights] = {}
+    tables: dict[str, FeatureWeights] = {}
     at = 0
     for name in TABLES:
         parts = {}
@@ -481,8 +481,10 @@ def parse_model(content: bytes) -> Model:
             parts[table] = array("b", body[at : at + (1 << bits)])
             at += 1 << bits
         sums = about[name]
-        tables[name] = Weights(parts["word"], parts["pair"], sums["scale"], sums["numbers"], sums["bias"])
-    return Model(
+        tables[name] = FeatureWeights(
+            parts["word"], parts["pair"], sums["scale"], sums["numbers"], sums["bias"]
+        )
+    return JudgeModel(
         message=tables["message"],
         sentence=tables["sentence"],
         pasted=tables["pasted"],
@@ -500,14 +502,14 @@ def parse_model(content: bytes) -> Model:
 class Judged(NamedTuple):
     """A message with its score, the probability that it is worth a proposal, and the sentences' logits."""
 
-    message: Message
+    message: MessageFeatures
     score: float
     probability: float
     logits: tuple[float, ...]
     nudge: bool
 
 
-def score_message(text: str, before: str = "", *, model: Model | None = None) -> Judged:
+def score_message(text: str, before: str = "", *, model: JudgeModel | None = None) -> Judged:
     """Judge a message, with the end of the turn before it."""
     model = load_model() if model is None else model
     message = read_message(text, before, model)
@@ -550,7 +552,7 @@ def _declined(text: str) -> SignalReading:
 
     cues = signals.read_cues(text)
     reason, why = cues.declined, cues.why
-    return SignalReading((), reason or DeclineReason.CHAT, why or "resembles what was not worth keeping")
+    return SignalReading((), reason or DeclineReason.CHAT, why or "resembles what was not worth saving")
 
 
 def signals_of(text: str, judged: Judged) -> tuple[Signal, ...]:
@@ -608,9 +610,9 @@ _ENGLISH = frozenset(
 )
 # Common words of German, Spanish and French that are no English words.
 _FOREIGN = frozenset(
-    "der das den dem des ein eine einen ist sind und oder wir ich du bei im nicht mit auf für bitte immer nie "
-    "kein keine unser unsere wird werden haben hat zu von vom zum zur alle nur auch noch schon sich mir dir "
-    "wenn jede jeder el los las una es y que usamos nunca siempre por favor como está son le les du nous je "
+    "der das den dem des ein eine einen ist sind und oder wir ich du bei im nicht mit auf für bitte immer "
+    "nie kein keine unsere wird werden haben hat zu von vom zum zur nur auch noch schon sich mir dir "
+    "wenn jede el los las una es y que usamos nunca siempre por favor como está son le les du nous je "
     "est dans pour toujours jamais pas une sur avec vous".split()
 )
 
@@ -654,4 +656,4 @@ def explain(text: str, features: Features) -> str:
         reasons[group] + ("" if group == "reason" else f" (“{found[group]}”)")
         for group in sorted(found, key=share)[:2]
     ]
-    return ", ".join(said) or "resembles what was worth keeping"
+    return ", ".join(said) or "resembles what was worth saving"

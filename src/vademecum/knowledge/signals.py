@@ -1,9 +1,9 @@
 """Find statements worth saving in notes, and in messages that are not English, by words alone.
 
-Proposes and never saves. A text is split into sentences; quoted, pasted and generated text is left out. Cues in a
-sentence speak for a kind of statement or against saving the sentence, and only a clear sentence is proposed: a
-wrong memory costs more than a sentence that is said again. The cues are data: `signal_phrases.txt`. Messages in
-English are read by `judge.py`.
+Proposes and never saves. A text is split into sentences; quoted, pasted and generated text is left out.
+Cues in a sentence speak for a kind of statement or against saving the sentence, and only a clear sentence
+is proposed: a wrong memory costs more than a sentence that is said again. The cues are data:
+`signal_phrases.txt`. Messages in English are read by `judge.py`.
 """
 
 from __future__ import annotations
