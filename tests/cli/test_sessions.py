@@ -279,3 +279,21 @@ def test_a_session_that_called_nothing_says_nothing_of_it(vade: Vade) -> None:
     kept_usage(vade)
     assert "tokens in" not in vade("show", "talk")
     assert vade.json("show", "talk")["usage"]["calls"] == 0
+
+
+def test_a_project_without_sessions_names_the_command_for_those_of_other_projects(
+    vade: Vade, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vade("import", str(sample))
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    assert vade("list") == "no sessions of this project; 1 session of others: `vade sessions list --all`\n"
+    assert run(["search", "Frankfurt"]) == 0
+    found = vade.capsys.readouterr().out
+    assert "`vade sessions search --all` searches 1 session of other projects." in found
+    assert "Frankfurt" in vade("search", "--all", "Frankfurt")
+    monkeypatch.setenv("CLAUDECODE", "1")  # an agent learns nothing of other projects
+    assert "of others" not in vade("list")
+    assert run(["search", "Frankfurt"]) == 0
+    assert "other projects" not in vade.capsys.readouterr().out

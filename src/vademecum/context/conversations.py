@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from vademecum.errors import (
     Malformed,
     NotFound,
+    NotVisible,
     OutsideMemory,
     ScopeUnresolved,
     Untrusted,
@@ -131,6 +132,16 @@ class Conversations:
     def list(self, *, all: bool = False) -> Sequence[Session]:
         """Return the sessions of this project and agent, newest first; with `all`, of every project."""
         return self._transcripts(all=all).list(all=all)
+
+    def count_elsewhere(self) -> int:
+        """Return how many sessions of this home belong to other projects or agents.
+
+        It is 0 for a caller who may not look into other projects.
+        """
+        try:
+            return len(self.list(all=True)) - len(self.list())
+        except NotVisible:
+            return 0
 
     def page(
         self, *, all: bool = False, project: str = "", agent: str = "", limit: int = 50, offset: int = 0

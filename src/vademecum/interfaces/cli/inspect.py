@@ -507,9 +507,10 @@ def search(
         raise click.UsageError(
             "--type and --include-related require --records; `type:` in the query filters."
         )
+    memory = open_memory()
     if hub or workspace:
         answer = _search_hub(
-            open_memory(), query, workspace, kind, hub=hub, explain=explain, records=records, **given
+            memory, query, workspace, kind, hub=hub, explain=explain, records=records, **given
         )
     elif records or not query:
         unfit = [name for name in ("min_score", "sources") if given.pop(name)]
@@ -517,10 +518,20 @@ def search(
             option = "explain" if explain else unfit[0].rstrip("s").replace("_", "-")
             raise click.UsageError(f"--{option} requires a QUERY and no --records.")
         limit = min(given.pop("max_results") or 10, 100)
-        answer = open_memory().recall(query, type=kind, limit=limit, include_related=include_related, **given)
+        answer = memory.recall(query, type=kind, limit=limit, include_related=include_related, **given)
     else:
-        answer = open_memory().search(query, explain=explain, **given)
+        answer = memory.search(query, explain=explain, **given)
     show_answer(answer, query, explain=explain, full=full, as_json=as_json)
+    if query and not (answer.results or hub or workspace or records or as_json):
+        _mention_elsewhere(memory)
+
+
+def _mention_elsewhere(memory: Memory) -> None:
+    """Name the command that searches the sessions of other projects, if there are any."""
+    elsewhere = 0 if memory.settings.incognito else memory.sessions.count_elsewhere()
+    if elsewhere:
+        count = output.plural(elsewhere, "session")
+        output.line(f"`vade sessions search --all` searches {count} of other projects.")
 
 
 def _search_hub(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vademecum.interfaces.cli.options import OpenMemory
+    from vademecum.memory import Memory
     from vademecum.memory.values import DryRun, ImportedSession, Line
 
 _everything = click.option(
@@ -34,7 +35,7 @@ def sessions(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None
     Sessions of other agents can be imported.
     """
     if ctx.invoked_subcommand is None:
-        list_sessions(open_memory().sessions.list(), as_json=as_json)
+        _list(open_memory(), as_json=as_json)
 
 
 @sessions.command("list")
@@ -42,7 +43,13 @@ def sessions(ctx: click.Context, as_json: bool, open_memory: OpenMemory) -> None
 @common
 def list_(everything: bool, as_json: bool, open_memory: OpenMemory) -> None:
     """List sessions, the newest first."""
-    list_sessions(open_memory().sessions.list(all=everything), as_json=as_json)
+    _list(open_memory(), everything=everything, as_json=as_json)
+
+
+def _list(memory: Memory, *, everything: bool = False, as_json: bool) -> None:
+    found = memory.sessions.list(all=everything)
+    elsewhere = 0 if found or everything or as_json else memory.sessions.count_elsewhere()
+    list_sessions(found, as_json=as_json, elsewhere=elsewhere)
 
 
 @sessions.command()

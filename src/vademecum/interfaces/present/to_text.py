@@ -316,8 +316,8 @@ def show_lint(found: Sequence[Finding]) -> None:
     output.line(counts if found else "no problems found")
 
 
-def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
-    """Print sessions, or their JSON."""
+def list_sessions(found: Sequence[Session], *, as_json: bool, elsewhere: int = 0) -> None:
+    """Print sessions, or their JSON; without any, say how many there are `elsewhere`."""
     if as_json:
         output.as_json(to_json.sessions_json, sessions=found)
     elif found:
@@ -334,6 +334,9 @@ def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
             for each in found
         ]
         output.table(rows, ["session", "age", "messages", "tokens", "cost", "project", "text"])
+    elif elsewhere:
+        count = output.plural(elsewhere, "session")
+        output.line(f"no sessions of this project; {count} of others: `vade sessions list --all`")
     else:
         output.line("no sessions yet: `vade sessions import --all` imports those of other agents")
 
