@@ -31,6 +31,7 @@ LEFT_OUT = {
     "care.share_index",
     "care.swept",
     "care.watch",
+    "injection.records_again",
     "projects.earlier",
     "requests.seen",
     "sessions.record",  # a log is a file of this process

@@ -170,7 +170,7 @@ def test_the_servers_that_the_page_for_other_clients_shows_answer(machine: Machi
             lines = "".join(json.dumps(each) + "\n" for each in asked)
             told = machine.run(" ".join([server["command"], *server["args"]]), lines).splitlines()
             tools = next(each["result"]["tools"] for each in map(json.loads, told) if each.get("id") == 2)
-            assert len(tools) == 10
+            assert len(tools) == 6
             assert {"memory_search", "memory_store"} <= {each["name"] for each in tools}
     options = set(re.findall(r'`"(--\w+)"', text))
     assert options == {"--client", "--agent", "--audience", "--incognito"}

@@ -138,7 +138,7 @@ def test_at_a_terminal_it_is_asked_after_it_was_shown(vade: Vade, answer: str, k
     child.expect("Save this to profile.md")
     assert vade.profile.read_text() == HAND
     child.sendline(answer)
-    child.expect("saved to" if kept else "stopped")
+    child.expect("saved to" if kept else "nothing was changed")
     child.expect(pexpect.EOF)
     child.close()
     assert (HEADING in vade.profile.read_text()) == kept

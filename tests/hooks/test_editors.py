@@ -31,7 +31,8 @@ EXPORTED = {
 }
 # goose, as far as our hook needs it: `goose session export --session-id ID --format json --output FILE`
 GOOSE = """\
-#!{python}
+#!/bin/sh
+"exec" "{python}" "$0" "$@"  # a path with a space can stand in no first line
 import json, sys
 given = dict(zip(sys.argv[3::2], sys.argv[4::2]))
 assert sys.argv[1:3] == ["session", "export"] and given["--format"] == "json", sys.argv

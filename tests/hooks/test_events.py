@@ -217,7 +217,7 @@ def test_an_agent_that_forgets_its_blocks_gets_them_again_as_they_are_now(rememb
     remembered.memory().store("The zebra dashboard moved to grafana/z2", key="zebra", mode="replace")
     remembered.memory().forget("osprey")
     for number in range(3):
-        remembered.memory().store(f"Something else {number}", key=f"else-{number}")
+        remembered.memory().store(f"Never paint crane {number}", key=f"else-{number}")
     again = remembered.call("opencode", "session-start", given).out.decode()
     assert again.startswith(first.out.decode()[:20])
     assert "grafana/z2" in again

@@ -208,7 +208,7 @@ def test_the_command_says_what_ended_and_asks_before_on_a_terminal(
 
     monkeypatch.setattr("click.confirm", confirm)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert run(["hub", "revoke", person["id"], "--home", str(one)]) != 0
+    assert run(["hub", "revoke", person["id"], "--home", str(one)]) == 0
     assert asked == ["This also ends 1 token made with it (robot, anna). Revoke them all?"]
     assert [each["label"] for each in vade(capsys, one, "hub", "token", "list")["tokens"]][1:] == [
         "spare",

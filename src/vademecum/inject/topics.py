@@ -342,7 +342,8 @@ def _rank(record: Record, entries: Sequence[Entry]) -> tuple[Any, ...]:
     """Return the values of a `TopicRank`; `entries` are those that may be shown without a decision."""
     newest = entries[-1] if entries else trust.current_entry(record)
     own = record.trusted and (newest.origin or Origin.USER) is Origin.USER
-    again = len(lessons.confirmations(record.fields))
+    # A part of a consolidation has the time of its last statement there, without a session.
+    again = sum(1 for each in lessons.confirmations(record.fields) if "session" in each)
     return (
         int(importance_of(record.type, record.priority, [each.text for each in entries], own=own)),
         own or (record.trusted and (record.protected or again > 0)),

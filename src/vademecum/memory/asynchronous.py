@@ -233,6 +233,7 @@ class AsyncSessions(_Noun):
 
     card = _awaited(Conversations.card)
     context = _awaited(Conversations.context)
+    count_elsewhere = _awaited(Conversations.count_elsewhere)
     current = _awaited(Conversations.current)
     end = _awaited(Conversations.end)
     export = _awaited(Conversations.export)

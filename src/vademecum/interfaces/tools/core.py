@@ -59,7 +59,12 @@ WRITTEN = ("memory", "journal")  # the sources that are listed without a query
 LONGEST = 8_000  # characters that a tool saves at once
 LISTED_LINES = 20  # lines of a raw log, when no number is named
 
-ScopeArgument = Annotated[str, "", SCOPES, RARE_SCOPES]
+# The description of memory_store explains these scopes; those of a host explain themselves.
+_EXPLAINED = (Scope.SESSION, Scope.PROJECT, Scope.GLOBAL)
+_MORE_SCOPES = ", ".join(
+    f"{each}: {each.rule.meaning}" for each in Scope if str(each) in SCOPES and each not in _EXPLAINED
+)
+ScopeArgument = Annotated[str, _MORE_SCOPES, SCOPES, RARE_SCOPES]
 OnlyScope = Annotated[str | None, "", SCOPES, RARE_SCOPES]
 Tags = Annotated[Texts | None, ""]
 Retry = Annotated[str | None, ""]  # a random text of the client's own, which makes a retry safe
