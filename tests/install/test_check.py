@@ -85,7 +85,7 @@ def test_all_that_are_found_are_installed_and_tried(machine: Machine) -> None:
     assert not (machine.person / ".vade" / "hooks" / "open").exists()  # nothing is kept of a trial
     again = machine.vade("install")
     assert "everything is already installed" in again.stdout or "nothing to change" in again.stdout
-    assert machine.checks()["codex server"]["said"] == "server: the server works, 10 tools"
+    assert machine.checks()["codex server"]["said"] == "server: the server works, 6 tools"
 
 
 @pytest.mark.full
