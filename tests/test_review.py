@@ -341,6 +341,26 @@ def test_an_import_is_verified_by_its_run_or_its_source(
     assert len(json.loads(out)["verified"]) == len(WORDS)
 
 
+def test_an_import_is_verified_in_one_step(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "amber.md").write_text(
+        "---\ntype: note\n---\n# amber\n\nThe amber service is ours.\n"
+    )
+    words = ("import", "okf", str(tmp_path / "bundle"), "--verify")
+    code, _, err = vade(capsys, *words)
+    assert (code, desk.told()) == (2, "")
+    assert "--yes" in err
+    code, out, _ = vade(capsys, *words, "--yes")
+    assert (code, "amber service" in desk.told()) == (0, True)
+    assert "1 text verified" in out
+    assert "once you verify it" not in out
+    assert vade(capsys, *words, "--dry-run")[0] == 2
+    code, out, _ = vade(capsys, *words, "--yes", "--json")
+    assert (code, json.loads(out)["verified"]) == (0, 0)
+
+
 def test_verify_with_several_names_does_all_or_nothing(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:

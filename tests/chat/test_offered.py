@@ -37,7 +37,8 @@ LONG = "It reads every row twice and writes a log line for each of them. " * 60
 
 def not_offered(text: str, offered: list[str]) -> set[str]:
     """Tools that a text names and that are not there; the place of a checkpoint belongs to what reads it."""
-    there = {*offered, *(["session_progress"] if "session_get" in offered else [])}
+    reads = {"session_get", "memory_operations"}.intersection(offered)
+    there = {*offered, *(["session_progress"] if reads else [])}
     return {*NAMED.findall(text)} - there
 
 

@@ -86,8 +86,21 @@ Files written:
 Commands that failed:
 - `make test`: E: ModuleNotFoundError: no streams → works now
 
+Tool calls:
+- bash 3, ask_user 1, write_file 1
+
 </thread_summary>"""
     )
+
+
+def test_tool_calls_are_counted_over_all_cycles_and_memorys_own_are_not() -> None:
+    first = summarize([user(TASK), *ran("bash", "{}", "ok"), *ran("odd, name\n<x>", "{}", "ok")])
+    read = parse_summary(render_summary(first))
+    assert read == first
+    second = summarize([*ran("bash", "{}", "ok"), *ran("memory_search", "{}", "ok")], read)
+    assert second.tools == (("bash", 2), ("odd_name_x_", 1))
+    assert "Tool calls:" not in render_summary(fit_summary(second, 160))
+    assert second.task in render_summary(fit_summary(second, 160))
 
 
 @every_case(

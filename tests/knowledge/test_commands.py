@@ -189,6 +189,16 @@ def test_an_ltm_json_goes_in_and_out(vade: Vade) -> None:
     assert json.loads((vade.base / "ltm.json").read_text()) == file
 
 
+def test_a_file_with_old_dates_is_not_proposed_for_the_archive_the_day_it_comes(vade: Vade) -> None:
+    file = {"patterns": {"discoveries": [{"fact": "From long ago", "timestamp": 1_690_000_000}]}}
+    (vade.base / "ltm.json").write_text(json.dumps(file))
+    for way in (("knowledge", "import"), ("import", "clio", "--scope", "global")):
+        vade(*way, str(vade.base / "ltm.json"))
+    assert "from-long-ago" in vade("knowledge")
+    assert "nothing to do" in vade("knowledge", "prune")
+    assert "from-long-ago" not in vade("tidy")
+
+
 def test_the_figures_are_printed_per_scope_and_type(vade: Vade) -> None:
     vade("add", "--type", "discovery", "Config uses YAML")
     vade("add", "--type", "rule", "no prints", "--scope", "global")

@@ -137,6 +137,7 @@ async def use_all(ask: Any) -> None:
     await ask("memory_get", path="memory/global/records/nothing-here.md")
     await ask("memory_note", content="Looked at the ledger.")
     await ask("memory_store", type="discovery", content="Config is YAML.", confidence=0.9)
+    await ask("memory_store", content="", key="config-is-yaml", applied=True)
     await ask("session_search", query="lighthouse keeper")
     await ask("session_get", session="earlier", place=1, lines=9)
     await ask("session_get", session="earlier", raw=True)
@@ -154,6 +155,7 @@ async def use_all(ask: Any) -> None:
         "add_discovery": {"fact": "Dates are UTC."},
         "add_solution": {"error": "Port in use", "solution": "Stop the old one."},
         "add_pattern": {"pattern": "Names are nouns."},
+        "mark_applied": {"key": "dates-are-utc"},
         "ltm_stats": {},
         "prune_ltm": {"max_age_days": 0, "min_confidence": 1},
         "recall_sessions": {"query": "lighthouse"},

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.errors import UsageError
+from vademecum.errors import NotFound, UsageError, VadeError
 from vademecum.interfaces.present.tool_json import TRANSCRIPT
 from vademecum.interfaces.tools.declaration import Read
 from vademecum.interfaces.tools.sets import TOOL_SETS
 from vademecum.memory import connect
 from vademecum.text.fit import json_size
 from vademecum.transcripts import Message, Role, Text
-from vademecum.transcripts.events import MessageEvent
+from vademecum.transcripts.events import Checkpoint, MessageEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,6 +196,40 @@ def test_a_failure_has_an_impact_and_a_prevention(memory: Memory) -> None:
 def test_a_rule_belongs_to_the_files_at_a_path(memory: Memory) -> None:
     found = lesson(memory, type="rule", content="No print.", path="src/core")
     assert found == {"type": "rule", "examples": [], "rule": "No print.", "path": "src/core"}
+
+
+def test_an_agent_counts_that_a_lesson_was_applied_and_the_block_says_how_often(memory: Memory) -> None:
+    fix = {"error": "save fails with permission denied", "solution": "own the state folder"}
+    key = ask(memory, "memory_operations", "clio", operation="add_solution", **fix)["key"]
+    counted = ask(memory, "memory_store", content="", key=key, applied=True)
+    assert (counted["outcome"], counted["key"], counted["applied"]) == ("applied", key, 1)
+    assert ask(memory, "memory_operations", "clio", operation="mark_applied", key=key)["applied"] == 2
+    again = ask(memory, "memory_operations", "clio", operation="add_solution", **fix)
+    assert (again["outcome"], again["key"]) == ("confirmed", key)
+    assert "applied 3 times" in memory.injection.block().text
+    memory.store("The office is in Basel.", key="office")
+    with pytest.raises(VadeError):
+        ask(memory, "memory_store", content="", key="office", applied=True)
+    for given in ({"content": ""}, {"content": "more", "key": key}):
+        with pytest.raises(UsageError):
+            ask(memory, "memory_store", applied=True, **given)
+
+
+def test_the_newest_checkpoint_is_retrieved_by_its_name_in_clio(memory: Memory) -> None:
+    def retrieve() -> dict[str, Any]:
+        return ask(memory, "memory_operations", "clio", operation="retrieve", key="session_progress")
+
+    with pytest.raises(NotFound):
+        retrieve()
+    items = ({"id": 1, "title": "write the test", "status": "pending"},)
+    memory.sessions.new(id="earlier").append(
+        Checkpoint(task="Mend the reader", todo=items, tools=("bash ls",))
+    )
+    found = retrieve()
+    assert found["key"] == "session_progress"
+    assert found["content"] == (
+        "Current task: Mend the reader\n\nTodo list:\n[ ] 1. write the test\n\nNewest tool calls:\n- bash ls"
+    )
 
 
 def test_a_lesson_that_is_known_is_confirmed(memory: Memory) -> None:

@@ -34,6 +34,7 @@ OPERATIONS: Mapping[str, Mapping[str, Any]] = {
     "add_discovery": {"fact": FACT},
     "add_solution": {"error": "It broke.", "solution": "Turn it on."},
     "add_pattern": {"pattern": "Names are nouns."},
+    "mark_applied": {"key": "the-cache-lies-in-var"},
 }
 
 

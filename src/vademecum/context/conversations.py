@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -26,7 +27,7 @@ from vademecum.search import SessionHits, moment_of, session_keywords
 from vademecum.store import Fact, archive, scopes
 from vademecum.text import filenames, names
 from vademecum.tokens import Estimator
-from vademecum.transcripts import read_excerpt, session_get
+from vademecum.transcripts import read_event, read_excerpt, session_get
 from vademecum.types import Audience, Finding
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
         Sessions,
         SessionTurn,
     )
-    from vademecum.transcripts.events import Ended
+    from vademecum.transcripts.events import Checkpoint, Ended
     from vademecum.types import Record
 
 Progress = Callable[[str, int, int], None]
@@ -67,6 +68,7 @@ def _heard_in(records: Records, scope_folder: ScopeFolder, name: str, content: b
 
 
 HEARD_IN = Fact("heard-in", 1, _heard_in, logged=True)
+_RECENT = 10  # sessions that are searched for a checkpoint
 _MARK_CHARS = 60  # characters of an entry that identify its line
 
 
@@ -612,6 +614,25 @@ class Conversations:
     def newest_logs(self, most: int) -> Iterator[Log]:
         """Yield the logs of the newest sessions of this project and agent."""
         return self._finder.newest_logs(most)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Return the newest checkpoint of the caller's session, else that of the newest session that has
+        one.
+        """
+        from vademecum.transcripts import events
+
+        if self._work.settings.incognito:
+            return None
+        own: list[Log] = []
+        session = self._work.caller.session
+        with contextlib.suppress(NotFound, ScopeUnresolved):
+            own += [] if session is None else [self._finder.transcripts.open(session)]
+        for log in chain(own, self._finder.newest_logs(_RECENT)):
+            points = [raw for raw in log.raw() if raw.kind == events.Checkpoint.kind]
+            found = (read_event(raw) for raw in reversed(points))
+            if newest := next((each for each in found if isinstance(each, events.Checkpoint)), None):
+                return newest
+        return None
 
     def todo(self, request: Mapping[str, Any]) -> tuple[TodoList, str]:
         """Run an operation on the session's to-do list: `write`, `update`, `add`, `list` or `done`."""

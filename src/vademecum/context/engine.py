@@ -130,7 +130,7 @@ def make_plan(
     # the summary of these messages must hold no secrets
     dropped = tuple(thread.logged(entry) for entry in leaving)
     if not leaving:
-        known, block = past.known, summary.name_reader_tools(past.block, thread.readers)
+        known, block = past.known, summary.name_reader_tools(past.block, thread.block_readers)
     else:
         stays = [thread.logged(entry) for entry in staying]
         known = summary.summarize(dropped, past.known, kept=stays)
@@ -536,7 +536,7 @@ class ContextEngine:
         In a small window they may use a fifth of it: the user's rules are worth more than the last tool
         result, which can be read again.
         """
-        todo, ratio, readers = self._todo_list(), self._scale.ratio, self._thread.readers
+        todo, ratio, readers = self._todo_list(), self._scale.ratio, self._thread.block_readers
         least = summary.least_tokens(known, todo, ratio, readers) + self._context // 20
         needed = min(least, self._context // 5)
         room = max(tokens, needed)
@@ -674,7 +674,7 @@ class ContextEngine:
         """The summary block with the names of this host's tools; the block in the log may have
         other names.
         """
-        return summary.name_reader_tools(self._past.block, self._thread.readers)
+        return summary.name_reader_tools(self._past.block, self._thread.block_readers)
 
     def _messages(self) -> tuple[Message, ...]:
         return compose(self._thread.window(), self._block)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.context.units import is_request
@@ -18,7 +19,7 @@ from vademecum.text import fences, is_command, sentence_spans
 from vademecum.transcripts import ASIDE, OpenMemoryCalls, Role, content_words, is_substantive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from vademecum.transcripts import Message, ToolCall, ToolResult
 
@@ -29,8 +30,10 @@ FINDING_CHARS = 220
 SUBJECT_CHARS = 120
 PATH_CHARS = 200
 COMMAND_CHARS = 100
+TOOL_CHARS = 60
 _SCAN = 100_000  # characters of a long text that are read at each end
 _OPENINGS = ("Q: ", "A: ", "`")  # line starts with a meaning in a summary
+_NO_NAME = re.compile(r"[^\w.:/-]+")
 _TAG = re.compile(r"<(?=/?\s*thread_summary)", re.IGNORECASE)
 
 
@@ -54,6 +57,13 @@ class FailedCommand(NamedTuple):
     command: str
     error: str = ""
     solved: bool = False
+
+
+class ToolCount(NamedTuple):
+    """A tool, and how often it was called."""
+
+    name: str
+    calls: int
 
 
 class Tasks(NamedTuple):
@@ -399,6 +409,30 @@ def find_changes(messages: Iterable[Message], failing: Sequence[FailedCommand] =
                         files[path] = None
                 _note_outcome(failures, call_, result)
     return Changes(tuple(reversed(commits.values())), tuple(files), tuple(failures.values()))
+
+
+def count_tool_calls(messages: Iterable[Message]) -> list[ToolCount]:
+    """Return how often each tool was called, the most called first; memory's own tools do not count."""
+    own = OpenMemoryCalls()
+    names = Counter(_tool_name(call.name) for message in map(own.without, messages) for call in message.calls)
+    return _in_order(names)
+
+
+def add_tool_counts(older: Iterable[ToolCount], newer: Iterable[ToolCount]) -> list[ToolCount]:
+    """Return the counts of both together, the most called first."""
+    total = Counter[str]()
+    for each in (*older, *newer):
+        total[each.name] += each.calls
+    return _in_order(total)
+
+
+def _in_order(calls: Mapping[str, int]) -> list[ToolCount]:
+    return [ToolCount(name, calls[name]) for name in sorted(calls, key=lambda name: (-calls[name], name))]
+
+
+def _tool_name(name: str) -> str:
+    """Return a tool's name as one word, so that a summary that lists it can be read back."""
+    return clip_line(_NO_NAME.sub("_", name), TOOL_CHARS) or "unnamed"
 
 
 def _commits(result: ToolResult, call: ToolCall | None) -> Iterator[Commit]:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vademecum.context import extraction
 from vademecum.context import todo as todos
-from vademecum.context.extraction import Commit, Exchange, FailedCommand, Tasks, clip_line, request_text
+from vademecum.context.extraction import (
+    Commit,
+    Exchange,
+    FailedCommand,
+    Tasks,
+    ToolCount,
+    clip_line,
+    request_text,
+)
 from vademecum.context.units import NO_READERS, measure
 from vademecum.context.user_rules import is_lasting, is_replaced
 from vademecum.text import similarity
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     from vademecum.context.host import GitActivity
     from vademecum.context.todo import TodoList
     from vademecum.context.units import ReaderTools
+    from vademecum.transcripts.events import Checkpoint
 
 _T = TypeVar("_T")
 
@@ -44,6 +53,7 @@ class SummaryCaps(NamedTuple):
     commits: int = 15
     files: int = 30
     failures: int = 6
+    tools: int = 12
 
 
 CAPS = SummaryCaps()
@@ -61,6 +71,7 @@ class ThreadSummary(NamedTuple):
     commits: tuple[Commit, ...] = ()
     files: tuple[str, ...] = ()
     failures: tuple[FailedCommand, ...] = ()
+    tools: tuple[ToolCount, ...] = ()  # the most called first
 
 
 def summarize(
@@ -89,6 +100,7 @@ def summarize(
             commits=changes.commits,
             files=changes.files,
             failures=changes.failures,
+            tools=tuple(extraction.count_tool_calls(dropped)),
         ),
         caps=caps,
     )
@@ -135,6 +147,7 @@ def merge_summaries(older: ThreadSummary, newer: ThreadSummary, *, caps: Summary
         commits=tuple(_newest_commits(older.commits, newer.commits)[: caps.commits]),
         files=tuple(_unique([*older.files, *newer.files])[-caps.files :]),
         failures=_bounded_failures([*older.failures, *newer.failures], caps.failures),
+        tools=tuple(extraction.add_tool_counts(older.tools, newer.tools)[: caps.tools]),
     )
 
 
@@ -217,6 +230,7 @@ _HEADINGS = {
     "Commits made:": "commits",
     "Files written:": "files",
     "Commands that failed:": "failures",
+    "Tool calls:": "tools",
 }
 
 
@@ -232,6 +246,7 @@ def render_summary(summary: ThreadSummary) -> str:
         "commits": [f"{each.hash} {each.subject}" for each in summary.commits],
         "files": list(summary.files),
         "failures": [_failure_line(each) for each in summary.failures],
+        "tools": [", ".join(f"{each.name} {each.calls}" for each in summary.tools)] if summary.tools else [],
     }
     tasks = "\n".join(f"{label}{text}" for label, text in tasks_by_label if text)
     blocks = [tasks] if tasks else []
@@ -276,17 +291,19 @@ def parse_summary(text: str) -> ThreadSummary:
         commits=tuple(Commit(*each.partition(" ")[::2]) for each in lines["commits"]),
         files=tuple(lines["files"]),
         failures=tuple(_read_failures(lines["failures"])),
+        tools=tuple(_read_tool_counts(", ".join(lines["tools"]))),
     )
 
 
 def fit_summary(summary: ThreadSummary, chars: int) -> ThreadSummary:
     """Return a summary whose text has at most `chars` characters.
 
-    Details that the transcript gives back most easily are dropped first: files, failed commands, findings,
-    answered questions, commits; the oldest of each first. Then the previous task is dropped, then rules:
-    facts before prohibitions and manners. In the worst case tasks are cut.
+    Details that the transcript gives back most easily are dropped first: counts of tool calls, files, failed
+    commands, findings, answered questions, commits; the rarest tools first, and the oldest of all others.
+    Then the previous task is dropped, then rules: facts before prohibitions and manners. In the worst case
+    tasks are cut.
     """
-    for name in ("files", "failures", "findings", "discussion", "commits", "before", "rules"):
+    for name in ("tools", "files", "failures", "findings", "discussion", "commits", "before", "rules"):
         excess = len(render_summary(summary)) - chars
         if excess <= 0:
             return summary
@@ -313,7 +330,7 @@ def _without_oldest(name: str, values: str | tuple[Any, ...], excess: int) -> st
     """
     if isinstance(values, str):
         return ""
-    candidates = list(reversed(values)) if name == "commits" else list(values)
+    candidates = list(reversed(values)) if name in ("commits", "tools") else list(values)
     if name in _LAST:
         candidates.sort(key=_LAST[name])
     dropped: list[Any] = []
@@ -345,6 +362,13 @@ def _read_failures(lines: list[str]) -> Iterator[FailedCommand]:
             yield FailedCommand(command, error.removesuffix(_SOLVED), error.endswith(_SOLVED))
 
 
+def _read_tool_counts(line: str) -> Iterator[ToolCount]:
+    for each in line.split(", "):
+        name, _, calls = each.rpartition(" ")
+        if name and calls.isascii() and calls.isdigit():
+            yield ToolCount(name, int(calls))
+
+
 # ------------------------------------------------------------ the block that replaces older messages
 
 _GIT_COMMITS = 10
@@ -356,28 +380,29 @@ _KNOWN = "Knowledge of this project is in the system prompt."
 _END = """\
 What the user says below overrides this note. Unless it asks for something else, continue with the current
 task. There is no need to mention this note, to read hand-over documents again, or to ask what to do next."""
-_END_BEGINS = "\nWhat the user says below overrides"
 
 
 def _closing_lines(readers: ReaderTools) -> str:
     """Return the last lines of the summary block: what to do now, and which of the host's tools read the
     rest.
     """
-    sentences = [_KNOWN]
+    sentences = [_KNOWN] if readers.knowledge else []
     if readers.search:
         sentences.append(
             f"Anything said earlier, in this session or in others, can be\nfound with {readers.search}."
         )
     if progress := readers.read(PROGRESS):
         sentences.append(f"The state of the work, at the last checkpoint:\n{progress}")
-    return f"{' '.join(sentences)}\n{_END}"
+    return "\n".join([*([" ".join(sentences)] if sentences else []), _END])
 
 
 def name_reader_tools(block: str, readers: ReaderTools) -> str:
     """Return a summary block with the names of this host's tools, whichever host it was made for."""
-    start = block.rfind(_KNOWN)
-    known = start > 0 and block[start - 1] == "\n" and block.find(_END_BEGINS, start) > 0
-    return block[:start] + _closing_lines(readers) if known else block
+    before = block.removesuffix(_END)
+    if before == block:
+        return block
+    start = before.rfind("\n\n") + 2  # the closing lines are a paragraph of their own
+    return block[:start] + _closing_lines(readers)
 
 
 def render_recovery(
@@ -409,6 +434,17 @@ def _git_lines(git: GitActivity) -> str:
 
 def _git_line(text: str) -> str:
     return " ".join(text.split())[:_GIT_CHARS]
+
+
+def render_checkpoint(checkpoint: Checkpoint) -> str:
+    """Return a checkpoint as text for an agent: the task, the to-do list, and the newest calls."""
+    todo = todos.from_items(checkpoint.todo)
+    parts = [f"{_TASK}{checkpoint.task}"] if checkpoint.task else []
+    if todo.items:
+        parts.append(f"Todo list:\n{todos.render(todo)}")
+    if checkpoint.tools:
+        parts.append("\n".join(["Newest tool calls:", *(f"- {each}" for each in checkpoint.tools)]))
+    return "\n\n".join(parts)
 
 
 # ------------------------------------------------------------ fitting the block

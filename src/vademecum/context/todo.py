@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vademecum.transcripts import Json, Log
+    from vademecum.transcripts.events import Items
 
 OPERATIONS = ("write", "update", "add", "list", "done")
 _TITLE_CHARS = 300
@@ -149,6 +150,14 @@ def from_json(value: Mapping[str, Json]) -> TodoList:
         TodoItem(int(each["id"]), str(each["title"]), TodoStatus(each["status"])) for each in value["items"]
     )
     return TodoList(items, max([int(value.get("next", 1)), *(item.number + 1 for item in items)]))
+
+
+def from_items(items: Items) -> TodoList:
+    """Return the list of an event of a log; an empty one when the event is damaged."""
+    try:
+        return from_json({"items": items})
+    except (ValueError, KeyError, TypeError):
+        return TodoList()
 
 
 def read_log(log: Log) -> TodoList:

@@ -394,6 +394,7 @@ class ReaderTools(NamedTuple):
     session: str = ""
     get: str = ""
     search: str = ""
+    knowledge: bool = False  # whether the system prompt already holds what memory knows
 
     def read(self, place: str) -> str:
         """Return the call that reads one place of this session; empty if there is no such tool."""

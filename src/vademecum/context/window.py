@@ -164,6 +164,12 @@ def count_opening(messages: Sequence[Message]) -> int:
     return next((at for at, each in enumerate(messages) if each.role is not Role.SYSTEM), len(messages))
 
 
+def _holds_memory(entry: ThreadEntry) -> bool:
+    """Whether a block of memory stands in a message."""
+    text = entry.given.text
+    return shapes.replace_memory_blocks(text) != text
+
+
 def compose(messages: Sequence[Message], block: str) -> tuple[Message, ...]:
     """Return the window as it is sent: the system prompt, the summary block, and the repaired messages."""
     at = count_opening(messages)
@@ -273,6 +279,12 @@ class Thread:
     def logged(self, entry: ThreadEntry) -> Message:
         """Return a message as a replay of the log would give it, with secrets redacted."""
         return apply_all(entry.logged_message, self.decisions.get(entry.logged_message.id, ()), self.readers)
+
+    @property
+    def block_readers(self) -> ReaderTools:
+        """What the summary block may name: the tools that read the rest, and memory in the system prompt."""
+        opening = self.live[: count_opening([entry.given for entry in self.live])]
+        return self.readers._replace(knowledge=any(map(_holds_memory, opening)))
 
     def window(self) -> list[Message]:
         """Return the messages in the window, as they are sent."""

@@ -356,7 +356,8 @@ class LtmReader:
             return "its metadata is too long for a record's frontmatter"
         if found is None:
             name = learned.title(kind, fields)
-            draft = Draft(text, kind, labels["tags"], name=name, labels=lambda values: _labels(labels, aside))
+            own = {**_labels(labels, aside), "imported": clock.stamp(self.records.now())}
+            draft = Draft(text, kind, labels["tags"], name=name, labels=lambda values: own)
             with self.records.home.lock(f"place {self.scope_folders[0].place}"):
                 result.added.append(self.records.begin(self.scope_folders, draft).key)
         elif all(_same(aside[name], _read_aside(found.record).get(name)) for name in ("has", "at")):

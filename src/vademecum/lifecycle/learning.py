@@ -11,7 +11,7 @@ from vademecum.knowledge import trust as trust_rules
 from vademecum.store import Found, decisions, files, scopes
 from vademecum.text import document
 from vademecum.text.filenames import key_of
-from vademecum.types import Finding, Record, Scope, Stored
+from vademecum.types import Finding, Outcome, Record, Scope, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,12 +57,14 @@ class Learning:
         examples: Iterable[str] = (),
         tags: Iterable[str] = (),
         record_fields: Mapping[str, object] | None = None,
+        count_use: bool = False,
         **fields: object,
     ) -> Stored:
         """Save a lesson; if the lesson is known already, confirm it and replace its wording by the newer one.
 
         `fields` are those of the type: `fact`; `error`, `solution`; `pattern`; `sequence`, `success_rate`;
         `what`, `impact`, `prevention`; `path`, `rule`. `record_fields` are those that any record may have.
+        With `count_use`, a lesson that was known already has helped once more.
         """
         self._work.may_write()
         scope, kind = scopes.parse_scope(scope), learned.parse_type(str(type))
@@ -88,6 +90,8 @@ class Learning:
             likely = learned.may_hold(lesson.draft.text)
             draft = lesson.draft._replace(fields=own)
             stored = self._work.records.learn(draft, scope=scope, likely=likely, known=known)
+            if count_use and stored.outcome not in (Outcome.CREATED, Outcome.WAITING):
+                self.applied(stored.id or stored.key, scope=scope)
             swept = self._sweep_after(stored)
         indexed = bool(self._work.listeners) and len(self._work.index_trouble) == trouble
         return stored._replace(secrets=lesson.secrets, indexed=indexed, swept=swept)

@@ -25,7 +25,9 @@ class Requests:
         self._work = memory.workspace
 
     def perform(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        """Make a write by its operation's name: `store`, `note`, `learn`, `forget` or `prune_knowledge`."""
+        """Make a write by its operation's name: `store`, `note`, `learn`, `count_use`, `forget` or
+        `prune_knowledge`.
+        """
         return self._write(operation)(**arguments)
 
     def _write(self, operation: str) -> Callable[..., Any]:
@@ -34,6 +36,7 @@ class Requests:
             "store": lambda: memory.store,
             "note": lambda: memory.note,
             "learn": lambda: memory.knowledge.learn,
+            "count_use": lambda: memory.knowledge.applied,
             "forget": lambda: memory.forget,
             "prune_knowledge": lambda: memory.knowledge.prune,
         }

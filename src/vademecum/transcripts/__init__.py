@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts.sessions import Session as Session
     from vademecum.transcripts.sessions import Sessions as Sessions
     from vademecum.transcripts.sessions import parse_reset as parse_reset
+    from vademecum.transcripts.sessions import read_event as read_event
     from vademecum.transcripts.sessions import session_get as session_get
     from vademecum.transcripts.shapes import Shape as Shape
 
@@ -78,7 +79,7 @@ _HOMES = {
     ),
     "page_turns": "SessionTurn TurnPart",
     "pointers": "Pointer",
-    "sessions": "Reset Session Sessions parse_reset session_get",
+    "sessions": "Reset Session Sessions parse_reset read_event session_get",
     "shapes": "Shape",
 }
 SUBJECTS = ("events", "foreign", "shapes")

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import NOTHING, AgentHelpCommand, AgentName, common, scope_option
+from vademecum.interfaces.cli.options import (
+    NOTHING,
+    AgentHelpCommand,
+    AgentName,
+    common,
+    confirm,
+    scope_option,
+)
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import OpenMemory
+    from vademecum.memory import Memory
     from vademecum.memory.values import ExportedBundle, ImportReport
 
 FORMATS = ("okf", "ltm", "html")
@@ -22,10 +30,20 @@ _SHOWN = 20  # printed lines of each kind
 @click.argument("system", metavar="SYSTEM", type=AgentName("memories"))
 @click.argument("path", metavar="PATH", type=click.Path())
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would be imported; write nothing.")
+@click.option("--verify", is_flag=True, help="Verify everything imported, so that agents see it; asks first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @scope_option("Import everything into this scope.")
 @common
 def import_(
-    *, system: str, path: str, dry: bool, scope: str | None, as_json: bool, open_memory: OpenMemory
+    *,
+    system: str,
+    path: str,
+    dry: bool,
+    verify: bool,
+    yes: bool,
+    scope: str | None,
+    as_json: bool,
+    open_memory: OpenMemory,
 ) -> None:
     """Import memory from another tool.
 
@@ -33,14 +51,24 @@ def import_(
 
     SYSTEM is {memories}; PATH is its folder, one file, or an archive.
     """
+    if verify and dry:
+        raise click.UsageError("--verify and --dry-run exclude each other.")
+    if yes and not verify:
+        raise click.UsageError("--yes answers the question of --verify.")
     memory = open_memory()
+    if verify:
+        memory.workspace.may_decide("verify what is imported", "vade import --verify")
+        confirm(f"Verify all that comes from {system}, without reviewing each text?", yes=yes)
     message = "what was imported stays, and `vade undo` reverts it; run it again for the rest"
     with output.progress(NOTHING if dry else message) as step:
         report = memory.transfer.import_from(system, path, scope=scope, apply=not dry, progress=step)
+    sitting, verified = _verify_run(memory, report.run) if verify and report.run else ("", 0)
     if as_json:
-        output.as_json(to_json.memory_imported_json, report)
+        output.as_json(to_json.memory_imported_json, report, verified=verified)
         return
-    show_import(report)
+    show_import(report, verified=bool(sitting))
+    if sitting:
+        output.line(f"{output.plural(verified, 'text')} verified; `vade undo {sitting}` reverts it")
     for each in report.over:
         verb = "holds" if report.applied else "would hold"
         output.line(
@@ -78,7 +106,18 @@ def export(
     output.show(as_json, partial(show_exported, made), to_json.exported_json, made)
 
 
-def show_import(report: ImportReport) -> None:
+def _verify_run(memory: Memory, run: str) -> tuple[str, int]:
+    """Verify the texts that an import brought; return the sitting that `vade undo` reverts, and their
+    number.
+    """
+    items = memory.review.selected(run=run)
+    if not items:
+        return "", 0
+    sitting, decided = memory.review.decide(items, yes=True)
+    return sitting, sum(each.done for each in decided)
+
+
+def show_import(report: ImportReport, *, verified: bool = False) -> None:
     """Print the result of an import: new, known and skipped items."""
     come = [each for each in report.mapped if each.outcome != "same"]
     for each in come[:_SHOWN]:
@@ -99,7 +138,7 @@ def show_import(report: ImportReport) -> None:
     ending = "; nothing was written" if not report.applied else ""
     back = f"; `vade undo {report.run}` reverts it" if report.run else ""
     output.line(f"{', '.join(counts_text)}{ending}{back}")
-    if report.applied and any(each.kind in ("record", "pinned", "journal") for each in come):
+    if report.applied and not verified and any(each.kind in ("record", "pinned", "journal") for each in come):
         output.line("search finds it now; agents see it once you verify it: `vade review`")
 
 

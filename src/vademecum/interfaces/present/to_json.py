@@ -616,8 +616,9 @@ _over = JsonShape(
 )
 memory_imported_json = JsonShape(
     "memory_imported",
-    "system applied:bool run~ counts mapped skipped over",
+    "system applied:bool run~ counts mapped skipped over verified",
     counts=by_name(COUNT),
+    verified=at(lambda _: 0, COUNT),
     mapped=many(_mapped),
     skipped=many(_skipped),
     over=many(_over),

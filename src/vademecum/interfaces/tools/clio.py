@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vademecum.errors import UsageError
+from vademecum.context.summary import render_checkpoint
+from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, at, by_name, many, optional
 from vademecum.interfaces.present.to_json import figures_json, postponed_json
 from vademecum.interfaces.present.tool_json import search_answer_json
 from vademecum.interfaces.tools.co_cli import BRIEF, recall
-from vademecum.interfaces.tools.core import LONGEST, PROJECT, Retry, forgotten, stored
+from vademecum.interfaces.tools.core import LONGEST, PROJECT, Retry, count_use, counted, forgotten, stored
 from vademecum.interfaces.tools.declaration import (
     Read,
     Span,
@@ -22,10 +23,12 @@ from vademecum.interfaces.tools.declaration import (
 )
 from vademecum.interfaces.tools.more import RECALLED, session_search
 from vademecum.text.names import slug
+from vademecum.transcripts.events import PROGRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vademecum.memory import Memory
     from vademecum.memory.values import RunOutcome
 
     Given = Mapping[str, Any]
@@ -53,7 +56,16 @@ def _name_of(key: str) -> str:
 def _retrieve(given: Given) -> Read:
     (key,) = _require(given, "key")
 
-    return Read(lambda memory: _NOTE(memory.show(_name_of(key), scope=PROJECT)))
+    def do(memory: Memory) -> dict[str, Any]:
+        try:
+            return _NOTE(memory.show(_name_of(key), scope=PROJECT))
+        except NotFound:
+            found = memory.sessions.checkpoint() if key == PROGRESS else None
+            if found is None:
+                raise
+            return _NOTE(found, key=key, content=render_checkpoint(found), updated=found.time)
+
+    return Read(do)
 
 
 def _search(given: Given) -> Read:
@@ -81,9 +93,16 @@ def _lesson(kind: str, *parts: str) -> Plan:
             "examples": given["examples"] or [],
             **fields,
         }
+        if kind == "solution":  # a solution that is added again has solved the problem again
+            lesson["count_use"] = True
         return Write("learn", lesson, PROJECT, stored, given["idempotency_key"])
 
     return plan
+
+
+def _mark_applied(given: Given) -> Write:
+    (key,) = _require(given, "key")
+    return count_use(key, PROJECT, "", given["idempotency_key"])
 
 
 def _prune(given: Given) -> Write:
@@ -156,6 +175,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "add_discovery": Operation(_lesson("discovery", "fact"), _KEPT),
     "add_solution": Operation(_lesson("solution", "error", "solution"), _KEPT),
     "add_pattern": Operation(_lesson("pattern", "pattern"), _KEPT),
+    "mark_applied": Operation(_mark_applied, (counted, postponed_json)),
     "prune_ltm": Operation(_prune, (_PRUNED, postponed_json)),
     "ltm_stats": Operation(_stats, (_STATS,)),
     "recall_sessions": Operation(_sessions, (RECALLED,)),
@@ -167,7 +187,9 @@ OPERATIONS: Mapping[str, Operation] = {
 def memory_operations(
     *,
     operation: Annotated[str, "What to do.", tuple(OPERATIONS)],
-    key: Annotated[str | None, "store, retrieve, delete: the name of the note."] = None,
+    key: Annotated[
+        str | None, "store, retrieve, delete, mark_applied: the name of the note or lesson."
+    ] = None,
     content: Annotated[str | None, "store: what it says.", TextSize(0, LONGEST)] = None,
     query: Annotated[str | None, "search, recall_sessions: what to look for.", TextSize(1)] = None,
     fact: Annotated[str | None, "add_discovery: the fact.", TextSize(0, LONGEST)] = None,

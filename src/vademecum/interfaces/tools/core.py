@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from vademecum.config import RESULTS
 from vademecum.errors import NotFound, UsageError
-from vademecum.interfaces.present.shape import TEXT, JsonShape, at, maybe, optional
+from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, at, maybe, optional
 from vademecum.interfaces.present.to_json import merged_json, postponed_json
 from vademecum.interfaces.present.tool_json import (
     lines_answer,
@@ -94,6 +94,12 @@ stored = JsonShape(
     approval=optional(TEXT),
     merged=optional(merged_json),
     team=optional(TEXT),
+)
+counted = JsonShape(
+    "lesson_applied",
+    "outcome key num:int? scope=place.scope applied:int",
+    outcome=at(lambda _: "applied"),
+    applied=at(lambda record: record.fields.get("applied", 0), COUNT),
 )
 noted = JsonShape("journal_noted", "outcome path time secrets:list", outcome=at(lambda _: "noted"))
 forgotten = JsonShape(
@@ -217,7 +223,7 @@ def parse_place(place: int | str | None) -> tuple[int, int]:
     return int(match[1]), max(0, int(match[2] or 1) - 1)
 
 
-@tool("Save to memory", stored, postponed_json)
+@tool("Save to memory", stored, counted, postponed_json)
 def memory_store(
     *,
     content: Annotated[
@@ -236,10 +242,13 @@ def memory_store(
     examples: Annotated[Texts | None, ""] = None,
     confidence: Annotated[float | None, "", Span(0, 1)] = None,
     success_rate: Annotated[float | None, "", Span(0, 1), Unlisted()] = None,
+    applied: Annotated[bool, "The lesson of this `key` helped; `content` stays empty."] = False,
     team: Annotated[str | None, "Save it for this team instead of privately.", WorkspaceNames("team")] = None,
     idempotency_key: Retry = None,
 ) -> Write:
-    """Save a record, or a lesson if the type is that of a lesson."""
+    """Save a record, or a lesson if the type is that of a lesson; or count that a lesson was applied."""
+    if applied:
+        return count_use(key, scope, content, idempotency_key)
     parts: dict[str, Any] = {"error": error, "steps": steps, "impact": impact, "prevention": prevention}
     parts |= {"path": path, "examples": examples, "success_rate": success_rate}
     given = {name: part for name, part in parts.items() if part not in (None, "", [])}
@@ -268,6 +277,20 @@ def memory_store(
     more = {"confidence": confidence, "team": team}
     kept |= {name: value for name, value in more.items() if value is not None}
     return Write("store", {**kept, "slug": True}, place, stored, idempotency_key)
+
+
+def count_use(key: str | None, scope: str, content: str, idempotency_key: str | None) -> Write:
+    """Return the write that counts one more use of the lesson of this key."""
+    if not key:
+        raise UsageError("`applied` needs the `key` of the lesson", hint="pass the key that memory shows")
+    if content.strip():
+        raise UsageError(
+            "`applied` only counts", hint="leave `content` empty; to add what you learned, save it separately"
+        )
+    name, place = parse_key(key, scope)
+    # The key of a lesson suffices: a project's lesson and a global one are both found without their scope.
+    only = None if place == PROJECT else place
+    return Write("count_use", {"name": name, "scope": only}, place, counted, idempotency_key)
 
 
 # The type of a lesson that a part stands for, where no type is named.
