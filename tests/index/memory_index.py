@@ -134,7 +134,7 @@ class MemoryIndex:
                 return False
         elif document.reason is None and document.pieces is None:
             if file is not None:
-                self.files[file] = self.files[file]._replace(item=item)
+                self.files[file] = self.files[file]._replace(item=item, hash=document.hash)
             return True
         elif file is not None:
             self._clear(file)

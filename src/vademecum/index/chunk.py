@@ -1,13 +1,13 @@
 """Cut a file into the passages that are indexed and shown.
 
-This module knows text alone: lines, headings, fences, lists and the dated entries of a record. It knows no
-paths, scopes, databases or models.
+This module knows text alone: lines, headings, fences, lists, the dated entries of a record and the turns of a
+conversation. It knows no paths, scopes, databases or models.
 
 Every line of a file lies in the range of some chunk. Blank lines belong to the text above them, those at the
 top to the text below. `text` holds one of these:
 
-- Of a source (`markdown`) or a piece of a split entry: the lines of the range, joined by line feeds,
-  without carriage returns and byte-order mark.
+- Of a source (`markdown`), of a turn in it, or a piece of a split entry: the lines of the range, joined by
+  line feeds, without carriage returns and byte-order mark.
 - Of an entry or a section of a pinned document that fits: its text as the user gave it. The range also
   covers title, dated heading and signature; of a split entry these are hidden chunks.
 - Of a line that is too long: consecutive chunks have the range of this line, and their texts make it up.
@@ -22,12 +22,14 @@ from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
+from vademecum.index import turns
 from vademecum.lazy import lazy_pattern
 from vademecum.text import SENTENCE_END, document, fences, frontmatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from vademecum.index.turns import SpokenLines
     from vademecum.types import Origin
 
 TOKENS = 400
@@ -60,7 +62,7 @@ class TextChunk:
 
     `heading` is indexed but not part of the snippet. `entry` is the number of the entry in a record or
     journal. A `hidden` chunk is never an answer: frontmatter, signatures, blank lines, and the headings above
-    a split section or entry.
+    a split section or entry. `speaker` is who says it, in a file that surely is a conversation.
     """
 
     start: int
@@ -72,6 +74,7 @@ class TextChunk:
     origin: Origin | None = None
     superseded: str | None = None
     hidden: bool = False
+    speaker: str | None = None
 
 
 def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP) -> list[TextChunk]:
@@ -90,8 +93,21 @@ def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP
     except Malformed:
         return list(_markdown(page, 1, len(page.lines)))
     hidden = _front(page, text, front)
-    cut = _pinned if kind == "pinned" else _markdown
-    return [*hidden, *cut(page, hidden[-1].end + 1 if hidden else 1, len(page.lines))]
+    first, last = hidden[-1].end + 1 if hidden else 1, len(page.lines)
+    if kind == "pinned":
+        return [*hidden, *_pinned(page, first, last)]
+    found = turns.find_turns(page.text(first, last))
+    return [*hidden, *(_conversation(page, first, found) if found else _markdown(page, first, last))]
+
+
+def is_conversation(text: str) -> bool:
+    """Return whether a file of a source is cut by turns."""
+    try:
+        front = frontmatter.parse(text)
+    except Malformed:
+        return False
+    lines = text.removeprefix(_BOM).replace("\r\n", "\n").split("\n")
+    return bool(turns.find_turns("\n".join(lines[front.lines :])))
 
 
 # --- lines and their weight, in quarters of a token ---------------------------------------------------------
@@ -217,6 +233,27 @@ def _unit(
     if signature <= whole.end:
         below = page.text(signature, whole.end)
         yield replace(whole, start=signature, text=below, hidden=True)
+
+
+# --- conversations ------------------------------------------------------------------------------------------
+
+
+def _conversation(page: _Page, first: int, found: Sequence[SpokenLines]) -> Iterator[TextChunk]:
+    """Yield one chunk for each turn that fits into one; headings between turns stand above the next turns."""
+    path: tuple[str, ...] = ()
+    for turn in found:
+        start, end = first + turn.first - 1, first + turn.last - 1
+        if turn.speaker is None:
+            sections = _sections(page, start, end)
+            path = sections[-1].path
+            bare = all(section.bare for section in sections)
+            for piece in _markdown(page, start, end):
+                yield replace(piece, hidden=piece.hidden or bare)
+        elif page.weight(start, end) <= page.limit:
+            yield TextChunk(start, end, page.text(start, end), SEPARATOR.join(path), speaker=turn.speaker)
+        else:
+            for piece in _markdown(page, start, end, base=path):
+                yield replace(piece, speaker=turn.speaker)
 
 
 # --- Markdown: sections, blocks, lines ----------------------------------------------------------------------

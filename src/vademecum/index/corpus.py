@@ -156,6 +156,16 @@ def read_document(
     return IndexDocument(item, digest, labels, pieces)
 
 
+def is_conversation(content: bytes) -> bool:
+    """Return whether an attached file with this content is cut by turns."""
+    from vademecum.index import chunk  # a question does not need it
+
+    try:
+        return chunk.is_conversation(document.decode(content))
+    except Malformed:
+        return False
+
+
 def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> Piece:
     top = head(labels.title, chunk.heading, chunk.time, labels.tags, chunk.text)
     return Piece(
@@ -177,14 +187,18 @@ def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> P
 
 
 def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[set[str]]) -> list[Speech]:
-    """Return the speaker, questions and mentions of each chunk; later parts of an entry keep its speaker."""
+    """Return the speaker, questions and mentions of each chunk; later parts of an entry keep its speaker.
+
+    The turns of a conversation have the speaker that stands in the form of the conversation.
+    """
     found: list[Speech] = []
     for at, (chunk, own) in enumerate(zip(cut, word_sets, strict=True)):
         last = cut[at - 1] if at else None
         cut_off = last is not None and (
             (chunk.entry is not None and chunk.entry == last.entry) or chunk.start == last.start
         )
-        found.append(words.speech_of(chunk.text, own, before=found[-1].speaker if cut_off else None))
+        speech = words.speech_of(chunk.text, own, before=found[-1].speaker if cut_off else None)
+        found.append(speech if chunk.speaker is None else speech._replace(speaker=chunk.speaker))
     return found
 
 

@@ -411,9 +411,9 @@ class SqliteIndex:
             self._remove_chunks(self._put_file(document))
         elif document.pieces is None:
             self._connection.execute(
-                """update files set size = ?, mtime = ?, ctime = ?, inode = ?
+                """update files set hash = ?, size = ?, mtime = ?, ctime = ?, inode = ?
                 where item = ? and scope = ? and scope_id = ?""",
-                (*item.stamp, *identity),
+                (document.hash, *item.stamp, *identity),
             )
         else:
             self._replace(document, document.pieces, row)

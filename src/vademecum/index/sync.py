@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, Malformed, OutsideMemory
 from vademecum.index.base import Filter, IndexDocument
-from vademecum.index.corpus import read_document, to_embed
+from vademecum.index.corpus import is_conversation, read_document, to_embed
 from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
 from vademecum.store.view import no_collection
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 NO_VECTORS = "no new vectors"
 _TURN = 0.5  # seconds of one transaction
 _VECTORS = 512  # texts that the embedder gets at once
+# Behind the hash of an attached file that was cut with regard to turns. A file without it was indexed before;
+# it is read once more, and cut again only if it is a conversation.
+_BY_TURNS = "/turns"
 
 
 @dataclass(slots=True)
@@ -322,7 +325,13 @@ class Sync:
                         report.findings.append(_not_text(path))
                         continue
                     old = known.pop(id_, None)
-                    if old is None or check or old.stamp != stamp or old.labels != (path, *labels):
+                    if (
+                        old is None
+                        or check
+                        or old.stamp != stamp
+                        or old.labels != (path, *labels)
+                        or _is_cut_without_turns(old, folder.kind)
+                    ):
                         waiting.append((folder.item(name, stamp), old))
                     elif old.reason:
                         report.findings.append(_not_indexed(path, old.reason))
@@ -371,8 +380,10 @@ class Sync:
                 report.ids.discard((item.id, item.place))
                 return None
             digest = files.digest(content)
-            same = known is not None and known.hash == digest and known.labels == item.labels
-            if same:
+            same = known is not None and known.hash.removesuffix(_BY_TURNS) == digest
+            digest += _BY_TURNS if item.kind == "markdown" else ""
+            same = known is not None and same and known.labels == item.labels
+            if known is not None and same and (known.hash == digest or not is_conversation(content)):
                 return IndexDocument(item, digest)
             document = read_document(item, content, digest, tokens=self.tokens, overlap=self.overlap)
         except (Malformed, OutsideMemory, OSError) as error:
@@ -438,16 +449,24 @@ def _changed(
 ) -> Iterator[tuple[str, Stamp]]:
     """Yield the changed files of a folder; usually nearly all of many thousands are unchanged."""
     prefix, display_prefix, place = folder.prefix, folder.shown, folder.place
+    attached = folder.kind == "markdown"
     for name, stamp in folder.states():
         id_ = f"{prefix}/{name}"
         old = known.get(id_)
         same = old is not None and old.stamp == stamp and old.labels == (f"{display_prefix}/{name}", *labels)
         mark = id_, place
+        if attached and old and _is_cut_without_turns(old, "markdown"):
+            same = False
         if same and old and not old.reason and name.isascii() and mark not in ids:
             ids.add(mark)
             del known[id_]
         else:
             yield name, stamp
+
+
+def _is_cut_without_turns(known: KnownFile, kind: str) -> bool:
+    """Return whether a file was indexed before conversations in attached files were cut by turns."""
+    return kind == "markdown" and known.reason is None and not known.hash.endswith(_BY_TURNS)
 
 
 def _not_indexed(path: str, reason: str) -> Finding:

@@ -308,7 +308,7 @@ _SPEAKER = lazy_pattern(
     r"(?::(?:\*\*|__)?(?=\s)|：)"
 )
 # Words before a colon that are no names.
-_LABELS = frozenset(
+LABELS = frozenset(
     """a action actions agenda answer answers attention background blocked bug caution cause caveat change
     changed changes command commands conclusion confirmed consequence context cost date deadline decided
     decision decisions default description details done effect error errors example examples expected fact
@@ -381,7 +381,7 @@ def speaker(text: str) -> str | None:
     if small in ROLES:
         return small
     parts = name.split()
-    if small in _LABELS or parts[0].lower() in _LABELS or parts[-1].lower() in _LABELS:
+    if small in LABELS or parts[0].lower() in LABELS or parts[-1].lower() in LABELS:
         return None
     return small if all(part[0].isupper() or not _has_case(part) for part in parts) else None
 
