@@ -16,12 +16,16 @@ from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
 from vademecum.store.records import Records
-from vademecum.transcripts import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+FAILED = "ruff check .", "Exit code 127\nzsh: command not found: ruff"
+WORKED = "uv run ruff check .", "All checks passed!"
 
 
 @dataclass(frozen=True)
@@ -273,6 +277,27 @@ def test_what_the_user_said_in_a_session_and_is_worth_saving_waits(desk: Desk) -
     assert decided[0].back.startswith("vade forget ")
     assert memory.review.inbox(["signal"]).items == ()
     assert any("pnpm" in record.text for record in memory.list().records)
+
+
+def test_what_a_failure_in_a_session_teaches_waits_and_becomes_a_lesson(desk: Desk) -> None:
+    memory = desk.memory()
+    log = memory.sessions.new(id="s1")
+    for number, (command, output) in enumerate((FAILED, WORKED)):
+        call = ToolCall(str(number), "Bash", json.dumps({"command": command}))
+        result = ToolResult(str(number), (Text(output),), error=number == 0)
+        log.append(MessageEvent(Message(Role.ASSISTANT, (call,))))
+        log.append(MessageEvent(Message(Role.TOOL, (result,))))
+    (item,) = memory.review.inbox(["lesson"]).items
+    assert (item.name, item.scope) == ("solution", "project")
+    assert "uv run ruff check ." in item.text
+    memory.review.decide([item], yes=False)
+    assert memory.review.inbox(["lesson"]).items == ()
+    (declined,) = memory.review.inbox(["lesson"], declined=True).items
+    _, decided = memory.review.decide([declined], yes=True)
+    assert decided[0].back.startswith("vade forget ")
+    (record,) = memory.list().records
+    assert (record.type, str(record.live[0].origin)) == ("solution", "user")
+    assert memory.review.inbox(["lesson"]).items == ()
 
 
 # ---------------------------------------------------------------- who may

@@ -39,8 +39,9 @@ KINDS = {  # in the order of display, with the meaning of a yes
     "conflict": "Conflict copies left by a sync tool: yes merges them into the record and archives the copy",
     "promotion": "Statements that journals repeat: yes saves them as memories",
     "signal": "Things you said that are worth saving: yes saves them as memories",
+    "lesson": "What failures and refusals in sessions teach: yes saves it as a lesson",
 }
-_SESSIONS = 10  # sessions whose messages are read for signals
+_SESSIONS = 10  # sessions whose messages are read for signals and lessons
 _MESSAGES = 400  # messages that are read at most
 _KEEPS_ORIGIN = ("store", "note", "learn")  # operations whose text keeps the origin of its requester
 _KNOWN = 90.0  # out of 100: a text this similar to one in memory is known already
@@ -385,6 +386,32 @@ class Review:
                 why = f"{each.kind} ({each.confidence:.2f}), said in {path}"
                 yield PendingItem("signal", mark, str(each.kind), path, each.text, why, str(place), each)
 
+    def _list_lessons(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
+        from vademecum.context import failures
+        from vademecum.knowledge import lessons
+        from vademecum.lifecycle import promote as promoting
+        from vademecum.transcripts import MessageEvent
+
+        if scope not in (None, Scope.PROJECT):
+            return
+        known: list[str] | None = None
+        seen: set[str] = set()
+        for log in self._memory.sessions.newest_logs(_SESSIONS):
+            events = (event for event in log.events() if isinstance(event, MessageEvent))
+            for each in failures.find_lessons([event.message for event in events]):
+                text = lessons.render(each.type, dict(each.fields))
+                if text in seen:
+                    continue
+                seen.add(text)
+                known = self._known_texts() if known is None else known
+                if any(promoting.is_same(text, other, threshold=_KNOWN) for other in known):
+                    continue
+                mark = decisions.mark_of("lesson", text)
+                why = f"{each.why}, at {each.message} in {log.path}"
+                yield PendingItem(
+                    "lesson", mark, str(each.type), log.path, text, why, str(Scope.PROJECT), each
+                )
+
     def _recent_user_texts(self) -> Iterator[tuple[str, str, str]]:
         """Yield the user's messages in the newest sessions: the path of the log, the agent's text before
         the message, and the message.
@@ -611,6 +638,15 @@ class Review:
             stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
             back = f"vade forget {stored.key} --scope {place}"
             self._work.audit("approve signal", scope=place)
+            yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
+
+    def _approve_lessons(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Save as a lesson what a failure or a refusal in a session teaches."""
+        self._undecline(items)
+        for item in items:
+            stored = self._memory.knowledge.learn(item.about.type, **item.about.fields)
+            back = f"vade forget {stored.key} --scope {Scope.PROJECT}"
+            self._work.audit("approve lesson", scope=Scope.PROJECT)
             yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
 
     def _approve_writes(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
@@ -874,6 +910,7 @@ _KINDS = {
     "conflict": _Kind(Review._list_conflicts, Review._approve_conflicts),
     "promotion": _Kind(Review._list_promotions, Review._approve_promotions),
     "signal": _Kind(Review._list_signals, Review._approve_signals),
+    "lesson": _Kind(Review._list_lessons, Review._approve_lessons),
 }
 
 

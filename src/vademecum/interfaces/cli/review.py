@@ -34,7 +34,7 @@ _KEYS = {
     "q": "quit",
 }
 _VERSION_KEYS = {**_KEYS, "y": "keep the second", "n": "keep the first", "a": "keep the second of all"}
-_KIND_NAMES = "write folder text contradiction version notice held conflict promotion signal".split()
+_KIND_NAMES = "write folder text contradiction version notice held conflict promotion signal lesson".split()
 
 
 @click.group(invoke_without_command=True)

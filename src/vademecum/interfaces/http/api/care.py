@@ -27,7 +27,17 @@ calls = Calls("care")
 _MADE = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\"']*|\bid: (?:[0-9a-z]{10}|[0-9a-f-]{36})\b")
 RunId = Annotated[str, Path(min_length=1, max_length=200)]
 Kind = Literal[
-    "write", "folder", "text", "contradiction", "version", "notice", "held", "conflict", "promotion", "signal"
+    "write",
+    "folder",
+    "text",
+    "contradiction",
+    "version",
+    "notice",
+    "held",
+    "conflict",
+    "promotion",
+    "signal",
+    "lesson",
 ]
 _decision = JsonShape("review_decision", "id kind name why back", done=FLAG)
 decisions_json = JsonShape("review_decisions", "run", decided=many(_decision))

@@ -21,6 +21,7 @@ _NAMES = {
     "conflict": ("Conflict copies", "Merge it", "Leave both"),
     "promotion": ("Repeated in journals", "Save as a memory", "Leave it"),
     "signal": ("Worth saving", "Save as a memory", "Leave it"),
+    "lesson": ("Taught by failures", "Save as a lesson", "Leave it"),
 }
 
 

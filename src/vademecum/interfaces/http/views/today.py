@@ -31,6 +31,7 @@ _KINDS = {
     "held": ("text that a purge left open", "texts that a purge left open"),
     "conflict": ("conflict", "conflicts"),
     "signal": ("suggestion", "suggestions"),
+    "lesson": ("lesson from a failure", "lessons from failures"),
 }
 
 
