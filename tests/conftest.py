@@ -37,6 +37,9 @@ json_contract.hold()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A program that a test starts keeps its bytecode: compiling all modules takes longer than most commands.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # One process for each core is enough: threads that wait for work take it from the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -11,6 +11,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 from pydantic_ai.exceptions import ToolFailed
 
+import tiers
 from vademecum.adapters.anthropic_memory import MemoryTool
 from vademecum.adapters.base import as_agent
 from vademecum.adapters.pydantic_ai import memory_toolset
@@ -357,8 +358,9 @@ def reads(world: World, count: int, seed: int) -> None:
     assert seen == {(door, audience) for door in DOORS for audience in ("private", "group")}
 
 
+@pytest.mark.scaled
 def test_random_reads_through_every_door_find_nothing_of_others(world: World) -> None:
-    reads(world, 400, seed=20)
+    reads(world, tiers.few(240, 400), seed=20)
 
 
 @pytest.mark.soak

@@ -93,7 +93,7 @@ def files_named(text: str, top: str) -> set[str]:
     return {f"{top}/{each.removeprefix('~/')}" for each in named}
 
 
-@pytest.mark.full(but=2)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("agent", QUICKSTARTS)
 def test_a_quickstart_does_what_it_says_and_leaves_no_trace(agent: str, machine: Machine) -> None:
     page = f"quickstart/{agent}.md"
@@ -230,7 +230,7 @@ def test_every_page_about_migrating_is_tried() -> None:
     assert set(linked) == pages - {"index"}
 
 
-@pytest.mark.full(but=2)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("system", MIGRATIONS)
 def test_a_migration_does_what_it_says_and_can_be_taken_back(system: str, machine: Machine) -> None:
     MIGRATIONS[system](machine)
@@ -308,6 +308,7 @@ TRANSCRIPTS = {
 }
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("system", TRANSCRIPTS)
 def test_past_sessions_are_copied_and_found_as_the_page_says(system: str, machine: Machine) -> None:
     recorded = Path(__file__).parent / "fixtures" / "agents" / system / "transcript.jsonl"

@@ -200,6 +200,7 @@ def size_of(picture: Path) -> tuple[int, int]:
     return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
 
 
+@pytest.mark.full
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_the_picture_of_the_web_page_is_taken_by_its_script(tmp_path: Path) -> None:
     taken = tmp_path / "page.png"
@@ -208,6 +209,7 @@ def test_the_picture_of_the_web_page_is_taken_by_its_script(tmp_path: Path) -> N
     assert "docs/pictures/page.png" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_in_a_browser_search_and_dark_mode_work_and_no_request_leaves_the_machine(site: Path) -> None:
     from playwright.sync_api import sync_playwright

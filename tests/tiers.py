@@ -6,7 +6,7 @@ again, with all their cases, the properties and the tests that have the mark `sc
 `--tier=soak` runs what is marked `soak`. Without the option everything but `soak` runs.
 
 `@pytest.mark.full(but=2)` leaves the first two cases of a parametrized test to `make test`, `but="name"` the
-case with this id.
+case with this id, and a tuple of ids these cases.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ FULL_FILES = {
     "install/test_packages.py",  # builds packages and installs them
     "knowledge/test_claims_set.py",
     "llm/test_real_model.py",  # fetches a model and llama.cpp
-    # Pages in Chromium: `make test` looks at search, review, the briefing and hostile texts.
+    # Pages in Chromium: `make test` looks at hostile texts, in lists, in the editor and on a record's page.
+    "web/test_briefing.py",
     "web/test_care.py",
     "web/test_hub_page.py",
     "web/test_memories.py",
     "web/test_projects.py",
     "web/test_record.py",
     "web/test_rest.py",
+    "web/test_review.py",
+    "web/test_search.py",
     "web/test_sessions.py",
 }
 
@@ -101,11 +104,12 @@ def tiers_of(items: Sequence[pytest.Item]) -> dict[pytest.Item, str]:
     return found
 
 
-def _is_excepted(item: pytest.Item, but: int | str, number: int) -> bool:
+def _is_excepted(item: pytest.Item, but: int | str | tuple[str, ...], number: int) -> bool:
     """Return whether the mark `full` leaves this case of a test to `make test`."""
     if isinstance(but, int):
         return number < but
-    return item.nodeid.endswith(f"[{but}]")
+    names = (but,) if isinstance(but, str) else but
+    return item.nodeid.endswith(tuple(f"[{name}]" for name in names))
 
 
 def _runs_too(item: pytest.Item, own: str, tier: str | None) -> bool:

@@ -55,6 +55,7 @@ def test_an_adapter_and_its_example_name_their_extra(extra: str, tmp_path: Path)
     assert told == said
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("extra", "model"),
     [

@@ -93,6 +93,7 @@ def talked(room: Room, window: int, turns: int = 14, **given: Any) -> tuple[Any,
     return chat, model
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("window", "given", "many"),
     [

@@ -82,6 +82,7 @@ def wire() -> Iterator[WireServer]:
         yield server
 
 
+@pytest.mark.full
 def test_typing_completing_and_an_answer_in_markdown(room: Room, wire: WireServer) -> None:
     wire.script(Say("Polly wants:\n\n- a **cracker**\n- a nut\n\nThat is all."))
     seat = Seat(room, wire)

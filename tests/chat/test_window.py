@@ -46,7 +46,7 @@ def talk(chat: Chat, turns: int = 8) -> None:
         assert conversation.run_turn(chat, text).ok
 
 
-@pytest.mark.full(but=3)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("limit", [6_000, 7_000])
 @pytest.mark.parametrize("words", ["", "prompt is too long: {sent} tokens > {limit} maximum", SILENT])
 def test_of_eight_turns_one_is_refused(room: Room, wire: WireServer, limit: int, words: str) -> None:
@@ -61,6 +61,7 @@ def test_of_eight_turns_one_is_refused(room: Room, wire: WireServer, limit: int,
     assert not [each for each in outcomes if each.startswith("failed")]
 
 
+@pytest.mark.full
 def test_another_chat_knows_what_was_learned_and_one_with_another_model_or_address_does_not(
     room: Room, wire: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_session_without_memory_learns_for_itself_alone(room: Room, wire: Wire
     assert talking(room, fresh=True).window == 32_000
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     ("provider", "path", "answer"),
     [
@@ -130,6 +132,7 @@ def test_no_server_of_another_machine_is_asked() -> None:
     assert providers.find_window(place, seconds=60) is None
 
 
+@pytest.mark.full
 def test_a_server_that_says_more_than_it_takes_is_believed_once(room: Room, wire: WireServer) -> None:
     wire.served["/props"], wire.limit = {"default_generation_settings": {"n_ctx": 16_000}}, 6_000
     talk(talking(room))
@@ -158,6 +161,7 @@ def test_a_server_that_got_a_smaller_window_refuses_once_more(room: Room, wire: 
     assert wire.refused == 2
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("said", ["1", "600", "999999999"])
 def test_a_server_whose_number_cannot_be_is_still_talked_with(
     room: Room, wire: WireServer, said: str

@@ -244,6 +244,7 @@ def test_over_a_pipe_the_answer_alone_is_printed(room: Room, wire: WireServer) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "Polly wants a cracker.\n", "")
 
 
+@pytest.mark.full
 def test_over_a_pipe_tools_are_not_seen_and_silence_is_empty(room: Room, wire: WireServer) -> None:
     wire.script(Use("todo", {"operation": "list"}), Say("NO_REPLY"))
     done = run(room, "--print", question="Anything?\n", **named(wire))
@@ -295,6 +296,7 @@ def test_lines_over_a_pipe_are_commands_and_questions(room: Room, wire: WireServ
     assert "Polly wants a cracker." in done.stdout
 
 
+@pytest.mark.full
 def test_a_session_can_be_gone_on_with_by_name_and_as_the_last(
     room: Room, wire: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

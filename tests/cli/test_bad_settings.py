@@ -102,6 +102,7 @@ def test_a_strangers_file_has_no_effect_before_it_is_trusted(tmp_path: Path, hom
     assert "has no effect until this folder is trusted" in told.why
 
 
+@pytest.mark.full(but=16)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("kind", ["not TOML", "forbidden key", "out of range", "directory"])
 def test_every_command_works_in_a_strangers_folder(
@@ -134,6 +135,7 @@ def test_after_trust_a_wrong_line_is_a_finding_and_the_rest_holds(
     assert memory.show("testing").text == "Use pytest."
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("kind", [each for each in KINDS if each not in RIGHT_IN_MINE])
 def test_a_mistake_of_ones_own_is_a_warning_and_the_default_holds(
     tmp_path: Path, home: Path, kind: str, capsys: pytest.CaptureFixture[str]

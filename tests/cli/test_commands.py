@@ -117,7 +117,7 @@ def test_the_json_of_store_names_everything_a_script_needs(vade: Vade) -> None:
     assert shown["entries"][0]["origin"] == "user"
 
 
-def test_list_shows_category_lock_span_count_and_limit(vade: Vade) -> None:
+def test_list_shows_category_lock_span_and_count(vade: Vade) -> None:
     allow(vade.home)
     vade("add", "I prefer tabs", "--key", "tabs", "--tag", "preference", "--protected", "--scope", "global")
     vade("add", "Old", "--key", "topic")
@@ -129,12 +129,24 @@ def test_list_shows_category_lock_span_count_and_limit(vade: Vade) -> None:
     assert "preference" in listed
     assert "🔒" in listed
     assert "→" in listed
-    assert "global: 1 record, 0 of 200 towards decay.max_count\n" in listed  # a protected one does not count
-    assert ": 1 record, 1 of 200 towards decay.max_count\n" in listed
-    assert "of 200" not in vade("list", "--tag", "preference")
+    assert "global: 1 record\n" in listed
+    assert "max_count" not in listed
     assert "tabs" not in vade("list", "--scope", "project")
     assert "topic" not in vade("list", "--tag", "preference")
     assert "tabs" not in vade("list", "--type", "rule")
+
+
+def test_list_shows_the_limit_of_a_scope_that_is_nearly_full(vade: Vade) -> None:
+    allow(vade.home)
+    with (vade.home / "config.toml").open("a") as config:
+        config.write("decay.max_count = 5\n")
+    vade("add", "I prefer tabs", "--key", "tabs", "--tag", "preference", "--protected")
+    for number in range(3):
+        vade("add", f"Fact number {number}", "--key", f"fact-{number}")
+    assert "max_count" not in vade("list")  # the protected record does not count
+    vade("add", "One more", "--key", "more")
+    assert ": 5 records, 4 of 5 towards decay.max_count\n" in vade("list")
+    assert "max_count" not in vade("list", "--tag", "preference")
 
 
 def test_list_all_shows_other_projects_and_plain_list_does_not(

@@ -369,6 +369,7 @@ def test_inspection_adds_up() -> None:
     assert found.cycles == 1
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("name", ["complete", "barred", "now", "journal", "note", "git", "remember"])
 @pytest.mark.parametrize("how", ["raise", "nonsense"])
 def test_no_callback_can_stop_the_engine(name: str, how: str) -> None:

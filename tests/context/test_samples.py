@@ -94,7 +94,7 @@ def run(path: Path, window: int, reply: Callable[[Asked], Message | str] | None)
     return hosting
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem[:24])
 def test_a_real_session_in_a_small_window_keeps_all_its_promises(path: Path) -> None:
     run(path, 16_000, None)

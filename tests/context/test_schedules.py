@@ -134,6 +134,7 @@ def _overflow(hosting: Hosting, chance: random.Random) -> None:
         hosting.sent = None
 
 
+@pytest.mark.full
 @pytest.mark.scaled
 def test_each_cycle_has_one_flush_however_it_ends() -> None:
     lives = tiers.few(25, 200)

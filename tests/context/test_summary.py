@@ -261,7 +261,7 @@ def test_when_there_is_little_room_detail_goes_and_rules_stay() -> None:
     assert (small.rules, small.files, small.findings) == (rules, (), ())
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("window", [4_000, 32_000])
 def test_after_twelve_cycles_a_session_still_knows_what_was_laid_down(window: int) -> None:
     for session in bench.read("tune")[:3]:

@@ -175,6 +175,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_whatever_a_model_answers_the_session_goes_on_and_nothing_is_lost(name: str, tmp_path: Path) -> None:
     hosting = Hosting(8_000, ANSWERS[name], log=log_in(tmp_path))
@@ -537,7 +538,7 @@ def test_flushes_and_trims_of_a_long_session_on_disk_stand_in_their_order(tmp_pa
     assert len(used) == hosting.calls
 
 
-@pytest.mark.full(but=4)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_broken_conversation_on_disk_is_the_same_to_every_process(seed: int, tmp_path: Path) -> None:
     hosting = Hosting(8_000, obedient, log=log_in(tmp_path))

@@ -749,3 +749,17 @@ OPERATIONS = (
         earlier=(),
     ),
 )
+
+# One operation for each way of writing; `make test` tries these, `make test-all` every one.
+FEW = (
+    "store-new",
+    "store-append",
+    "store-consolidate",
+    "note-append",
+    "forget",
+    "restore",
+    "pin-edit",
+    "purge-record",
+    "undo",
+    "sync-files",
+)

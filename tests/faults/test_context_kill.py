@@ -347,6 +347,7 @@ def sampled(total: int) -> list[int]:
     return sorted({*spread, total - 1})
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.scaled
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.name)
 def test_a_session_killed_in_a_flush_or_compaction_goes_on_as_if_nothing_had_happened(script: Script) -> None:

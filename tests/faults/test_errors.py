@@ -216,6 +216,7 @@ def run(operation: Operation, choose: Callable[[list[Case]], list[Case]]) -> Fai
     return failures
 
 
+@pytest.mark.full(but=operations.FEW)
 @pytest.mark.scaled
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_failing_call_is_reported_or_made_good_and_breaks_nothing(operation: Operation) -> None:

@@ -213,6 +213,7 @@ def sampled(total: int) -> list[int]:
     return sorted({*spread, total - 1})
 
 
+@pytest.mark.full(but=operations.FEW)
 @pytest.mark.scaled
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_killed_writer_leaves_nothing_torn_nothing_lost_and_nobody_waiting(operation: Operation) -> None:

@@ -156,6 +156,7 @@ def cut_append() -> list[str]:
         return cut_everywhere(here, append, share=160).problems
 
 
+@pytest.mark.full(but=operations.FEW)
 @pytest.mark.scaled
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(operation: Operation) -> None:
@@ -195,6 +196,7 @@ def test_a_writer_that_does_not_sync_the_folder_is_caught() -> None:
     assert any("torn or lost" in each and "build.md" in each for each in problems)
 
 
+@pytest.mark.full
 def test_a_writer_that_renames_before_it_writes_is_caught() -> None:
     def update(
         folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600, **_: int

@@ -26,6 +26,7 @@ sys.path[:0] = [str(HERE)]
 import script  # noqa: E402  # beside this file
 
 BEGIN = script.BEGIN
+HEAVY = ("vademecum.adapters", "vademecum.interfaces.chat")
 
 
 class Stage:
@@ -156,11 +157,14 @@ class Stage:
 
 
 def load() -> None:
-    """Import all of the package once, so that a fork need not; what is an extra may be missing."""
+    """Import the package once, so that a fork need not; what is an extra may be missing.
+
+    Adapters and the chat load large libraries, which few commands need and which make each fork slower.
+    """
     import vademecum
 
     for found in pkgutil.walk_packages(vademecum.__path__, "vademecum."):
-        if not found.name.endswith("__main__"):
+        if not found.name.endswith("__main__") and not found.name.startswith(HEAVY):
             with contextlib.suppress(ImportError):
                 importlib.import_module(found.name)
 

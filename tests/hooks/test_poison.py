@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tiers
 from hooks.calls import World, wait_until
 from vademecum.agents import memory_files
 from vademecum.knowledge.intake import LessonsPiece as Lessons
@@ -192,8 +193,9 @@ def searched_for(world: World, canary: str) -> str:
     return "\n".join(each.snippet for each in found.results)
 
 
+@pytest.mark.scaled
 def test_nothing_poisoned_is_ever_put_before_an_agent(world: World) -> None:
-    check(world, 25)
+    check(world, tiers.few(8, 25))
 
 
 @pytest.mark.soak

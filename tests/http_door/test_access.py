@@ -40,6 +40,7 @@ def test_a_link_works_once(browser: Browser, server: Served) -> None:
     assert "set-cookie" not in again.headers
 
 
+@pytest.mark.full
 def test_a_browser_that_only_looks_ahead_does_not_use_the_link_up(tmp_path: Path) -> None:
     with served(tmp_path / "project") as server:
         assert server.ask(server.link, Sec_Purpose="prefetch").status == 403
@@ -221,6 +222,7 @@ def test_mcp_answers_on_the_same_port_to_its_own_token_and_to_one_that_writes(se
     assert server.ask("/api/v1/records", Authorization=f"Bearer {own}").status == 403  # it opens /mcp alone
 
 
+@pytest.mark.full
 def test_a_problem_inside_of_a_session_keeps_the_menu(browser: Browser) -> None:
     got = browser.read("/no-such-page")
     assert got.status == 404

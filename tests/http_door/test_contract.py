@@ -44,7 +44,7 @@ CHECKS = [
     status_code_conformance,
     response_schema_conformance,
 ]
-CASES, SOAK = tiers.few(300, 2_000), 20_000
+CASES, SOAK = tiers.few(120, 2_000), 20_000
 BASE = f"http://127.0.0.1:{in_process.PORT}"
 SENT = ("method", "url", "params", "headers", "json", "content", "data")
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)

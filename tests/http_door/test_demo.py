@@ -48,7 +48,7 @@ def test_the_year_has_records_of_several_agents_a_past_and_a_graph(tmp_path: Pat
         assert made["notes"] > 40
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("answered", [False, True], ids=["at once", "after an answer"])
 def test_the_demo_is_served_and_leaves_nothing_behind(tmp_path: Path, *, answered: bool) -> None:
     pexpect = pytest.importorskip("pexpect")

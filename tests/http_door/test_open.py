@@ -59,6 +59,7 @@ def test_a_record_opens_on_its_page_by_a_link_that_leads_to_it(
         process.close(force=True)
 
 
+@pytest.mark.full
 def test_a_server_of_this_memory_is_known_and_nothing_else_is_taken_for_one(tmp_path: Path) -> None:
     with served(tmp_path / "atlas", HOME=str(tmp_path)) as server:
         own = Home(server.home)
@@ -70,6 +71,7 @@ def test_a_server_of_this_memory_is_known_and_nothing_else_is_taken_for_one(tmp_
     assert find_server(port, own) == (False, "")
 
 
+@pytest.mark.full
 def test_without_a_key_the_file_of_none_is_opened_but_the_page(
     tmp_path: Path, browser: tuple[Path, dict[str, str]]
 ) -> None:

@@ -121,6 +121,7 @@ class Thief(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.full
 def test_a_server_on_another_port_is_never_sent_the_cookie(tmp_path_factory: pytest.TempPathFactory) -> None:
     with served(tmp_path_factory.mktemp("thief") / "project") as server:
         thief = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Thief)

@@ -95,7 +95,7 @@ def test_a_reader_receives_and_its_own_changes_wait(
     assert "global/records/waits.md" in one.files()
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("years", [-10, 10])
 def test_a_clock_that_is_ten_years_off_decides_nothing(two: Pair, years: int) -> None:
     one, other = two

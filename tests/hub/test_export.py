@@ -50,6 +50,7 @@ def filled(pair: Pair) -> None:
     assert one.files() == other.files()
 
 
+@pytest.mark.full
 def test_an_export_holds_the_files_of_a_synced_home_byte_for_byte(
     world: World,
     two: Pair,  # noqa: F811

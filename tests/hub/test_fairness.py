@@ -116,6 +116,7 @@ def flood(ask_once: Callable[[], Answer], answered: list[int]) -> threading.Thre
     return thread
 
 
+@pytest.mark.full
 def test_ten_workspaces_whose_every_request_hangs_do_not_hold_up_another_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,7 +196,7 @@ def attempt(page: Browser, what: str) -> Answer:
     return page.change(given[what][0], shown, number, **given[what][1])
 
 
-@pytest.mark.full(but=3)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("what", sorted(NEEDS))
 def test_who_may_do_what_on_the_page(what: str, role: str, world: World, anna: Machine) -> None:

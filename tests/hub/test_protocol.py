@@ -339,6 +339,7 @@ def test_a_body_is_measured_before_it_is_read_and_after_it_is_unzipped(world: Wo
     assert answer.status == 200
 
 
+@pytest.mark.full
 def test_more_than_a_thousand_facts_are_sent_in_parts(world: World) -> None:
     writer = Writer("aaaaaaaa")
     for n in range(1_001):

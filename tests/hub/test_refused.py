@@ -186,6 +186,7 @@ def test_what_looks_like_a_secret_to_the_hub_alone_stays_here_and_the_rest_is_se
     assert on_hub(world, "in the vault")
 
 
+@pytest.mark.full
 def test_what_does_not_fit_stays_here_until_the_quota_is_raised_and_the_rest_is_sent(
     team: tuple[Member, Member], world: World
 ) -> None:

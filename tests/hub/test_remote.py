@@ -96,6 +96,7 @@ def test_what_one_machine_leaves_the_other_gets_and_a_sync_with_nothing_new_is_o
     assert two.remote.authors("global")[one.log[0].id] == ("anna", "owner")
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("killed", ["before the log", "before the push"])
 def test_a_machine_that_was_killed_gets_everything_once(
     killed: str, machines: tuple[Machine, Machine]
@@ -133,6 +134,7 @@ class Lossy(HubClient):
         return done
 
 
+@pytest.mark.full
 def test_an_answer_that_is_lost_is_asked_for_again_and_nothing_is_there_twice(
     machines: tuple[Machine, Machine], world: World
 ) -> None:
@@ -192,7 +194,7 @@ def forget(world: World, after: int) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_restored_database_gets_back_from_any_machine_what_it_lost_with_its_authors(
     after: int, world: World, make: Callable[..., Machine]

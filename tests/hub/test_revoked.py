@@ -131,7 +131,7 @@ def test_the_list_and_the_page_say_what_would_end(world: World) -> None:
     assert valid(world, stolen, agent, eve) == [False] * 3
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("what", ["token", "code", "join"])
 def test_what_is_made_at_the_moment_of_the_revocation_ends_as_well(what: str, world: World) -> None:
     stolen = world.token_of("anna")

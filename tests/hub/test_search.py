@@ -12,6 +12,7 @@ import numpy as np
 import psycopg
 import pytest
 
+import tiers
 from allowing import allow
 from hub.hubs import Writer
 from hub.pages import browse
@@ -103,6 +104,7 @@ def one(world: World, tmp_path: Path) -> Machine:
     return made
 
 
+@pytest.mark.full
 def test_the_hub_answers_as_the_machine_that_the_documents_came_from(world: World, one: Machine) -> None:
     token = token_of(one)
     with one.memory() as memory:
@@ -276,6 +278,7 @@ def until_fresh(world: World) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.full
 def test_a_large_push_is_told_as_stale_and_becomes_searchable_by_itself(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +331,7 @@ def test_an_index_of_another_version_is_made_anew(world: World) -> None:
     assert world.sql("SELECT count(*) FROM hub.passage") == [(4,)]
 
 
+@pytest.mark.full
 def test_an_index_of_other_stems_is_noticed_by_a_search_and_made_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -475,12 +479,13 @@ def held_in(connection: Any, ws: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.scaled
 def test_after_any_edits_the_search_holds_what_it_would_if_only_the_last_texts_had_ever_been(
     world: World,
 ) -> None:
     """Entries are added, edited, moved and removed; passages that stay keep their rows."""
     fresh, _ = world.workspace("team")
-    for seed in range(12):
+    for seed in range(tiers.few(3, 12)):
         rng = random.Random(seed)
         state: dict[str, list[str]] = {}
         with psycopg.connect(

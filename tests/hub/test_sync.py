@@ -231,7 +231,7 @@ def test_a_copy_of_a_home_goes_on_as_another_machine_and_loses_nothing(two: Pair
     assert {f"global/records/text-{each}.md" for each in "abcd"} <= set(one.files())
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("newly", [False, True])
 def test_a_home_that_was_brought_back_or_lost_its_log_doubles_and_deletes_nothing(
     two: Pair, tmp_path: Path, newly: bool

@@ -486,7 +486,7 @@ def test_who_leaves_keeps_the_files_or_has_them_archived_and_joining_again_remov
     assert "Deploys happen on Fridays." in anna.text("deploys")
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("step", ["append", "append_line", "begin", "write", "finish"])
 def test_a_sync_that_is_cut_short_anywhere_never_shows_anothers_text_as_the_users(
     pair: Pair, step: str, monkeypatch: pytest.MonkeyPatch
@@ -699,7 +699,7 @@ async def offered(client: Client) -> dict[str, dict[str, Any]]:
     return {each.name: each.input_schema["properties"] for each in (await client.list_tools()).tools}
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["stdio", "library"])
 def test_an_agent_is_offered_hubs_and_teams_once_they_were_joined_and_uses_them(
     way: str, pair: Pair, world: World, tmp_path: Path
@@ -795,7 +795,7 @@ def asked_over(door: str, member: Member, *calls: tuple[str, dict[str, Any]]) ->
     return said, offers[0]
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("door", ["chat", "pydantic-ai"])
 def test_the_chat_and_the_adapter_search_a_hub_and_save_for_a_team_as_mcp_does(
     door: str, pair: Pair, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

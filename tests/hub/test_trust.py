@@ -114,7 +114,7 @@ def _told(machine: Machine) -> str:
     return machine.memory().injection.block().text
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("keep", "left"),
     [("first", [1, 0]), ("second", [0, 1]), ("both", [1, 1])],

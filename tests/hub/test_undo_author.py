@@ -61,6 +61,7 @@ GOOD = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_an_owner_undoes_what_one_member_wrote_since_a_time_for_everybody(
     team: tuple[Member, Member, Member], world: World
 ) -> None:

@@ -45,7 +45,7 @@ def team(world: World, tmp_path: Path) -> tuple[Member, Member]:
     return anna, ella
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("role", ["writer", "reader"])
 def test_who_was_lowered_can_withdraw_an_earlier_verification_and_give_none(
     role: str, team: tuple[Member, Member], world: World

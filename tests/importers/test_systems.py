@@ -160,6 +160,7 @@ def test_nothing_imported_may_be_injected_before_a_person_verified_it(
         assert all(memory.review.trust_of(section).injectable for section in context.sections)
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_verify_by_source_leaves_nothing_of_that_system_pending(
     system: str, vade: Vade, tmp_path: Path

@@ -273,7 +273,7 @@ def run(ground: Ground, seed: int, count: int) -> None:
 @pytest.mark.scaled
 @pytest.mark.parametrize("seed", range(4))
 def test_a_damaged_index_is_noticed_or_answers_as_a_fresh_one(ground: Ground, seed: int) -> None:
-    run(ground, seed, tiers.few(4, 10))
+    run(ground, seed, tiers.few(2, 10))
 
 
 @pytest.mark.soak
@@ -282,6 +282,7 @@ def test_a_thousand_damages_are_noticed_or_make_no_difference(ground: Ground, se
     run(ground, seed, 50)
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -389,7 +390,7 @@ def short_vectors(path: Path) -> None:
 UNUSABLE = (a_folder, a_pipe, a_folder_as_log, a_link_to_nothing, a_link_to_itself)
 
 
-@pytest.mark.full(but=3)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(
     "place",
     [

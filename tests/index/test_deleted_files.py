@@ -64,6 +64,7 @@ async def checked(client: Any, home: Path) -> None:
         await call(client, "memory_search", query="anything", sources=["transcript"])
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
 def test_index_files_deleted_under_a_server_come_back(folder: Path, http: bool) -> None:
     async def conversation() -> None:

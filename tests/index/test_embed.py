@@ -194,6 +194,7 @@ def test_every_row_is_unit_length_or_zero_and_float32(embedder: Embedder) -> Non
     assert lengths[0] > 0
 
 
+@pytest.mark.full(but=2)
 def test_the_same_text_gives_the_same_vector_in_another_process_too(make: Callable[[], Embedder]) -> None:
     first, second = make(), make()
     assert np.array_equal(first.embed(TEXTS), second.embed(TEXTS))

@@ -261,6 +261,7 @@ def test_every_kind_of_change_is_in_the_next_answer(
     memory.close()
 
 
+@pytest.mark.full(but=4)
 @pytest.mark.usefixtures("without_watch")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: str(each.__name__))
 def test_every_kind_of_change_is_in_the_next_answer_where_the_system_tells_nothing(

@@ -104,7 +104,12 @@ def seen(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("writers", "count", "readers"), [(4, 25, 1), pytest.param(16, 200, 2, marks=pytest.mark.soak)]
+    ("writers", "count", "readers"),
+    [
+        (3, 10, 1),
+        pytest.param(4, 25, 1, marks=pytest.mark.full),
+        pytest.param(16, 200, 2, marks=pytest.mark.soak),
+    ],
 )
 def test_what_many_processes_keep_is_all_found_and_nobody_is_locked_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], writers: int, count: int, readers: int

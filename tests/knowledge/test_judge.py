@@ -107,6 +107,7 @@ def test_typed_words_beside_a_paste_are_proposed_and_the_paste_is_not() -> None:
     assert [each.text for each in reading.signals] == [rule]
 
 
+@pytest.mark.full
 def test_of_the_held_out_pasted_messages_few_are_proposed_for_words_that_are_not_typed() -> None:
     row = next(each for each in bench.measure() if (each["set"], each["half"]) == ("pasted", "held out"))
     assert isinstance(row["messages"], int)
@@ -162,6 +163,7 @@ def test_any_text_is_judged_and_every_proposal_is_made_of_typed_words(text: str,
     assert len(typed.own_words(text)) == len(text)
 
 
+@pytest.mark.full
 @every_case(
     "unit",
     [
@@ -198,6 +200,7 @@ def test_a_megabyte_is_judged_as_fast_as_what_is_read_of_it(unit: str) -> None:
     assert steps(large) <= 2 * steps(small) + 10_000
 
 
+@pytest.mark.full
 def test_of_a_message_of_a_megabyte_half_of_it_pasted_the_typed_rule_is_proposed() -> None:
     rule = "we never log card numbers, because the auditors read the logs"
     filler = f"{REVIEW}\n\n" * 2_500

@@ -193,6 +193,7 @@ def test_blanking_what_is_not_the_users_moves_no_character() -> None:
     assert [each.text for each in signals.read_cues(text).signals] == ["We always squash."]
 
 
+@pytest.mark.full
 def test_of_a_large_paste_both_ends_are_read_and_the_middle_is_not() -> None:
     filler = "lorem ipsum dolor sit amet\n" * 40_000
     hidden = "We never use tabs.\n"
@@ -257,6 +258,7 @@ def test_reading_signals_loads_nothing_heavy() -> None:
 # ---------------------------------------------------------------- the measurement
 
 
+@pytest.mark.full
 def test_the_measurement_names_no_text_and_both_halves() -> None:
     rows = bench.measure()
     assert rows[0]["half"] == "held out"
@@ -266,6 +268,7 @@ def test_the_measurement_names_no_text_and_both_halves() -> None:
     assert not any(len(text) > 12 and text in json.dumps(rows, ensure_ascii=False) for text in texts)
 
 
+@pytest.mark.full
 def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> None:
     rows = [
         each

@@ -394,6 +394,7 @@ def test_an_agent_that_repeats_a_strangers_words_does_not_let_them_in(tmp_path: 
     assert level(opened(tmp_path), "claim") is Level.VERIFIED
 
 
+@pytest.mark.full
 def test_many_processes_that_learn_the_same_at_once_make_one_lesson(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     sessions = [f"s{number}" for number in range(5)]

@@ -728,6 +728,7 @@ def test_an_undo_removes_a_consolidation_whose_entries_are_all_back(world: World
     assert len(texts) == len(set(texts)) == 17
 
 
+@pytest.mark.full
 def test_writers_of_keys_that_are_being_consolidated_lose_nothing_and_undo_leaves_nothing_twice(
     world: World,
 ) -> None:

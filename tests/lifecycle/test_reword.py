@@ -432,6 +432,7 @@ def test_it_takes_a_key_and_no_apply(world: World, vade: Any, capsys: pytest.Cap
     assert "asks before each change" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_at_a_terminal_a_person_accepts_one_and_refuses_another(world: World) -> None:
     memory = filled(world)
     with serving() as server:

@@ -490,6 +490,7 @@ def killed_at_random(top: Path, seed: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.full(but=6)
 @pytest.mark.parametrize("seed", range(25))
 def test_a_sweep_killed_at_a_random_moment_loses_nothing_and_can_be_taken_back(
     seed: int, tmp_path: Path

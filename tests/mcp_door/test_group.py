@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+import tiers
 from mcp_door.talking import ERAS, home_of, in_process, talk
 from vademecum.interfaces.tools.sets import TOOL_SETS as FAMILIES
 from vademecum.memory import connect
@@ -154,8 +155,9 @@ def reads(folder: Path, count: int, seed: int) -> None:
     assert seen  # what is the group's own is found
 
 
+@pytest.mark.scaled
 def test_random_reads_of_a_group_find_nothing_private(folder: Path) -> None:
-    reads(folder, 400, seed=20)
+    reads(folder, tiers.few(240, 400), seed=20)
 
 
 @pytest.mark.soak

@@ -124,7 +124,7 @@ def test_the_token_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
         assert (tmp_path / "home" / "mcp-token").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.full(but=2)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("content", ["", "  \n", "\0\0", "short", "two words that are long enough"])
 def test_a_token_that_is_none_refuses_to_start(folder: Path, content: str) -> None:
     home = home_of(folder)
@@ -291,6 +291,7 @@ def test_a_client_that_sends_a_byte_now_and_then_is_dropped_too(folder: Path) ->
         pytest.fail("it was listened to without end")
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("kept", [False, True])
 def test_what_is_too_large_is_refused_before_the_token_is_looked_at(folder: Path, kept: bool) -> None:
     with served(folder) as address:

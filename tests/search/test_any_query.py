@@ -196,7 +196,7 @@ def run(callers: dict[str, Memory], seed: int, count: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_any_string_is_a_question_about_what_is_ones_own(callers: dict[str, Memory], seed: int) -> None:
     """A part of the million below, with every kind of question hundreds of times."""
-    run(callers, seed, tiers.few(600, 2_400))
+    run(callers, seed, tiers.few(200, 2_400))
 
 
 @pytest.mark.soak

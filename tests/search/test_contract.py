@@ -474,6 +474,7 @@ def test_a_process_that_was_there_before_goes_on_with_what_another_has_made_anew
     assert len(provider.seen) <= asked + 4  # nothing was made twice
 
 
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize(("rebuild", "check"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize("kept", [True, False])
 def test_vade_index_makes_them_anew_too(

@@ -495,6 +495,7 @@ def test_any_bytes_are_a_question(notes: Memory, question: bytes) -> None:
     notes.search(question.decode("latin-1"))
 
 
+@pytest.mark.full
 def test_a_very_long_question_is_answered(notes: Memory) -> None:
     assert keys(notes.search("E4017 " + "lorem ipsum dolor " * 20_000, min_score=0.0))[0] == "payment-retry"
     notes.search("x" * 1_000_000)

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import tiers
 from vademecum.errors import VadeError
 from vademecum.inject.build import Builder
 from vademecum.interfaces.hooks.deadline import Channel, Job
@@ -185,7 +186,7 @@ BY_HAND: list[Callable[[Path], None]] = [
 ]
 
 
-@pytest.mark.full(but=3)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("edit", BY_HAND, ids=lambda each: each.__name__)
 def test_an_edit_by_hand_is_seen_at_once(tmp_path: Path, edit: Callable[[Path], None]) -> None:
     memory = opened(tmp_path)
@@ -227,8 +228,9 @@ def take(step: Any, base: Path, memory: Memory) -> None:
         memory.forget(memory.list(scope="project").records[step - 5].key)
 
 
+@pytest.mark.scaled
 @settings(
-    max_examples=8,
+    max_examples=tiers.few(3, 8),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each takes a second: shrinking would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -263,6 +265,7 @@ def damaged(content: bytes) -> Iterator[bytes]:
         yield content[:at] + bytes([content[at] ^ 0x41]) + content[at + 1 :]
 
 
+@pytest.mark.full
 def test_a_damaged_catalogue_is_made_anew_and_nobody_notices(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     fill(memory)
@@ -507,6 +510,7 @@ for at in range(6):
 """
 
 
+@pytest.mark.full
 def test_several_processes_may_write_it_at_once(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     fill(memory)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+import tiers
 from cases import every_case
 from vademecum.errors import Malformed
 from vademecum.memory import connect
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEED = 20261115
+MANY = tiers.few(600, 5_000)  # files
 LATER = "2026-11-15T08:00:00Z"
 
 # --- R11: bytes we did not edit stay the same ---------------------------------------------------------------
@@ -215,11 +217,11 @@ def _body_with_mark(doc: Made, before: document.Document, mode: str, rest: str, 
     return rest if rest.startswith(body) else None
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.scaled
 @pytest.mark.parametrize("mode", ["append", "replace"])
-def test_a_text_that_joins_one_of_five_thousand_files_leaves_all_other_bytes_alone(mode: str) -> None:
+def test_a_text_that_joins_one_of_many_files_leaves_all_other_bytes_alone(mode: str) -> None:
     rng = random.Random(f"{SEED} {mode}")
-    assert [problem for _ in range(5_000) for problem in join_problems(made(rng), mode)] == []
+    assert [problem for _ in range(MANY) for problem in join_problems(made(rng), mode)] == []
 
 
 @pytest.mark.soak
@@ -229,6 +231,7 @@ def test_a_text_that_joins_one_of_fifty_thousand_files_leaves_all_other_bytes_al
     assert [problem for _ in range(50_000) for problem in join_problems(made(rng), mode)] == []
 
 
+@pytest.mark.full
 @every_case(
     "spoil",
     [
@@ -247,10 +250,11 @@ def test_the_checker_sees_an_editor_that_normalises(spoil: Callable[[str], str])
     assert [problem for _ in range(300) for problem in join_problems(made(rng), "append", spoil)]
 
 
-def test_a_signature_that_is_written_anew_changes_nothing_else_in_three_thousand_files() -> None:
+@pytest.mark.scaled
+def test_a_signature_that_is_written_anew_changes_nothing_else_in_many_files() -> None:
     rng = random.Random(SEED)
     problems = []
-    for _ in range(3_000):
+    for _ in range(MANY):
         parsed = document.parse(made(rng).text)
         for index, entry in enumerate(parsed.entries):
             signed = document.sign(parsed, index, origin=Origin.EXTERNAL)
@@ -266,10 +270,11 @@ def test_a_signature_that_is_written_anew_changes_nothing_else_in_three_thousand
     assert problems == []
 
 
-def test_an_entry_put_where_its_time_belongs_changes_nothing_else_in_three_thousand_files() -> None:
+@pytest.mark.scaled
+def test_an_entry_put_where_its_time_belongs_changes_nothing_else_in_many_files() -> None:
     rng = random.Random(SEED)
     problems = []
-    for _ in range(3_000):
+    for _ in range(MANY):
         source = made(rng).text
         entry = Entry(
             NEW,
@@ -349,9 +354,10 @@ def test_every_character_of_a_body_belongs_to_the_title_or_an_entry(text: str) -
         assume(False)
 
 
-def test_every_character_of_five_thousand_files_belongs_to_the_title_or_an_entry() -> None:
+@pytest.mark.scaled
+def test_every_character_of_many_files_belongs_to_the_title_or_an_entry() -> None:
     rng = random.Random(SEED)
-    for _ in range(5_000):
+    for _ in range(MANY):
         doc = made(rng)
         parsed = document.parse(doc.text)
         assert uncovered(doc.text) == ""

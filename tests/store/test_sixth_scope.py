@@ -70,6 +70,7 @@ def vade(source: Path, folder: Path, *words: str, status: int = 0, **more: str) 
     return done.stdout if status == 0 else done.stderr
 
 
+@pytest.mark.full
 def test_a_sixth_scope_is_stored_listed_found_and_injected_at_the_command_line(
     source: Path, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_sixth_scope_is_stored_listed_found_and_injected_at_the_command_line(
     assert "Tuesdays" in vade(source, tmp_path, "inject", VADE_TEAM="blue")
 
 
+@pytest.mark.full
 def test_who_is_in_no_team_or_in_another_sees_nothing_of_it(source: Path, tmp_path: Path) -> None:
     deploys = ("add", "Deploys happen on Tuesdays.", "--key", "deploys", "--scope", "team")
     vade(source, tmp_path, *deploys, VADE_TEAM="blue")

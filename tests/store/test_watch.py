@@ -126,6 +126,7 @@ def test_names_are_told_with_their_folder_whatever_letters_they_have(tmp_path: P
     }
 
 
+@pytest.mark.full
 @needs_events
 def test_more_changes_than_one_read_holds_are_all_told(tmp_path: Path, watch: Watch) -> None:
     covering(watch, tmp_path)

@@ -25,7 +25,7 @@ LIVES, SEARCHED = 40, 100
 Patch = pytest.MonkeyPatch
 
 
-@pytest.mark.full(but=1)
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(2))
 def test_real_homes_agree_and_nothing_is_lost_doubled_or_brought_back(part: int, tmp_path: Path) -> None:
     assert list(failures(range(part * LIVES // 2, (part + 1) * LIVES // 2), tmp_path)) == []

@@ -111,6 +111,7 @@ BUGS: list[Callable[[Patch], None]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_bug_planted_in_whose_a_text_is_is_found(
     plant: Callable[[Patch], None], monkeypatch: Patch

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 RUNS, PARTS, PURGES, SAME = 3_000, 6, 1_000, 300
-LIVES = tiers.few(200, RUNS // PARTS)  # of each part
+LIVES = tiers.few(80, RUNS // PARTS)  # of each part
 
 
 @pytest.mark.full(but=1)
@@ -41,7 +41,7 @@ def test_machines_agree_and_nothing_is_lost_doubled_or_brought_back(part: int) -
 @pytest.mark.scaled
 @pytest.mark.parametrize("part", range(2))
 def test_what_is_purged_on_one_machine_is_nowhere_and_nothing_else_is_lost(part: int) -> None:
-    first, lives = part * PURGES // 2, tiers.few(150, PURGES // 2)
+    first, lives = part * PURGES // 2, tiers.few(50, PURGES // 2)
     assert list(failures(range(first, first + lives), more=world.PURGING)) == []
 
 
@@ -94,7 +94,7 @@ def test_machines_agree_whatever_steps_hypothesis_thinks_of() -> None:
     run_state_machine_as_test(
         Machines,
         settings=settings(
-            max_examples=tiers.few(20, 150),
+            max_examples=tiers.few(10, 150),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

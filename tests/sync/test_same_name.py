@@ -73,6 +73,7 @@ def test_what_was_removed_does_not_come_back_from_a_machine_that_lost_its_log(go
     assert not set(gone) & set(texts(world.a))
 
 
+@pytest.mark.full(but=8)
 @pytest.mark.parametrize("gone", GONE)
 @pytest.mark.parametrize("kill", KILLS)
 def test_what_was_removed_does_not_come_back_after_a_sync_that_was_killed(
@@ -102,6 +103,7 @@ def test_an_edit_of_what_was_removed_goes_to_the_archive_whichever_document_it_i
     assert "Said otherwise." in world.kept()
 
 
+@pytest.mark.full(but=8)
 @pytest.mark.parametrize("gone", GONE)
 @pytest.mark.parametrize("kill", KILLS)
 def test_an_edit_made_between_two_syncs_one_of_them_killed_does_not_undo_the_removal(

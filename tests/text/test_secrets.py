@@ -302,6 +302,7 @@ def test_at_least_99_of_100_seeded_secrets_are_gone_after_redaction(
     assert ours >= max(by_file, by_line)
 
 
+@pytest.mark.full
 @every_case("seed", range(5))
 def test_the_rate_does_not_hang_on_one_seed(seed: int) -> None:
     samples = secrets(random.Random(seed))
@@ -317,6 +318,7 @@ def test_secrets_with_a_shape_are_reported_by_their_own_kind() -> None:
     assert len(wrong) <= len(samples) / 50, wrong
 
 
+@pytest.mark.full
 def test_at_most_one_of_1000_clean_lines_is_flagged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -865,6 +865,7 @@ def test_a_process_killed_while_it_takes_sessions_in_leaves_an_index_that_answer
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
 
+@pytest.mark.full
 def test_processes_that_write_and_search_at_once_find_their_own_words_at_once(tmp_path: Path) -> None:
     opened(tmp_path).close()
     children = [child(tmp_path, f"w{number}") for number in range(3)]

@@ -1280,6 +1280,7 @@ def parses(tail: bytes) -> bool:
     return True
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - set(IN_LINES)))
 def test_a_document_cut_off_anywhere_gives_every_whole_message(name: str, tmp_path: Path) -> None:
     before = 0
@@ -1435,6 +1436,7 @@ def test_a_document_that_is_too_large_is_named(tmp_path: Path, monkeypatch: pyte
     assert "larger than" in unread(read("clio", tmp_path))[0].why
 
 
+@pytest.mark.full(but=2)
 @pytest.mark.parametrize("name", IN_LINES)
 def test_a_long_file_is_read_in_little_memory(name: str, tmp_path: Path) -> None:
     records = [json.loads(line) for line in SAMPLES[name][2].splitlines()]

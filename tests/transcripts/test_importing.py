@@ -333,7 +333,7 @@ def in_a_child(call: Callable[[], object]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.full(but=3)
+@pytest.mark.full(but=1)
 @pytest.mark.parametrize("grown", [False, True])
 @pytest.mark.parametrize("fail", [die, die_whole, no_space])
 def test_cut_short_at_any_line_an_import_is_completed_by_the_next_and_nothing_is_doubled(

@@ -403,6 +403,7 @@ def test_a_log_in_memory_behaves_like_one_on_disk_and_leaves_nothing(tmp_path: P
 # -------------------------------------------------------------------- R14
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lines", [10, pytest.param(50, marks=pytest.mark.soak)])
 def test_eight_processes_append_lines_of_200_kb_each_and_all_are_there(tmp_path: Path, lines: int) -> None:
     running = [writer(tmp_path, f"w{number}", lines, 200_000) for number in range(8)]
@@ -531,6 +532,7 @@ def test_processes_whose_clocks_are_years_apart_agree_on_the_order(tmp_path: Pat
         assert own == [f"{name}-{number}" for number in range(20)]
 
 
+@pytest.mark.full
 def test_a_reader_beside_a_writer_sees_only_whole_lines(tmp_path: Path) -> None:
     running = writer(tmp_path, "w", 30, 400_000)
     here, at, number = on_disk(tmp_path), 0, 1

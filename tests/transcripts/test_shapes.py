@@ -398,6 +398,7 @@ def test_reading_one_shape_as_another_and_writing_a_third_never_raises(
     shape(target).read(shape(target).write(ours))
 
 
+@pytest.mark.full(but=1)
 @every_shape
 def test_values_nested_beyond_all_reason_survive(name: str) -> None:
     deep: Any = {}
@@ -557,6 +558,7 @@ def meaning(messages: list[Message]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.full(but=6)
 @pytest.mark.parametrize("first", NAMES)
 @pytest.mark.parametrize("second", NAMES)
 @settings(max_examples=25, deadline=None)

@@ -36,6 +36,7 @@ def _filled(site: Site) -> None:
     assert path
 
 
+@pytest.mark.full(but=3)
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_a_hostile_text_is_shown_and_does_nothing(web: Web, name: str) -> None:
     page = web.open(f"/records/attack-{name}?scope=project")

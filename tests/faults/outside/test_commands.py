@@ -355,6 +355,7 @@ def test_a_command_killed_or_failing_at_sixty_calls(place: Place, row: Row) -> N
     print(f"{row.name}: {found.kills} kills, {found.errors} failing calls")
 
 
+@pytest.mark.full
 def test_a_writer_that_writes_in_place_is_caught_from_outside_too(place: Place) -> None:
     row = replace(ROWS[0], environ={PLANTED: "1"})
     problems = hurt(place, row, kills=40, errors=0, whole=None).problems

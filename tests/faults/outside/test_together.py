@@ -261,6 +261,7 @@ ZONES = (
 )
 
 
+@pytest.mark.full
 def test_commands_in_changing_time_zones_keep_their_order_and_lose_nothing(tmp_path: Path) -> None:
     here = Together(tmp_path)
     for number, zone in enumerate(ZONES):

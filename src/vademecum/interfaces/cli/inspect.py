@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vademecum.memory.values import Survey, SyncReport, Trust
     from vademecum.types import Entry, Record
 
+NEARLY_FULL = 0.8  # of a scope's limit; from there on `list` shows the limit
+
 
 @click.command("list")
 @scope_option("Only this scope.")
@@ -97,8 +99,9 @@ def show_count(memory: Memory, listing: Listing, offset: int, *, counted: bool, 
         output.line(f"{min(offset + 1, last):,} to {last:,} of {output.plural(listing.total, 'record')}")
     elif counts:
         for place, count in counts.items():
-            towards = f", {listing.counted[place]:,} of {listing.limit:,} towards decay.max_count"
-            output.line(f"{place}: {output.plural(count, 'record')}{towards if counted else ''}")
+            near = counted and listing.counted[place] >= NEARLY_FULL * listing.limit
+            limit = f", {listing.counted[place]:,} of {listing.limit:,} towards decay.max_count"
+            output.line(f"{place}: {output.plural(count, 'record')}{limit if near else ''}")
     elif memory.settings.incognito:
         output.line("incognito: nothing is read")
     elif filtered or listing.findings:
@@ -405,14 +408,16 @@ def format_coverage(index: Survey) -> str:
             (index.gone, "gone"),
             (len(index.failed), "failed"),
             (index.vectors_pending, "without vectors"),
-            (index.unread, "passages without reader vectors"),
-            (index.sessions_unread, "session passages without reader vectors"),
         )
         if count
     ]
     waiting = f" ({', '.join(parts)})" if parts else ""
+    unread = f" ({index.unread:,} without reader vectors)" if index.unread else ""
+    passages = f"{output.plural(index.chunks, 'passage')}{unread}"
+    if index.sessions_unread:
+        sessions = output.plural(index.sessions_unread, "passage")
+        passages += f", {sessions} of sessions without reader vectors"
     trouble = f"; {index.trouble}" if index.trouble else ""
-    passages = output.plural(index.chunks, "passage")
     return f"{index.indexed:,} of {output.plural(index.files, 'file')}{waiting}, {passages}{trouble}"
 
 
