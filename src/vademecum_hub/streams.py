@@ -648,7 +648,7 @@ def _read_own_vouches(context: RequestContext, new: Sequence[SyncFact]) -> dict[
 
 
 def _read_heads(context: RequestContext, docs: Collection[str]) -> dict[str, set[team_trust.FactAuthor]]:
-    """Return by document the authors of its names and layouts."""
+    """Return, for each document, the authors of its names and layouts."""
     rows = context.connection.execute(
         "SELECT DISTINCT doc, author, role FROM hub.fact"
         " WHERE ws = %s AND stream = %s AND doc = ANY(%s) AND kind = ANY(%s)",

@@ -1,8 +1,8 @@
 """Tell the language of a passage, and find the stems of its words.
 
 This module knows text alone. Script, small words and rare letters tell a language; an undecided text counts
-as English, as whose words every text is stemmed too. Trained detectors recognise a few more short notes, but
-need a second and a hundred megabytes to load (docs/retrieval.md).
+as English. Every text is also stemmed by the English rules. Trained detectors recognise a few more short
+notes, but need a second and a hundred megabytes to load (docs/retrieval.md).
 """
 
 from __future__ import annotations

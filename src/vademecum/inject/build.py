@@ -569,7 +569,7 @@ class Builder:
         """Return the records of one scope, the most important first.
 
         Ages count back from the newest statement of the scope, and not from now: the order changes with the
-        memory and never with the clock. Of equal records the last said comes first, then the last begun.
+        memory and never with the clock. Of equal records the one with the newest entry comes first.
         """
         pool = Pool()
         newest = max((each.row[LAST_TIME] for each in found), default=0)

@@ -556,7 +556,7 @@ def _declined(text: str) -> SignalReading:
 
 
 def signals_of(text: str, judged: Judged) -> tuple[Signal, ...]:
-    """Return the sentences for which a message is proposed, the surest first, but for those with a secret."""
+    """Return the sentences for which a message is proposed, surest first, without sentences with secrets."""
     sentences = judged.message.sentences
     ranked = sorted(
         range(len(sentences)), key=lambda at: (-is_explicit(sentences[at]), -judged.logits[at], at)

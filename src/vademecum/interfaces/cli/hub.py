@@ -242,16 +242,17 @@ def members(workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
 @hub.command()
 @click.argument("name")
 @click.option("--only", is_flag=True, help="Leave tokens alone that were made with it.")
-@click.option("--yes", is_flag=True, help="Do not ask about tokens that were made with it.")
+@click.option("--yes", is_flag=True, help="Do not ask about tokens that were made with this token.")
 @workspace_option
 @common
 def revoke(
     *, name: str, only: bool, yes: bool, workspace: str, as_json: bool, open_memory: OpenMemory
 ) -> None:
-    """Remove a member, or revoke a token by its id: at once.
+    """Remove a member, or revoke a token by its id.
 
-    With a token end the tokens and codes that were made with it, and with those: whoever stole it may have
-    them. This machine's own token stays valid. What they wrote stays, and so do the files on their machines.
+    Takes effect at once. Tokens and join codes that were made with the token end too, however many steps
+    away, because a thief may hold them; this machine's own token stays valid. Texts that were written with
+    the token stay on the hub, and files stay on the members' machines.
     """
     from vademecum.memory.sync import HubRefused
 

@@ -102,11 +102,12 @@ def spread(source: Callable[[Any], dict[str, Any]], **fields: JsonKind) -> JsonK
 
 
 class JsonShape:
-    """An object for programs, which a value is turned into.
+    """The shape of a JSON object: its fields, and where each field is read from a value.
 
-    Its parts are words, other shapes whose fields it has as well, or such a shape and the attribute to read
-    it from. A word is a field: `name`, `count:int`, `num:int?` (may be null), `why~` (null when it is empty),
-    `team!` (left out when it is empty), `scope=place.scope` (read from there). Other fields are keywords.
+    The parts of a shape are words, other shapes, whose fields are added, and pairs of a shape and the
+    attribute that it is read from. A word is a field: `name`, `count:int`, `num:int?` (may be null), `why~`
+    (null when it is empty), `team!` (left out when it is empty), `scope=place.scope` (read from there). Other
+    fields are keywords.
     """
 
     def __init__(

@@ -333,7 +333,7 @@ def _lesson_fields(kind: str, content: str, given: Mapping[str, Any]) -> dict[st
 
 
 def _steps(content: str, steps: list[str] | None) -> list[str]:
-    """Return the steps of a workflow; what it is for stands before the first."""
+    """Return the steps of a workflow; the first step begins with the workflow's purpose."""
     if not steps:
         return [line.strip() for line in content.splitlines() if line.strip()]
     return [f"{content.rstrip(' .:')}: {steps[0]}", *steps[1:]] if content.strip() else steps

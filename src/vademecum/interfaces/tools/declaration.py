@@ -194,7 +194,7 @@ class Spellings(NamedTuple):
 
 
 class Unlisted(NamedTuple):
-    """A mark for what a call may have and a model is not offered: an argument, or further choices of one."""
+    """A mark for an argument, or for some of its choices, that a call may use but no model is told about."""
 
     choices: tuple[str, ...] = ()
 
