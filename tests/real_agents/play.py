@@ -66,8 +66,8 @@ def prepared(world: World) -> None:
     """A memory with a record that only a prompt brings back, behind so many that the block has no room."""
     memory = world.memory()
     memory.store(ZEBRA, key="zebra")
-    for name in ("apple", "birch", "cedar", "elder", "hazel", "larch", "maple", "olive", "poplar", "willow"):
-        memory.store(f"The {name} service is written in {name.title()}Script", key=name)
+    for number in range(memory.settings.inject.max_per_scope):
+        memory.store(f"Service {number} is written in Dialect{number}", key=f"service-{number}")
     memory.store(OSPREY, key="osprey")
 
 

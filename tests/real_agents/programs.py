@@ -37,9 +37,9 @@ _ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("VADE_AGENTS") or _ROOT / ".venv" / "agents")
 
 
-def program(name: str) -> Path:
-    """The agent's program; skips the test that asks when it cannot be had."""
-    found = _installed(name, PACKAGES[name])
+def program(name: str, version: str = "") -> Path:
+    """The agent's program, the newest or of a version; skips the test that asks when it cannot be had."""
+    found = _installed(name, PACKAGES[name], version)
     if isinstance(found, str):
         pytest.skip(f"{PACKAGES[name]} cannot be installed: {found}")
     return found
@@ -67,12 +67,12 @@ def search_path() -> str:
 
 
 @functools.cache
-def _installed(name: str, package: str) -> Path | str:
+def _installed(name: str, package: str, version: str = "") -> Path | str:
     """The program in the cache, or why it is not there."""
-    folder = CACHE / name
+    folder, wanted = (CACHE / f"{name}-{version}", f"{package}@{version}") if version else (CACHE / name, package)
     made = folder / "node_modules" / ".bin" / name
     if made.exists():
-        return made
+        return made if _starts(made) else "it does not start"
     npm = shutil.which("npm")
     if npm is None:
         return "there is no npm"
@@ -80,7 +80,7 @@ def _installed(name: str, package: str) -> Path | str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private": true}\n', "utf-8")
     done = subprocess.run(
-        [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", package],
+        [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", wanted],
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
@@ -89,7 +89,18 @@ def _installed(name: str, package: str) -> Path | str:
     )
     if not made.exists():
         return (done.stderr.strip() or done.stdout.strip() or "npm said nothing").splitlines()[-1]
-    return made
+    return made if _starts(made) else "it does not start"
+
+
+def _starts(program: Path) -> bool:
+    """Whether it is a program; without the package of this machine some agents install a text in its place."""
+    try:
+        subprocess.run(
+            [program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+        )
+    except OSError:
+        return False
+    return True
 
 
 def _major(node: str | None) -> int:

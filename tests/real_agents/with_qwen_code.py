@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from real_agents import play, programs
 from real_agents.model_server import ModelServer
 from real_agents.world import World
@@ -12,8 +14,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_qwen_with_memory(tmp_path: Path) -> None:
-    qwen = str(programs.program("qwen"))
+# What npm installs with Node 20; it reads the time limits of hooks in milliseconds, the newest in seconds.
+OLD = "0.15.10"
+
+
+@pytest.mark.parametrize("version", ["", OLD], ids=["newest", OLD])
+def test_qwen_with_memory(tmp_path: Path, version: str) -> None:
+    qwen = str(programs.program("qwen", version))
     with ModelServer(play.SCRIPT, log=tmp_path / "requests.jsonl") as server:
         world = World(tmp_path, server, _environ(server))
         play.prepared(world)
