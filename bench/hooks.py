@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 ROUNDS = 25
 COUNT = 25  # sessions on the busy machine; `python -m bench.hooks --count 200` for the published figures
 RECORDS = 40
+OLDER = 20  # records about which prompts ask: the block has no room for them
 LOAD = 8  # busy processes
 CORES = 2
 BARE = "python -c pass"
-RULE = "Change number {} was made to this memory"
+RULE = "Never go back behind change number {} of this memory"
 _GATEWAY = "The payment gateway number {} is retried {} times before it gives up."
+_OLDER = "The export of depot {} runs {} minutes after midnight."
+_QUESTION = "When does the export of depot {} run?"
 _BUSY = """import os, subprocess, sys
 path = os.path.join(sys.argv[1], str(os.getpid()))
 while True:
@@ -59,9 +62,11 @@ def measure() -> list[dict[str, object]]:
 class Session:
     """A person's folder with a memory, and the hooks of an agent that works there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, older: int = 0) -> None:
         self.folder, self.home = folder, folder / "home"
         self._memory = connect(home=self.home, cwd=folder, origin=Origin.USER, actor="human:bench")
+        for number in range(older):
+            self._memory.store(_OLDER.format(number, number % 7), key=f"depot-{number}")
         for number in range(RECORDS):
             self._memory.store(_GATEWAY.format(number, number % 7), key=f"gateway-{number}", tags=["payment"])
         self._memory.search("payment gateway")
@@ -127,9 +132,9 @@ class Session:
 
 
 @contextlib.contextmanager
-def opened() -> Iterator[Session]:
+def opened(*, older: int = 0) -> Iterator[Session]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a hook may go on by itself
-        yield Session(Path(folder))
+        yield Session(Path(folder), older=older)
 
 
 @contextlib.contextmanager
@@ -151,15 +156,14 @@ def busy(count: int) -> Iterator[None]:
 def _ratios() -> list[dict[str, object]]:
     """How long an agent waits for each hook on a quiet machine."""
     times: dict[str, list[float]] = {}
-    with opened() as session:
+    with opened(older=OLDER) as session:
         for round_ in range(ROUNDS + 2):
             id = f"s{round_}"
             session.change()
-            asked = f"How often is the payment gateway number {round_} retried?"
             replies = {
                 BARE: session.run([sys.executable, "-c", "pass"]),
                 "session-start": session.call("session-start", id),
-                "user-prompt": session.call("user-prompt", id, asked),
+                "user-prompt": session.call("user-prompt", id, _QUESTION.format(round_ % OLDER)),
             }
             session.talk(4)
             replies["stop"] = session.call("stop", id)
@@ -185,14 +189,15 @@ def answered(count: int, load: int) -> list[dict[str, object]]:
     starts: list[Reply] = []
     prompts: list[Reply] = []
     made_up = {"session-start": 0, "user-prompt": 0}
-    with opened() as session, busy(load):
+    with opened(older=OLDER) as session, busy(load):
         for number in range(count):
             id, told = f"session-{number}", session.change()
-            at = number % (RECORDS // 2)  # an older record, for which the block has no room
-            wanted = _GATEWAY.format(at, at % 7)
+            at = number % OLDER
+            wanted = _OLDER.format(at, at % 7)
             start = session.call("session-start", id)
-            prompt = session.call("user-prompt", id, f"How often is the payment gateway number {at} retried?")
-            in_time = told in start.text, wanted in start.text + prompt.text
+            assert wanted not in start.text, "the block had room for it, so the prompt need not bring it"
+            prompt = session.call("user-prompt", id, _QUESTION.format(at))
+            in_time = told in start.text, wanted in prompt.text
             starts.append(start._replace(text=start.text if in_time[0] else ""))
             prompts.append(prompt._replace(text=prompt.text if in_time[1] else ""))
             texts = start.text + prompt.text

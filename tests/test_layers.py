@@ -26,7 +26,7 @@ LAYERS = [
     ["index", "transcripts", "knowledge", "sync"],
     ["store", "llm"],
     ["text", "config"],
-    ["types", "errors", "fields", "lazy", "tokens", "progress"],
+    ["types", "errors", "fields", "lazy", "named_tuple", "tokens", "progress"],
 ]
 
 # The same inside the interfaces: the command line starts all others, what they share knows none of them.
@@ -49,6 +49,7 @@ BOTTOM = {
     "errors",
     "fields",
     "lazy",
+    "named_tuple",
     "tokens",
     "progress",
 }  # nouns and words that may know each other

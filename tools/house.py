@@ -29,7 +29,19 @@ UNCOUNTED = ("/embed/model/", "/english.txt", "/software.txt")  # shipped vector
 TEXT = {".py", ".txt", ".md", ".json", ".toml", ".jsonl", ".csv", ".html", ".css", ".js"}
 INTERFACES = ("interfaces", "adapters")
 # What an interface may import beside Memory and the names at the root: plain values that everybody shares.
-SHARED = {"memory", "types", "errors", "fields", "lazy", "tokens", "progress", "text", "config", *INTERFACES}
+SHARED = {
+    "memory",
+    "types",
+    "errors",
+    "fields",
+    "lazy",
+    "named_tuple",
+    "tokens",
+    "progress",
+    "text",
+    "config",
+    *INTERFACES,
+}
 
 
 class Import(NamedTuple):

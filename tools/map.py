@@ -28,7 +28,7 @@ FLOORS = [
     ["index", "transcripts", "knowledge", "sync"],
     ["llm", "store"],
     ["text", "config"],
-    ["types", "errors", "fields", "tokens", "lazy", "progress"],
+    ["types", "errors", "fields", "tokens", "lazy", "named_tuple", "progress"],
 ]
 GROUND = {*FLOORS[-1], *FLOORS[-2]}  # every floor above stands on it: drawn without a line from each
 INTERFACES = ["cli", "http", "mcp", "chat", "hooks", "install", "tools", "web", "present"]

@@ -19,9 +19,10 @@ from dataclasses import FrozenInstanceError
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from vademecum.errors import ConfigError
+from vademecum.named_tuple import NamedTuple
 from vademecum.types import Fusion, Provider, Scope, SecretPolicy
 
 if TYPE_CHECKING:

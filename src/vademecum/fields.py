@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import UsageError
+from vademecum.named_tuple import NamedTuple
 from vademecum.types import RecordType
 
 if TYPE_CHECKING:

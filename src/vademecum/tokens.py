@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

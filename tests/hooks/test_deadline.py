@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hooks.calls import PATIENT, wait_until
+from vademecum.store import hook_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,13 +167,14 @@ def test_a_thousand_hooks_in_each_state_are_over_in_time(world: World, state: st
 
 @pytest.mark.parametrize("limit", ["", "50ms"], ids=["file", "variable"])
 def test_a_hook_that_takes_too_long_says_nothing_and_is_written_down(world: World, limit: str) -> None:
-    """The limit is shorter than loading takes: the answer is nothing, not a wait."""
+    """While another hook of the session is at work, the answer is nothing, not a wait."""
     ready(world)
     (world.home / "config.toml").write_text('[limits]\nhook_prompt = "50ms"\n')
-    given = {"prompt": "How often is the payment gateway retried?"}
-    said = world.call("claude-code", "user-prompt", given, **limits(limit))
+    given = {"prompt": "How often is the payment gateway retried?", "session_id": "s"}
+    with hook_sessions.lock_session(world.home, agent="claude-code", session="s"):
+        said = world.call("claude-code", "user-prompt", given, **limits(limit))
     assert (said.code, said.out) == (0, b"")
-    assert "no answer within the time limit" in wait_until(world.failures)[0]
+    wait_until(lambda: [each for each in world.failures() if "no answer within the time limit" in each])
 
 
 def test_an_agent_that_never_closes_its_end_is_not_waited_for(world: World) -> None:

@@ -370,9 +370,10 @@ def states(world: World) -> list[Path]:
 
 
 def waiting(world: World) -> list[str]:
-    """The processes that wait for a lock."""
+    """The processes that wait for the lock of a session."""
+    files = {str(each.stat().st_ino) for each in (world.home / "hooks").rglob("*")}
     with open("/proc/locks", encoding="ascii") as file:
-        return [line for line in file if "->" in line]
+        return [line for line in file if "->" in line and line.split()[6].rpartition(":")[2] in files]
 
 
 class holding:

@@ -69,7 +69,9 @@ def search_path() -> str:
 @functools.cache
 def _installed(name: str, package: str, version: str = "") -> Path | str:
     """The program in the cache, or why it is not there."""
-    folder, wanted = (CACHE / f"{name}-{version}", f"{package}@{version}") if version else (CACHE / name, package)
+    folder, wanted = CACHE / name, package
+    if version:
+        folder, wanted = CACHE / f"{name}-{version}", f"{package}@{version}"
     made = folder / "node_modules" / ".bin" / name
     if made.exists():
         return made if _starts(made) else "it does not start"
@@ -93,7 +95,7 @@ def _installed(name: str, package: str, version: str = "") -> Path | str:
 
 
 def _starts(program: Path) -> bool:
-    """Whether it is a program; without the package of this machine some agents install a text in its place."""
+    """Whether it is a program; some agents install a text in its place on machines that they do not know."""
     try:
         subprocess.run(
             [program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False

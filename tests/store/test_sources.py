@@ -118,7 +118,7 @@ def test_what_programs_fetch_or_build_is_no_part_of_a_source(memory: Memory, wor
     source = memory.sources.add(workspace)
     own = {workspace / folder / "read.md" for folder in OWN}
     assert set(source.markdown()) == own
-    assert source.count() == (len(own), len(FOREIGN))
+    assert source.count_files() == (len(own), len(FOREIGN))
     answer = memory.search("heron", sources=[source.name], max_results=100, min_score=0.0)
     assert {each.path for each in answer.results} == {str(path) for path in own}
     assert answer.coverage.files == len(own)

@@ -7,9 +7,10 @@ ranks the rows that were found.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vademecum.index.words import ENGLISH, SILENT, Speech
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import look_at
 from vademecum.store.view import NO_FILE, stamp_of
 from vademecum.text import names

@@ -8,10 +8,11 @@ its text; the nearest vector counts.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, ReadNear
 from vademecum.lazy import LazyModule
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ import functools
 import json
 import os
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -31,6 +31,7 @@ from vademecum.index.base import (
 )
 from vademecum.index.reads import ReaderVectors
 from vademecum.index.words import ENGLISH, Speech
+from vademecum.named_tuple import NamedTuple
 from vademecum.types import Scope
 
 if TYPE_CHECKING:

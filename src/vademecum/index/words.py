@@ -10,9 +10,10 @@ import functools
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import WORD
 
 if TYPE_CHECKING:

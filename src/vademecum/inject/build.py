@@ -13,7 +13,7 @@ import os
 from datetime import timedelta
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import VadeError
 from vademecum.inject import importance, render, topics
@@ -47,6 +47,7 @@ from vademecum.inject.topics import (
     fit_topics,
 )
 from vademecum.knowledge import trust
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import decisions, files, hub_rules
 from vademecum.text import clock, fences, filenames, visible
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh

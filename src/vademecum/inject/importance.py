@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vademecum.lazy import lazy_pattern
 from vademecum.types import RecordType
 
 if TYPE_CHECKING:
@@ -42,15 +43,15 @@ CONFIRMED = 2  # the points of a text that a person wrote or verified, or that w
 MOST_USE = 3  # the most points that use gives: one for 1 use, two for 3, three for 7
 AGES = (7, 30, 90, 365)  # days behind the newest statement of the scope; each step takes a point away
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_CLAUSE_END = re.compile(
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?])\s+|\n+")
+_CLAUSE_END = lazy_pattern(
     r"[,:;]\s+(?=(?:so|therefore|hence|thus|deshalb|daher)\b)|[,:;]\s+|\s[-–—]\s| (?=so |therefore |hence )"
     r"| (?:because|since|but|weil) "
 )
-_CONCLUSION = re.compile(r"(?:so(?! far| much| many| long)|therefore|hence|thus|deshalb|daher) ")
-_COMMAND = re.compile(r"`[^`\n]*(?:[a-z][ /]|\./)[^`\n]*`|(?<!\w)(?:\./|\$ )\w\S*")
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*|`")
-_DATED = re.compile(
+_CONCLUSION = lazy_pattern(r"(?:so(?! far| much| many| long)|therefore|hence|thus|deshalb|daher) ")
+_COMMAND = lazy_pattern(r"`[^`\n]*(?:[a-z][ /]|\./)[^`\n]*`|(?<!\w)(?:\./|\$ )\w\S*")
+_WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W\d_]+)*|`")
+_DATED = lazy_pattern(
     r"\b(?:on|until|till|by|since|from|to|for|am|bis|seit|zum) (?:the )?(?:"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|(?:mon|diens|donners|frei|sams|sonn)tag\b|mittwoch\b"
     r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d)"
@@ -58,7 +59,7 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 # A decision about one day is no lasting one; "on Mondays" and "the first Monday" are no single days.
-_ONE_DAY = re.compile(
+_ONE_DAY = lazy_pattern(
     r"(?<!every )(?<!each )(?<!first )(?<!last )\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day"
     r"|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch)\b",
     re.IGNORECASE,
@@ -188,7 +189,7 @@ def _read_phrases() -> dict[str, frozenset[str]]:
     """Return the phrases of `importance_phrases.txt` by their kind."""
     found: dict[str, set[str]] = {}
     own: set[str] = set()
-    text = resources.files(__package__).joinpath("importance_phrases.txt").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("importance_phrases.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("["):
             own = found.setdefault(line.strip("[]"), set())

@@ -12,13 +12,14 @@ import math
 import os
 import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
-from vademecum.inject import importance, prompt_match
+from vademecum.inject import importance
 from vademecum.inject.render import CLOSE, OPEN
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import Folder, files, parse_audience, request_view, scopes, spread
 from vademecum.store import decisions as unseen
 from vademecum.text import names, outgoing
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
+    from vademecum.inject import prompt_match
     from vademecum.search import Answer, Finder, Passage, Query
     from vademecum.store import Found, Home, Workspace
     from vademecum.transcripts import Pointer
@@ -149,6 +151,7 @@ class Injection:
         `meanwhile` gets the block found by words alone.
         """
         from vademecum.index.embed.base import within
+        from vademecum.inject import prompt_match
         from vademecum.search import base as searching
 
         words = injecting.extract_question(prompt)
@@ -292,6 +295,8 @@ class Injection:
 
 def _as_found(hit: Passage) -> prompt_match.FoundText:
     """Return a search result as `prompt_match` compares it with a prompt."""
+    from vademecum.inject import prompt_match
+
     own = hit.origin in (None, Origin.USER)
     level = importance.importance_of(hit.type or "", None, [hit.snippet], own=own)
     return prompt_match.FoundText(hit.key or "", hit.snippet, level)

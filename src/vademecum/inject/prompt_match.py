@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vademecum.index import words
 from vademecum.inject.importance import Importance
+from vademecum.named_tuple import NamedTuple
 from vademecum.text.vocabulary import stem
 
 if TYPE_CHECKING:
@@ -81,6 +82,6 @@ def _rarity(word: str) -> float:
 
 @cache
 def _common_stems() -> frozenset[str]:
-    text = resources.files(__package__).joinpath("common_words.txt").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("common_words.txt").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return frozenset(stem(word) for word in " ".join(lines).split())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import fences, visible
 from vademecum.text.outgoing import clean_text
 

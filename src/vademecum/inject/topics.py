@@ -15,7 +15,7 @@ import marshal
 import os
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum import __version__
 from vademecum.errors import OutsideMemory
@@ -24,6 +24,7 @@ from vademecum.inject.importance import importance_of
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import Fact, catalogue, decisions, hub_rules, is_consolidation, spread
 from vademecum.text import clock, filenames, may_cite
 from vademecum.text.filenames import key_of

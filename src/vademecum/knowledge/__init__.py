@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from vademecum.knowledge.judge import Signal as Signal
     from vademecum.knowledge.judge import SignalKind as SignalKind
     from vademecum.knowledge.judge import SignalReading as SignalReading
+    from vademecum.knowledge.lesson_figures import LessonFigures as LessonFigures
+    from vademecum.knowledge.lesson_figures import LessonStats as LessonStats
     from vademecum.knowledge.project_tree import ProjectTree as ProjectTree
-    from vademecum.knowledge.trust import LessonFigures as LessonFigures
-    from vademecum.knowledge.trust import LessonStats as LessonStats
     from vademecum.knowledge.trust import Level as Level
     from vademecum.knowledge.trust import Trust as Trust
     from vademecum.knowledge.trust import Unverified as Unverified
@@ -56,7 +56,8 @@ _HOMES = {
     ),
     "judge": "DeclineReason Signal SignalKind SignalReading",
     "project_tree": "ProjectTree",
-    "trust": "LessonFigures LessonStats Level Trust Unverified",
+    "lesson_figures": "LessonFigures LessonStats",
+    "trust": "Level Trust Unverified",
 }
 SUBJECTS = ("citations", "graph", "judge", "lessons", "signals", "trust", "typed")
 

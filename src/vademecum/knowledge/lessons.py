@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
 from vademecum.lazy import LazyModule, lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import Draft, is_consolidation, may_supersede
 from vademecum.store.merge import Known
 from vademecum.text import clock, document, is_same_text, names

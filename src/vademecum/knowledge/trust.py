@@ -1,4 +1,4 @@
-"""Judge how far a text is trusted, rank lessons for display, and count statistics of lessons.
+"""Judge how far a text is trusted, and rank lessons for display.
 
 Claims in the file itself do not count: trust depends on who wrote a text, who confirmed it, and on its
 folder.
@@ -7,12 +7,11 @@ folder.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.lazy import LazyModule
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import Fact, archive, decisions, hub_rules
 from vademecum.text import clock, is_same_text
 from vademecum.types import Entry, Origin, Record, RecordType, in_conflict
@@ -267,81 +266,3 @@ def age_days(stamp: str | None, *, now: datetime) -> float:
 def days_since(moment: int | None, *, now: int) -> float:
     """Return the days between two times, each given in microseconds."""
     return 0.0 if moment is None else max((now - moment) / 10**6 / _DAY, 0.0)
-
-
-# ------------------------------------------------------------ figures
-
-
-@dataclass(frozen=True, slots=True)
-class LessonFigures:
-    """Counts and averages over some lessons."""
-
-    count: int
-    confidence: float | None = None  # the average
-    oldest_days: float | None = None
-    newest_days: float | None = None
-    age_days: float | None = None  # the average
-    size: int = 0  # bytes of what they say
-    applied: int = 0
-    learned: int = 0  # how often they were learned, all together
-    by_trust: Mapping[str, int] = field(default_factory=dict)
-
-
-class LessonStats(NamedTuple):
-    """The statistics of all lessons, and of each scope and type."""
-
-    total: LessonFigures
-    by_scope: Mapping[str, LessonFigures]
-    by_type: Mapping[str, LessonFigures]
-    by_scope_and_type: Mapping[str, Mapping[str, LessonFigures]]
-
-
-def count_lessons(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonStats:
-    """Return the statistics of lessons; ages count from the last confirmation."""
-    scopes: dict[str, list[RankedLesson]] = defaultdict(list)
-    types: dict[str, list[RankedLesson]] = defaultdict(list)
-    for each in sorted(lessons, key=_order):
-        scopes[str(each.lesson.record.place.scope)].append(each)
-        types[str(each.lesson.type)].append(each)
-    return LessonStats(
-        figures_of(lessons, now=now),
-        {name: figures_of(some, now=now) for name, some in scopes.items()},
-        {name: figures_of(some, now=now) for name, some in types.items()},
-        {
-            name: {
-                kind: figures_of([each for each in some if each.lesson.type == kind], now=now)
-                for kind in dict.fromkeys(str(each.lesson.type) for each in some)
-            }
-            for name, some in scopes.items()
-        },
-    )
-
-
-def figures_of(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonFigures:
-    """Return the statistics of these lessons alone."""
-    if not lessons:
-        return LessonFigures(0)
-    ages = [age_days(each.lesson.last, now=now) for each in lessons]
-    trust: dict[str, int] = {}
-    for each in lessons:
-        trust[str(each.trust.level)] = trust.get(str(each.trust.level), 0) + 1
-    return LessonFigures(
-        len(lessons),
-        _average(each.lesson.confidence for each in lessons),
-        max(ages),
-        min(ages),
-        _average(ages),
-        sum(len(each.lesson.text.encode()) for each in lessons),
-        sum(each.lesson.applied for each in lessons),
-        sum(each.lesson.times for each in lessons),
-        trust,
-    )
-
-
-def _average(numbers: Iterable[float]) -> float:
-    listed = list(numbers)
-    return sum(listed) / len(listed)
-
-
-def _order(each: RankedLesson) -> tuple[str, str]:
-    return str(each.lesson.record.place.scope), str(each.lesson.type)

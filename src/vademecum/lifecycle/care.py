@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum import config
@@ -144,7 +143,7 @@ class Care:
         try:
             with self._work.reported("sweep"):
                 # Nobody asked for it but the user's own setting, whoever happens to be at work here.
-                records = replace(self._work.records, caller=self._work.caller._replace(approved=True))
+                records = self._work.records.for_caller(self._work.caller._replace(approved=True))
                 outcome = sweeping.sweep_unasked(records, places, self._work.settings)
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
             return passes.RunOutcome((), findings=(Finding("sweep", str(self._work.home.path), str(error)),))

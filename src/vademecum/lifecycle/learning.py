@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed
 from vademecum.fields import check_values
+from vademecum.knowledge import lesson_figures
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust as trust_rules
 from vademecum.store import Found, decisions, files, scopes
@@ -125,7 +126,7 @@ class Learning:
 
     def stats(self, *, scope: str | Scope | None = None) -> LessonStats:
         """Return counts, ages, sizes and confidence of lessons, per scope and type."""
-        return trust_rules.count_lessons(self.list(scope=scope), now=self._work.now())
+        return lesson_figures.count_lessons(self.list(scope=scope), now=self._work.now())
 
     def prune(
         self,

@@ -12,7 +12,6 @@ import os
 import shutil
 import tarfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -250,7 +249,7 @@ class Transfer:
         with self._work.reported(f"import {os.fspath(path)}"):
             value = ltm_json.parse(Path(path).read_bytes())
             caller = self._work.caller._replace(origin=Origin.IMPORT)
-            imports = replace(self._work.records, caller=caller)
+            imports = self._work.records.for_caller(caller)
             reader = ltm_json.LtmReader(
                 imports,
                 scopes.scope_folders(self._work.home, self._work.caller, place),

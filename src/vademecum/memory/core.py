@@ -9,7 +9,6 @@ import contextlib
 import functools
 import heapq
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName
@@ -54,15 +53,23 @@ if TYPE_CHECKING:
 _SCOPES = (*Scope,)
 
 
-@dataclass(frozen=True, slots=True)
 class Listing:
     """A sequence of records, and the files that could not be read as records."""
 
-    records: tuple[Record, ...]
-    findings: tuple[Finding, ...]
-    limit: int  # records that a scope may hold before a sweep archives the oldest
-    counted: Mapping[Place, int]  # the number in each scope, whether listed or not
-    total: int | None = None  # the number of all records, if these are a page
+    __slots__ = "counted", "findings", "limit", "records", "total"
+
+    def __init__(
+        self,
+        records: tuple[Record, ...],
+        findings: tuple[Finding, ...],
+        limit: int,
+        counted: Mapping[Place, int],
+        total: int | None = None,
+    ) -> None:
+        self.records, self.findings = records, findings
+        self.limit = limit  # records that a scope may hold before a sweep archives the oldest
+        self.counted = counted  # the number in each scope, whether listed or not
+        self.total = total  # the number of all records, if these are a page
 
     def __len__(self) -> int:
         return len(self.records)
@@ -296,7 +303,7 @@ class Memory:
                 places = self.workspace.places(scope, all=all)
                 page = self._page(places, kind, tag, range(offset, offset + limit), order)
             records = page.records if reveal else (outgoing.clean_record(each) for each in page.records)
-            return replace(page, records=tuple(records))
+            return Listing(tuple(records), page.findings, page.limit, page.counted, page.total)
         found: list[Record] = []
         places = self.workspace.places(scope, all=all)
         findings: list[Finding] = self.workspace.hidden(places)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.config import RESULTS
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
 from vademecum.index.embed.base import common_direction, family, likeness
+from vademecum.named_tuple import NamedTuple
 from vademecum.search import rank
 from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet

@@ -6,10 +6,11 @@ No passage is left out for its time; `after:` and `before:` do that.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import UsageError
 from vademecum.index import words
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import clock, names, time_phrases
 
 if TYPE_CHECKING:

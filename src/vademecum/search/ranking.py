@@ -6,9 +6,10 @@ which words and which meaning a row has; the text of a row is not needed here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.index import words
+from vademecum.named_tuple import NamedTuple
 from vademecum.search import rank, relevance
 from vademecum.text import WORD
 

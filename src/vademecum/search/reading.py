@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import IndexFailed, VadeError
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

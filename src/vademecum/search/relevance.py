@@ -14,11 +14,12 @@ import math
 import re
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.index import QuestionCues
 from vademecum.index.words import NUMBER, SILENT, TIME
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import IndexFailed
 from vademecum.index import Corpus, Freshness, IndexedFolder, IndexFile, SqliteIndex, Survey, Sync, SyncReport
@@ -18,6 +18,7 @@ from vademecum.index.freshness import watch_changes
 from vademecum.index.reads import CURATED, WHOLE
 from vademecum.index.sqlite import NOTES
 from vademecum.index.sync import NO_VECTORS
+from vademecum.named_tuple import NamedTuple
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
 from vademecum.search.locking import one_at_a_time

@@ -12,10 +12,11 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import files
 from vademecum.store.folders import sync_all
 from vademecum.text import clock, filenames, normalise
@@ -88,16 +89,14 @@ def _image(parts: tuple[str, ...], content: bytes, why: str, at: datetime) -> Ar
     return ArchivedVersion((*parts, f"{moment}-{why}-{mark}.md"), moment, why, mark)
 
 
-@dataclass(slots=True)
 class FileTurn:
     """A change of one file, applied only while the file's content is still `before`; None means no file."""
 
-    name: str
-    before: bytes | None
-    after: bytes | None
-    why: str
-    at: datetime
-    staged: str = ""  # once it is about to happen: the name under which that is written
+    __slots__ = "after", "at", "before", "name", "staged", "why"
+
+    def __init__(self, name: str, before: bytes | None, after: bytes | None, why: str, at: datetime) -> None:
+        self.name, self.before, self.after, self.why, self.at = name, before, after, why, at
+        self.staged = ""  # once it is about to happen: the name under which that is written
 
     def run(self, folder: files.DiskFolder, drafts: files.Drafts) -> bool:
         """Replace or remove the file; return False, and leave the file, when somebody saved it meanwhile."""

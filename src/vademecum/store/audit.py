@@ -17,9 +17,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import files
 from vademecum.store.home import AUDIT_STARTED as STARTED
 from vademecum.text import clock

@@ -19,9 +19,10 @@ import time
 import zlib
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from vademecum.errors import Malformed, OutsideMemory
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import archive, copies, files, view
 from vademecum.store.view import Look, Stamp, current_view, look_at, no_collection, stamp_of
 from vademecum.text import filenames

@@ -13,11 +13,12 @@ import heapq
 import itertools
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.fields import FIELDS, MergeRule
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import archive
 from vademecum.text import clock, document, filenames, frontmatter, names
 from vademecum.text.document import decode

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import hub_rules
 from vademecum.text import names, normalise
 from vademecum.types import Swept

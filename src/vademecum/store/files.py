@@ -14,9 +14,10 @@ import stat
 import sys
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import folders, view
 from vademecum.store.folders import Folder, Watch, do_all, sync_all, try_lock, unwritten
 from vademecum.types import Finding

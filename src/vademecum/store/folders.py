@@ -24,9 +24,10 @@ import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import Locked, OutsideMemory
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -562,13 +563,14 @@ else:
 
 if sys.platform == "linux":
     import fcntl
-    import signal
 
     def unwritten(fd: int) -> bool:
         """Return whether no process has the file open for writing.
 
         The kernel grants a read lease only then. Where the file system has no leases, return True.
         """
+        import signal
+
         try:
             # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
             # one would end this process.

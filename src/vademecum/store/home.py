@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import files
 from vademecum.store.folders import hold_locks, somebody_died
 from vademecum.store.view import outside_view

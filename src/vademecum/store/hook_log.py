@@ -6,9 +6,10 @@ import contextlib
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import clock, outgoing
 
 if TYPE_CHECKING:
@@ -187,8 +188,11 @@ def _open_sessions(home: Path) -> list[OpenSession]:
 
 def _forget_oldest(folder: str) -> None:
     with os.scandir(folder) as files:
-        ages = sorted((each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in files)
-    for _, path in ages[: max(0, len(ages) - _FULL)]:
+        found = [*files]
+    if len(found) <= _FULL:
+        return
+    ages = sorted((each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in found)
+    for _, path in ages[: len(ages) - _FULL]:
         os.unlink(path)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import archive, audit, scopes, tombstones
 from vademecum.store.files import note_trouble
 from vademecum.text import clock, document, filenames, names
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from vademecum.types import Place, Scope
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(NamedTuple):
     """A file of the journal: the notes of one day."""
 
     place: Place
@@ -29,14 +28,19 @@ class Day:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Journal:
     """The journals that a caller can reach. They lie in the home, even if records lie in a repository."""
 
-    home: Home
-    caller: scopes.Caller
-    now: Callable[[], datetime]
-    announce: Callable[[Change], None]
+    __slots__ = "announce", "caller", "home", "now"
+
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        now: Callable[[], datetime],
+        announce: Callable[[Change], None],
+    ) -> None:
+        self.home, self.caller, self.now, self.announce = home, caller, now, announce
 
     def note(self, text: str, *, scope: Scope, slug: str = "") -> Noted:
         """Append a note to today's journal (local date), or with a slug to a separate file of today."""

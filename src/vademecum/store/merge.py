@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.fields import read_tags
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import clock, document, frontmatter, names, normalise
 from vademecum.text.document import decode
 from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType

@@ -10,10 +10,11 @@ import os
 import re
 import sys
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, PersonsText
 from vademecum.fields import FIELDS, Guard
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import decisions
 from vademecum.store.merge import is_guarded, is_persons
 from vademecum.text import document, filenames, names, normalise

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import archive, audit, people, scopes, tombstones
 from vademecum.store.files import note_trouble
 from vademecum.text import clock, document, filenames, frontmatter, names
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
+class Pinned(NamedTuple):
     """One pinned document; size and budget are bytes for `context.md` and characters for the rest."""
 
     place: Place
@@ -48,15 +48,21 @@ class Pinned:
         return Record(self.name, self.place, self.path, filenames.PINNED, self.name, self.sections)
 
 
-@dataclass(frozen=True, slots=True)
 class Documents:
     """The pinned documents a caller can reach."""
 
-    home: Home
-    caller: scopes.Caller
-    budgets: Inject
-    now: Callable[[], datetime]
-    announce: Callable[[Change], None]
+    __slots__ = "announce", "budgets", "caller", "home", "now"
+
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        budgets: Inject,
+        now: Callable[[], datetime],
+        announce: Callable[[Change], None],
+    ) -> None:
+        self.home, self.caller, self.budgets = home, caller, budgets
+        self.now, self.announce = now, announce
 
     def all(self, places: Iterable[Place]) -> Iterator[Pinned | Finding]:
         """Return every pinned document of these places."""

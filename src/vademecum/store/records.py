@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum import fields
 from vademecum.errors import (
@@ -20,6 +20,7 @@ from vademecum.errors import (
     VadeError,
 )
 from vademecum.lazy import LazyModule
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import (
     archive,
     audit,
@@ -87,15 +88,25 @@ class Listed(NamedTuple):
     fact: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Records:
     """The records that a caller can reach."""
 
-    home: Home
-    caller: scopes.Caller
-    now: Callable[[], datetime]
-    announce: Callable[[Change], None]
-    catalogue: Catalogue
+    __slots__ = "announce", "caller", "catalogue", "home", "now"
+
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        now: Callable[[], datetime],
+        announce: Callable[[Change], None],
+        catalogue: Catalogue,
+    ) -> None:
+        self.home, self.caller, self.catalogue = home, caller, catalogue
+        self.now, self.announce = now, announce
+
+    def for_caller(self, caller: scopes.Caller) -> Records:
+        """Return the records that another caller can reach."""
+        return Records(self.home, caller, self.now, self.announce, self.catalogue)
 
     # ---------------------------------------------------------------- reading
 

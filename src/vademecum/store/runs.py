@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store.backend import Directory
+    from vademecum.store.catalogue import Catalogue
     from vademecum.store.home import ScopeFolder
     from vademecum.store.merge import Draft
 
@@ -545,11 +546,21 @@ class Unlocked(Home):
         yield
 
 
-@dataclass(frozen=True, slots=True)
 class Staged(Records):
     """The records in a caller's reach, seen with the edits planned so far; writes are only planned."""
 
-    _edits: dict[_File, Edit] = field(default_factory=dict)
+    __slots__ = ("_edits",)
+
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        now: Callable[[], datetime],
+        announce: Callable[[Change], None],
+        catalogue: Catalogue,
+    ) -> None:
+        super().__init__(home, caller, now, announce, catalogue)
+        self._edits: dict[_File, Edit] = {}
 
     def edits(self) -> list[Edit]:
         """Return the planned edits, in the order in which they were begun."""

@@ -13,10 +13,11 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.config import is_a_home
 from vademecum.errors import Collision, NotFound, NotVisible, ScopeUnresolved, UnknownName, UsageError
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import decisions, files, teams
 from vademecum.store.files import DiskFolder
 from vademecum.store.home import Home, ScopeFolder

@@ -10,9 +10,10 @@ import contextlib
 import os
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import audit
 from vademecum.text import filenames
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import decisions, scopes
 from vademecum.store.files import DiskFolder
 from vademecum.text import names, outgoing
@@ -45,8 +45,7 @@ _MARKS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG"})
 _BEYOND = 8 * 1024  # bytes behind the beginning of a file that are looked through for secrets with it
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """An attached folder or file, and whether its text may be injected."""
 
     name: str
@@ -94,7 +93,7 @@ class Source:
                 if not path.is_symlink() and path.is_file():
                     yield path
 
-    def count(self) -> tuple[int, int]:
+    def count_files(self) -> tuple[int, int]:
         """Return the number of the source's Markdown files, and of the folders left out."""
         passed: list[str] = []
         return sum(1 for _ in self.markdown(passed.append)), len(passed)

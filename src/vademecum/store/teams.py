@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from vademecum.errors import NotFound, UsageError
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store.home import ScopeFolder
 from vademecum.types import Place, Scope
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, Refused
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.store import archive, people
 from vademecum.text import document, filenames, normalise
 from vademecum.text.document import decode

@@ -12,7 +12,7 @@ import hashlib
 import json
 import stat
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -444,7 +444,8 @@ class HomeFiles:
     def _log_kept(self, kind: str, turns: Sequence[FileTurn]) -> None:
         """Log that files, saved by a person at the last moment, have kept their texts."""
         if turns:
-            self._log(kind, [replace(each, before=each.after, after=each.before) for each in turns])
+            back = [FileTurn(each.name, each.after, each.before, each.why, each.at) for each in turns]
+            self._log(kind, back)
         for each in turns if kind != filenames.PINNED else ():
             entries, record = _entries_of(each.before)
             archive.log_returned(self.home, self.scope_folder, kind, each.name, entries, record=record)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import InvalidText, Malformed, SecretFound, UsageError
 from vademecum.fields import FIELDS
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import clock, frontmatter, names, secrets
 from vademecum.types import Entry, Origin, SecretPolicy, parse_origin
 

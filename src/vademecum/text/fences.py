@@ -9,9 +9,10 @@ it, because people paste code like that. So a text has no other fences once its 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

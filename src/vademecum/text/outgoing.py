@@ -30,7 +30,7 @@ _REMEMBERED = 1 << 14  # texts that are known to be clean, by their hash
 _HASHED = 200  # characters; to look through less takes no longer than to remember it
 
 _noticed: ContextVar[set[str] | None] = ContextVar("noticed", default=None)
-_known_clean: set[bytes] = set()
+_known_clean: set[str | bytes] = set()
 
 
 @contextlib.contextmanager
@@ -103,9 +103,9 @@ def _find_secrets(text: str) -> list[secrets.Secret]:
     """Return the secrets of a text; the result is cached."""
     if len(text) < _SHORTEST:
         return []
-    if len(text) < _HASHED:
-        return _note_kinds(secrets.find(text))
-    mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+    mark: str | bytes = text
+    if len(text) >= _HASHED:
+        mark = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
     if mark in _known_clean:
         return []
     found = secrets.find(text)

@@ -15,9 +15,10 @@ import re
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import SecretFound
+from vademecum.named_tuple import NamedTuple
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text.calendar_spans import MEANINGS, TimeSpan, day, month
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import json
 import os
 import re
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import OutsideMemory, StorageFailed
 from vademecum.lazy import LazyModule, lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import clock
 from vademecum.transcripts.paths import ENDING, FOLDER, imported_id
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from vademecum.lazy import LazyModule
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

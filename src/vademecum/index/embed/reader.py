@@ -15,12 +15,13 @@ import re
 import threading
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import gather, unit
 from vademecum.index.embed.local import SHIPPED, Tokens, read_safetensors
 from vademecum.lazy import LazyModule
+from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

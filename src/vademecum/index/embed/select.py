@@ -14,11 +14,12 @@ import os
 import time
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, UnknownName
 from vademecum.index.embed.base import PROBES, PassageReader, gather, is_dear, patience, renews, unit
 from vademecum.lazy import LazyModule
+from vademecum.named_tuple import NamedTuple
 from vademecum.types import Provider
 
 if TYPE_CHECKING:

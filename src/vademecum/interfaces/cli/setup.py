@@ -127,7 +127,7 @@ def sources_add(
 ) -> None:
     """Attach a folder or file of Markdown, read in place."""
     source = open_memory().sources.add(path, name=name, inject=inject, scope=scope)
-    files, left_out = (0, 0) if source.problem else source.count()
+    files, left_out = (0, 0) if source.problem else source.count_files()
     text = f"attached {source.path} as {source.name} ({_count_files(source, 'Markdown file')})"
     output.show(as_json, text, to_json.source_shape, source, files=files, folders_left_out=left_out)
 
@@ -188,7 +188,7 @@ def list_sources(memory: Memory, *, as_json: bool) -> None:
 
 def _count_files(source: Source, what: str) -> str:
     """Return the number of a source's files, and of folders that are left out."""
-    files, left_out = source.count()
+    files, left_out = source.count_files()
     more = f", {output.plural(left_out, 'folder')} left out" if left_out else ""
     return output.plural(files, what) + more
 

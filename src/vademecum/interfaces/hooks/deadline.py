@@ -160,7 +160,7 @@ def _limit(event: str) -> float:
 def _write(output: bytes) -> None:
     """Write the answer, without waiting for an agent that does not read."""
     if output and hasattr(os, "fork"):
-        import signal
+        import _signal as signal  # type: ignore[import-not-found]  # `signal` imports `enum`
 
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, _READ_SECONDS)
@@ -256,7 +256,7 @@ def _run_detached(work: Callable[[], object], *, idle: bool) -> NoReturn:
 
     Work for which nobody waits is `idle`: it leaves the processor to others.
     """
-    import signal
+    import _signal as signal
 
     try:
         os.setsid()
@@ -272,22 +272,36 @@ def _run_detached(work: Callable[[], object], *, idle: bool) -> NoReturn:
         os._exit(0)
 
 
-def _defer_inspect() -> None:
-    """Let `inspect` be imported when it is used.
+def _load_less() -> None:
+    """Keep out of the process what other modules import, and hooks do not use.
 
-    `dataclasses` imports it, with the parser of Python behind it, and does without it for our classes.
+    `dataclasses` imports `inspect`, with the parser of Python behind it, and `copy`, and does without them
+    for our classes. `urllib.parse` needs `ipaddress` for some addresses only. They are imported when they are
+    used. `hashlib` loads the library OpenSSL, but has functions of its own, unless Python was built without.
     """
+    for name in ("inspect", "copy", "ipaddress"):
+        _defer(name)
+    try:
+        for name in ("_blake2", "_sha2" if sys.version_info >= (3, 12) else "_sha256"):
+            __import__(name)
+    except ImportError:
+        return
+    sys.modules.setdefault("_hashlib", None)  # type: ignore[arg-type]  # an import then fails, as if not built
 
-    def load(name: str) -> object:
-        if sys.modules.get("inspect") is stand_in:
-            del sys.modules["inspect"]
-        return getattr(importlib.import_module("inspect"), name)
+
+def _defer(name: str) -> None:
+    """Let a module be imported when it is used."""
+
+    def load(attribute: str) -> object:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        return getattr(importlib.import_module(name), attribute)
 
     import importlib
 
-    stand_in = type(sys)("inspect")
+    stand_in = type(sys)(name)
     stand_in.__getattr__ = load  # type: ignore[method-assign]  # of a module, as PEP 562 has it
-    sys.modules.setdefault("inspect", stand_in)
+    sys.modules.setdefault(name, stand_in)
 
 
 def _work(job: Job, channel: Channel) -> None:
@@ -296,7 +310,7 @@ def _work(job: Job, channel: Channel) -> None:
 
         gc.disable()  # the process is too short for what it would find
     try:
-        _defer_inspect()
+        _load_less()
         from vademecum.interfaces.hooks.work import run
 
         run(job, channel)

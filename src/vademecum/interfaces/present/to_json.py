@@ -664,7 +664,7 @@ source_shape = JsonShape("source", _attached, "files:int folders_left_out:int")
 
 def source_json(source: Source) -> dict[str, Any]:
     """Return a source."""
-    files, left_out = (0, 0) if source.problem else source.count()
+    files, left_out = (0, 0) if source.problem else source.count_files()
     return source_shape(source, files=files, folders_left_out=left_out)
 
 
