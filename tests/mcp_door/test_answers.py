@@ -81,6 +81,7 @@ def folder(tmp_path: Path) -> Path:
     (made / "src" / "ledger.py").unlink()
     log = memory.sessions.new(id="earlier")
     log.append(MessageEvent(Message(Role.USER, (Text("The lighthouse keeper is called Ione."),))))
+    log.append(MessageEvent(Message(Role.USER, (Text("Her dog swims every morning."),))))
     with open(home_of(made) / log.path, "ab") as file:
         file.write(b'{"torn": \n')
     memory.close()
@@ -133,6 +134,7 @@ async def use_all(ask: Any) -> None:
     await ask("memory_search", query="zyzzyva", mode="bm25")
     await ask("memory_search", query="where is the ledger kept?", limit=1, include_related=True)
     await ask("memory_search", query="lighthouse keeper", sources=["transcript"])
+    await ask("memory_search", sources=["transcript"], mode="metadata")
     await ask("memory_get", key="ledger")
     await ask("memory_get", path="memory/global/records/nothing-here.md")
     await ask("memory_note", content="Looked at the ledger.")

@@ -10,6 +10,7 @@ import pytest
 
 from cases import every_case
 from vademecum.errors import UnknownName
+from vademecum.index.base import Mark
 from vademecum.memory import Memory, connect
 from vademecum.search import rank
 from vademecum.types import Origin
@@ -328,14 +329,11 @@ def test_a_source_makes_room_for_others_and_leaves_no_place_empty(tmp_path: Path
 def test_a_quota_holds_while_others_are_there_and_the_order_stays(
     sources: str, limit: int, wanted: list[int]
 ) -> None:
-    names = {"m": "memory"}
-    chosen, _ = rank.with_quota(
-        range(len(sources)),
-        lambda number: names.get(sources[number], sources[number]),
-        limit,
-        free=frozenset({"memory"}),
-    )
-    assert chosen == wanted
+    marks = {
+        at: Mark(at, 0, "memory" if each == "m" else each, superseded=False, alone=True)
+        for at, each in enumerate(sources)
+    }
+    assert rank.take_turns([*marks], marks, limit, free=frozenset({"memory"})) == wanted
 
 
 def test_a_file_of_many_matching_chunks_does_not_fill_the_page(tmp_path: Path) -> None:

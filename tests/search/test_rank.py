@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vademecum.index.base import Mark
-from vademecum.index.words import NUMBER, TIME, Speech, cues_of
+from vademecum.index.words import NUMBER, SILENT, TIME, Speech, cues_of
 from vademecum.search import rank
 
 
@@ -133,14 +133,29 @@ def test_reciprocal_ranks_count_places_and_not_scores() -> None:
 # --- the page -----------------------------------------------------------------------------------------------
 
 
-def test_a_source_takes_two_thirds_of_the_page_while_others_have_something() -> None:
-    sources = dict.fromkeys(range(1, 7), "docs") | {7: "vault"}
-    chosen, full = rank.with_quota(range(1, 8), sources.__getitem__, 6, free=frozenset({"memory"}))
-    assert chosen == [1, 2, 3, 4, 5, 7]
-    assert full == {"docs"}
+def test_memory_itself_has_no_quota_and_another_source_two_thirds() -> None:
+    marks = {id_: mark(id_, source="docs") for id_ in range(1, 7)} | {7: mark(7, source="vault")}
+    assert rank.take_turns([*marks], marks, 6, free=frozenset({"memory"})) == [1, 2, 3, 4, 5, 7]
+    marks = {id_: mark(id_) for id_ in range(1, 9)}
+    assert rank.take_turns([*marks], marks, 6, free=frozenset({"memory"})) == [1, 2, 3, 4, 5, 6]
 
 
-def test_memory_itself_has_no_quota() -> None:
-    chosen, full = rank.with_quota(range(1, 9), lambda _: "memory", 6, free=frozenset({"memory"}))
-    assert chosen == [1, 2, 3, 4, 5, 6]
-    assert full == {"memory"}
+@pytest.mark.parametrize(
+    ("files", "places", "wanted"),
+    [
+        ("aaaabc", 3, "aab"),  # two of a file, then the others
+        ("aaabc", 5, "aaabc"),  # places that no other file fills
+        ("aaaa", 3, "aaa"),
+        ("AAAbc", 2, "AAb"),  # a conversation is one result, with two of its turns
+        ("AAAA", 3, "AAAA"),  # further turns fill the places that are left
+        ("bAcAdA", 3, "bAcA"),
+    ],
+)
+def test_files_take_turns_and_a_conversation_is_one_result(files: str, places: int, wanted: str) -> None:
+    said = Speech("user")
+    marks = {
+        at: Mark(ord(each), at, "journal", False, False, said if each.isupper() else SILENT)
+        for at, each in enumerate(files)
+    }
+    chosen = rank.take_turns([*marks], marks, places, free=frozenset({"journal"}))
+    assert "".join(files[at] for at in chosen) == wanted

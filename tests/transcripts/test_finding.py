@@ -249,16 +249,16 @@ def test_a_page_of_output_that_has_every_word_somewhere_is_no_answer(memory: Mem
     talk(memory, "x", "Please look.", Message(Role.TOOL, (ToolResult("1", (Text(page),)),)))
     assert matches(memory, "the violin concert of Petra in Vienna") == {"weak"}
     (preview,) = found(memory, "Vienna")
-    assert len(preview) == PREVIEW
-    assert "Vienna" in preview[250:350]
+    assert len(preview) <= PREVIEW
+    assert "Vienna" in preview
 
 
 def test_the_middle_of_a_very_long_message_is_found_and_shown(memory: Memory) -> None:
     long = "start " + "filler " * 5000 + "the needle zebra7 is here " + "filler " * 5000
     talk(memory, "x", "Please look at the files.", Message(Role.TOOL, (ToolResult("1", (Text(long),)),)))
     (hit,) = memory.sessions.search("zebra7 needles").hits
-    assert "the needle zebra7" in hit.preview[230:370]
-    assert len(hit.preview) == PREVIEW
+    assert "the needle zebra7" in hit.preview
+    assert len(hit.preview) <= PREVIEW
     huge = "x" * 50 + " badger " + "word " * 200_000 + " otter"
     talk(memory, "y", Message(Role.TOOL, (ToolResult("1", (Text(huge),)),)))
     assert found(memory, "badger")
@@ -360,9 +360,7 @@ def test_incognito_finds_nothing_and_leaves_nothing(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- beside notes
 
 
-def test_notes_come_first_as_they_were_and_what_was_said_fills_the_places_that_are_left(
-    memory: Memory,
-) -> None:
+def test_notes_and_messages_that_answer_alike_are_one_list_with_the_notes_first(memory: Memory) -> None:
     for at in range(4):
         memory.store(f"The heron number {at} stands in the pond.", key=f"heron-{at}")
     before = memory.search("heron pond")
@@ -375,7 +373,7 @@ def test_notes_come_first_as_they_were_and_what_was_said_fills_the_places_that_a
     assert after.coverage == before.coverage._replace(sessions=9)
     full = memory.search("heron pond", max_results=4)
     assert full.results == before.results
-    assert full.coverage == before.coverage
+    assert full.coverage == after.coverage
     more = memory.search("heron pond", max_results=20)
     assert more.results[:4] == wide.results
     assert len(more.results) == 4 + 9
@@ -910,7 +908,7 @@ def test_pieces_cover_a_text_and_none_is_long(text: str) -> None:
 def test_what_is_shown_is_a_part_of_the_text_of_bounded_size(text: str, asked: list[str]) -> None:
     cut = window(text, asked)
     assert len(cut) <= PREVIEW
-    assert cut.removeprefix("…").removesuffix("…") in text
+    assert cut == text or cut.removeprefix("… ").removesuffix(" …") in text
 
 
 if __name__ == "__main__":

@@ -136,6 +136,7 @@ class Filter(NamedTuple):
     after: str | None = None
     before: str | None = None
     as_of: str | None = None  # entries that were valid at this moment
+    speakers: tuple[str, ...] = ()  # who said it, in lower case
     only: tuple[int, ...] | None = None  # ids of chunks
     bare: bool = False  # only chunks without a vector
 
@@ -143,7 +144,7 @@ class Filter(NamedTuple):
     def by_file(self) -> bool:
         """Whether the filter has conditions on whole files only, and none on single passages."""
         times = self.after is None and self.before is None and self.as_of is None
-        return times and self.only is None and not self.bare
+        return times and self.only is None and not self.bare and not self.speakers
 
 
 EVERYTHING = Filter()
@@ -214,6 +215,11 @@ class Mark(NamedTuple):
     alone: bool  # it is the only chunk of its file
     speech: Speech = SILENT
     size: int = 0  # the number of different content words
+
+    @property
+    def in_conversation(self) -> bool:
+        """Whether it is a turn of a conversation; a record that begins with a name and a colon is none."""
+        return self.speech.speaker is not None and not self.alone and self.source != MEMORY
 
 
 class ChunkRow(NamedTuple):

@@ -1066,11 +1066,13 @@ def _where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
         return where, values
     clauses, more = [where], [*values]
     only = None if filter.only is None else json.dumps(filter.only)
+    speakers = json.dumps(filter.speakers) if filter.speakers else None
     for clause, value in (
         ("coalesce(c.moment, f.updated, '') >= ?", filter.after),
         ("coalesce(c.moment, f.updated, '9') < ?", filter.before),
         ("(c.moment is null or c.moment <= ?)", filter.as_of),
         ("(c.ended is null or c.ended > ?)", filter.as_of),
+        ("c.speaker in (select value from json_each(?))", speakers),
         ("c.id in (select value from json_each(?))", only),
     ):
         if value is not None:

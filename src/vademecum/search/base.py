@@ -21,9 +21,11 @@ from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from vademecum.index import Filter
     from vademecum.search.engine import Options
+    from vademecum.search.evidence import FoundConversation
     from vademecum.search.question_times import TimesAsked
     from vademecum.types import Place
 
@@ -66,7 +68,8 @@ class Passage(NamedTuple):
     )
     team: str = ""  # the team that shares it
     vouched: tuple[str, ...] = ()  # members that a hub counts as verifiers
-    role: str = ""  # who wrote it, if it is a message of a session
+    role: str = ""  # who said it, if it is a turn of a conversation
+    group: int = 0  # the number of its conversation in the answer
 
     @property
     def match(self) -> str:
@@ -82,7 +85,7 @@ class Coverage(NamedTuple):
     pending: int = 0
     failed: int = 0
     vectors_pending: int = 0
-    sessions: int = 0  # searched sessions; none when notes filled every place
+    sessions: int = 0  # searched sessions
     sessions_read: int = 0  # passages of sessions that a model has read, if any,
     sessions_unread: int = 0  # and unread ones
     read: int = 0  # curated passages that a model has read
@@ -111,6 +114,8 @@ class Answer:
     hidden: int = 0  # results that the caller's `min_score` left out
     read: bool = False  # whether a model read the question
     hub: str = ""  # the workspace of a hub that answered instead of this home
+    conversations: tuple[FoundConversation, ...] = ()  # those that hold results, with turns beside the hits
+    now: datetime | None = None  # the moment that it was asked at, if not the clock's
 
     def __len__(self) -> int:
         return len(self.results)
@@ -147,27 +152,48 @@ def without_weak(found: Answer, most: int) -> Answer:
     return replace(found, results=found.results[:most], notes=(*found.notes, note))
 
 
-def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, ...]:
-    """Return the passages of notes, then those of sessions, `most` in all; weak notes are left out first."""
-    notes = list(found.results)
-    while len(notes) + len(said) > most and notes and notes[-1].match == relevance.WEAK:
-        notes.pop()
-    return (*notes, *said)[:most]
+def merged(notes: Sequence[Passage], said: Sequence[Passage], places: int) -> tuple[Passage, ...]:
+    """Return passages of notes and of sessions as one list, by scores that compare.
+
+    The scores of both begin at about 1, whatever was found. So each passage counts by its own score, and by
+    the best relevance from its place on in its own order, which says how likely it is an answer at all.
+    """
+    if not notes or not said:
+        return (*notes, *said)
+    both = sorted([*_on_one_scale(notes), *_on_one_scale(said)], key=lambda each: -each.score)
+    groups: dict[str, None] = {}
+    taken, out = 0, []
+    for each in both:
+        if not each.role:
+            taken += 1
+        elif each.path not in groups:
+            taken += 1
+            groups[each.path] = None
+        if taken > places:
+            break
+        out.append(each)
+    return tuple(out)
 
 
-def places_left(query: Query, options: Options, taken: int) -> int:
-    """Return how many passages of sessions an answer may have: the places that relevant notes left free.
+def _on_one_scale(passages: Sequence[Passage]) -> list[Passage]:
+    best = 0.0
+    out = []
+    for each in reversed(passages):  # so the order of the passages stays
+        best = max(best, each.relevance)
+        out.append(each._replace(score=round(each.score * (1 + best) / 2, 4)))
+    return out[::-1]
 
-    A query that asks for sessions alone may fill all places with them.
+
+def asks_sessions(query: Query, options: Options) -> bool:
+    """Return whether a question is asked of sessions too.
+
+    Sessions have no type and no tags, and belong to a project. They are not listed beside notes.
     """
     if query.type is not None or query.tags or query.scope not in (None, Scope.PROJECT):
-        return 0  # sessions have no type and no tags, and belong to a project
-    if query.sources == (TRANSCRIPT,):
-        return options.max_results
-    by_words = options.mode in ("hybrid", "bm25") and bool(query.text)
-    if (TRANSCRIPT not in query.sources) if query.sources else not by_words:
-        return 0
-    return max(0, options.max_results - taken)
+        return False
+    if query.sources:
+        return TRANSCRIPT in query.sources
+    return options.mode in ("hybrid", "bm25") and bool(query.text)
 
 
 def nothing(why: str) -> Answer:
@@ -198,6 +224,7 @@ class Query(NamedTuple):
     phrases: tuple[str, ...] = ()  # phrases that an answer must contain
     notes: tuple[str, ...] = ()  # how it was understood, where that differs from its words
     times: TimesAsked = NO_TIMES  # times that it mentions
+    now: datetime | None = None  # the moment that it is asked at, if not the clock's
 
 
 def parse(text: str) -> Query:

@@ -80,6 +80,7 @@ class Options(NamedTuple):
     sort_by: str | None = None
     explain: bool = False
     read: bool = False  # whether a model may read a question without a strong match
+    whole: bool = False  # whether passages are returned without cutting their texts
 
 
 class Meaning(NamedTuple):
@@ -241,12 +242,15 @@ class Engine:
             found.degraded.append(legs.unstaged)
         spread = dict(ordered)
         scored = dict(spread)
-        rows, weighed, chosen = self._choose([*spread][:most], weigh, allowed, options, found)
+        limited = options.sort_by is not None or options.min_score > 0
+        candidates = [*spread][: most if limited else None]
+        rows, weighed, chosen = self._choose(candidates, weigh, allowed, options, found)
         if options.sort_by is not None:
             again = self._in_order(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
             scored.update(again)
             chosen = rank.living_first([*again], rows) if query.as_of is None else [*again]
-        for id_ in chosen[: options.max_results]:
+            chosen = chosen[: options.max_results]
+        for id_ in chosen:
             relevant, signs, _ = weighed[id_]
             arithmetic = None
             if options.explain:
@@ -255,7 +259,8 @@ class Engine:
                 arithmetic["score"] = scored[id_]
                 arithmetic |= {f"sign_{name}": sign for name, sign in signs._asdict().items()}
                 arithmetic |= {"spoken": float(rows[id_].speech.speaker is not None), "relevance": relevant}
-            shown = snippet(rows[id_].body, legs.asked.words, query.phrases)
+            body = rows[id_].body
+            shown = body if options.whole else snippet(body, legs.asked.words, query.phrases)
             hit = RankedRow(rows[id_], scored[id_], relevant, merged.of(id_), shown, arithmetic)
             found.hits.append(hit)
 
@@ -335,27 +340,14 @@ class Engine:
         self, ordered: Sequence[int], weigh: Weighing, allowed: Filter, options: Options, found: Ranking
     ) -> tuple[dict[int, ChunkRow], dict[int, ChunkRelevance], list[int]]:
         """Return the first results with their relevance; only a limit that the caller set leaves any out."""
-        marks = weigh.legs.marks
         weighed: dict[int, ChunkRelevance] = {}
-        passing: list[int] = []
-        chosen: list[int] = []
-        wanted = len(ordered) if options.sort_by else options.max_results
-        step = len(ordered) if options.min_score > 0 else wanted
-        waiting = list(ordered)
-        while waiting:
-            part, waiting = waiting[:step], waiting[step:]
-            if options.min_score > 0:
-                weighed.update(weigh(self.index.rows(part, text=False)))
-                part = [id_ for id_ in part if weighed[id_].relevance >= options.min_score]
-            passing += part
-            chosen, full = rank.with_quota(
-                passing, lambda id_: marks[id_].source, wanted, free=weigh.legs.free
-            )
-            if (
-                len(chosen) >= wanted
-            ):  # only results that a full source makes room for can still change the page
-                waiting = [id_ for id_ in waiting if marks[id_].source not in full]
+        passing = list(ordered)
+        if options.min_score > 0:
+            weighed = weigh(self.index.rows(passing, text=False))
+            passing = [id_ for id_ in passing if weighed[id_].relevance >= options.min_score]
         found.hidden = len(weighed) - len(passing) if weighed else 0
+        wanted = len(passing) if options.sort_by else options.max_results
+        chosen = rank.take_turns(passing, weigh.legs.marks, wanted, free=weigh.legs.free)
         rows = self.index.rows(chosen, allowed)
         weighed.update(weigh({id_: row for id_, row in rows.items() if id_ not in weighed}))
         return rows, weighed, [id_ for id_ in chosen if id_ in rows]

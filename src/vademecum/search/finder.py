@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed, UnknownName, UsageError
+from vademecum.index.words import terms
 from vademecum.search import base as searching
-from vademecum.search import relevance
+from vademecum.search import evidence, relevance
 from vademecum.search.question_times import moment_of, times_asked
 from vademecum.store import scopes, sources
 from vademecum.text import filenames, names, outgoing
@@ -120,8 +121,9 @@ class Finder:
                 notes=(*asked.notes, *self._unknown_to_group(wanted)),
                 as_of=moment,
             )
-        at = moment_of(now or self._work.settings.search.now, self._work.now())
-        asked = asked._replace(times=times_asked(asked.text, at))
+        named = now or self._work.settings.search.now
+        at = moment_of(named, self._work.now())
+        asked = asked._replace(times=times_asked(asked.text, at), now=at if named else None)
         if asked.scope is not None:
             scopes.place_for(self._work.caller, asked.scope)
         return asked
@@ -147,7 +149,27 @@ class Finder:
             notes = asked.notes if found.mode == "metadata" else (*asked.notes, *asked.times.notes)
             hidden = self._work.hidden_note(self._work.places(asked.scope))
             found = replace(found, degraded=(*found.degraded, *hidden)) if hidden else found
-            return replace(found, notes=(*notes, *found.notes)) if notes else found
+            return replace(found, notes=(*notes, *found.notes), now=asked.now)
+
+    def with_conversations(
+        self, found: searching.Answer, asked: searching.Query, *, chars: int
+    ) -> searching.Answer:
+        """Return an answer with the conversations of its results, in about so many characters."""
+        if not found.results or found.mode == "metadata":
+            return found
+        lines: dict[str, list[int]] = {}
+        sessions: set[str] = set()
+        for each in found.results:
+            if each.role:
+                lines.setdefault(each.path, []).append(each.start)
+                sessions.update({each.path} if each.source == searching.TRANSCRIPT else ())
+        turns = {
+            path: (self.earlier if path in sessions else self.searcher).turns(path, those)
+            for path, those in lines.items()
+        }
+        words = terms(asked.text).words
+        results, conversations = evidence.gather(found.results, turns, words, chars=chars)
+        return replace(found, results=results, conversations=conversations)
 
     def with_related(self, found: searching.Answer, asked: searching.Query) -> searching.Answer:
         """Return an answer, followed by the records with a direct relation to a record in the answer."""
@@ -258,22 +280,18 @@ class Finder:
     def _with_sessions(
         self, found: searching.Answer, asked: searching.Query, options: Options, *, begun: float
     ) -> searching.Answer:
-        """Return an answer with passages of sessions where notes left places free or are weak."""
-        strong = sum(each.match != "weak" for each in found.results)
-        places = searching.places_left(asked, options, strong)
+        """Return an answer with passages of notes and of sessions as one list."""
         if (
-            not places
+            not searching.asks_sessions(asked, options)
             or self._work.caller.project is None
             or not os.path.isdir(f"{self._work.home.path}/transcripts")
         ):
             return found
         left = self._work.settings.limits.open - (time.monotonic() - begun)
-        passages, said = self.earlier.answer(asked, options, places=places, seconds=left)
-        free = options.max_results - len(found.results)
-        passages = tuple(each for at, each in enumerate(passages) if each.match != "weak" or at < free)
+        passages, said = self.earlier.answer(asked, options, places=options.max_results, seconds=left)
         return replace(
             found,
-            results=searching.joined(found, passages, options.max_results),
+            results=searching.merged(found.results, passages, options.max_results),
             coverage=found.coverage._replace(
                 sessions=said.sessions,
                 sessions_read=said.passages_read,
@@ -383,6 +401,7 @@ class Finder:
         mode: str | None = None,
         sort_by: str | None = None,
         explain: bool = False,
+        whole: bool = False,
     ) -> Options:
         """Return the options of a search: the call's own where given, else those of the settings."""
         from vademecum.search.engine import MODES, MOST_RESULTS, ORDERS, Options
@@ -409,6 +428,7 @@ class Finder:
             multiplier=own.candidate_multiplier,
             sort_by=sort_by,
             explain=explain,
+            whole=whole,
             # Ranks have no scale for a part by reading.
             read=mode in (None, "hybrid", "vector") and own.hybrid and str(own.fusion) == "weighted",
         )

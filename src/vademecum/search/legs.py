@@ -17,6 +17,7 @@ from vademecum.index.base import JOURNAL, MEMORY
 from vademecum.index.embed.base import family, patience
 from vademecum.index.languages import is_english
 from vademecum.search import relevance
+from vademecum.search.evidence import cut
 from vademecum.text import WORD
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ PREVIEW = 600  # characters of a message
 
 
 def snippet(body: str, asked: Sequence[str], phrases: Sequence[str] = ()) -> str:
-    """Return the part of a chunk that shows why the chunk was found, cut between words.
+    """Return the sentences of a chunk that show why the chunk was found.
 
     Places with one of the phrases are preferred to places with single words.
     """
@@ -363,15 +364,7 @@ def snippet(body: str, asked: Sequence[str], phrases: Sequence[str] = ()) -> str
         return body
     lower = lowered(body)
     whole = [each for each in map(str.lower, phrases) if each in lower]
-    at, length = min(
-        ((at, len(word)) for word in whole or asked if (at := lower.find(word)) >= 0), default=(0, 0)
-    )
-    start = max(0, at - SNIPPET // 3)
-    start = start and max(start, body.find(" ", start, at) + 1)
-    end = min(len(body), start + SNIPPET)
-    if end < len(body):  # the last space after the word, if there is one
-        end = max(body.rfind(" ", at + length, end), 0) or end
-    return ("… " if start else "") + body[start:end].strip() + (" …" if end < len(body) else "")
+    return cut(body, whole or asked, SNIPPET, whole=bool(whole))
 
 
 def lowered(text: str) -> str:
@@ -383,21 +376,13 @@ def lowered(text: str) -> str:
 def window(
     text: str, asked: Sequence[str], *, start: int = 0, end: int | None = None, size: int = PREVIEW
 ) -> str:
-    """Return the part of a text, of about this size, that contains the most words of the question."""
+    """Return the sentences of a part of a text, of about this size, that hold most words of the question."""
     if len(text) <= size:
         return text
     end = len(text) if end is None else end
-    lower = lowered(text)
-    places = sorted(
-        (found.start(), word) for word in asked[:MOST_WORDS] for found in _finds(lower, word, start, end)
-    )
-    middle, most = start, 0
-    for at, (first, _) in enumerate(places):
-        inside = [each for each in places[at:] if each[0] < first + size - 40]
-        if len({word for _, word in inside}) > most:
-            most = len({word for _, word in inside})
-            middle = (first + inside[-1][0] + len(inside[-1][1])) // 2
-    return around(text, middle, size)
+    shown = cut(text[start:end], asked[:MOST_WORDS], size - 4)
+    before = "… " if start and not shown.startswith("… ") else ""
+    return f"{before}{shown}{' …' if end < len(text) and not shown.endswith(' …') else ''}"
 
 
 def around(text: str, middle: int, size: int = PREVIEW) -> str:
@@ -406,12 +391,3 @@ def around(text: str, middle: int, size: int = PREVIEW) -> str:
     cut = text[begin : begin + size]
     cut = "…" + cut[1:] if begin else cut
     return cut if begin + size >= len(text) else cut[:-1] + "…"
-
-
-def _finds(text: str, word: str, start: int, end: int) -> list[re.Match[str]]:
-    """Return the places of a word in a text, and of words that begin alike: the index ignores endings."""
-    for form in dict.fromkeys((word, word[: max(4, len(word) - 3)])):
-        found = list(itertools.islice(re.compile(re.escape(form)).finditer(text, start, end), 50))
-        if found:
-            return found
-    return []

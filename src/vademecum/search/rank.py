@@ -1,4 +1,4 @@
-"""Turn candidates into an order by score, in which no single file or source fills the page."""
+"""TurnBeside candidates into an order by score, in which no single file or source fills the page."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ ASKING = -0.10  # times the share of its sentences that are questions
 WHEN, HOW_MANY = 0.10, 0.05  # a time or a number, when the question asks for it
 # The share of places that one source beside memory may take while others have candidates.
 OTHERS_SHARE = 2 / 3
+LEAST_OF_ONE = 2  # passages of one file that come before those of others, in an answer with few places
 
 
 class SpeechGain(NamedTuple):
@@ -117,27 +118,41 @@ def living_first(order: Sequence[int], rows: Mapping[int, ChunkRow]) -> list[int
     return list(out)
 
 
-def with_quota(
-    ordered: Sequence[int], source_of: Callable[[int], str], limit: int, *, free: frozenset[str]
-) -> tuple[list[int], set[str]]:
-    """Return the first `limit` chunks; no source but a `free` one takes all places while others have chunks.
+def take_turns(
+    ordered: Sequence[int], marks: Mapping[int, Mark], places: int, *, free: frozenset[str]
+) -> list[int]:
+    """Return the first passages that fill `places`, in their order.
 
-    The second value names the sources of which more candidates would change nothing.
+    The passages of one conversation take one place together. Of any other file, at most two passages come
+    before other files had a turn, and no source but a `free` one takes all places while others have
+    candidates.
     """
-    most = math.ceil(limit * OTHERS_SHARE)
-    taken: dict[str, int] = {}
-    first, later = [], []
+    each_file, each_source = most_of_one(places), math.ceil(places * OTHERS_SHARE)
+    files: dict[int, int] = {}
+    sources: dict[str, int] = {}
+    first, later, taken = [], [], 0
     for chunk in ordered:
-        source = source_of(chunk)
-        if source in free or taken.get(source, 0) < most:
-            taken[source] = taken.get(source, 0) + 1
-            first.append(chunk)
-        else:
+        mark = marks[chunk]
+        seen = files.get(mark.file, 0)
+        shares = mark.in_conversation and seen > 0
+        full = not shares and mark.source not in free and sources.get(mark.source, 0) >= each_source
+        if full or seen >= each_file:
             later.append(chunk)
-    full = {source for source, count in taken.items() if source not in free and count >= most}
-    full |= free if len(first) >= limit else set()
-    chosen = set([*first, *later][:limit])
-    return [chunk for chunk in ordered if chunk in chosen], full
+            continue
+        if not shares and taken >= places:
+            break
+        if not shares:
+            taken += 1
+            sources[mark.source] = sources.get(mark.source, 0) + 1
+        files[mark.file] = seen + 1
+        first.append(chunk)
+    chosen = {*first, *later[: max(0, places - taken)]}
+    return [chunk for chunk in ordered if chunk in chosen]
+
+
+def most_of_one(places: int) -> int:
+    """Return how many passages of one file an answer with so many places takes before those of others."""
+    return max(LEAST_OF_ONE, places // 6)
 
 
 def three_factors(*, keywords: float, days: float, uses: int) -> float:

@@ -20,15 +20,18 @@ from vademecum.index.sqlite import NOTES
 from vademecum.index.sync import NO_VECTORS
 from vademecum.named_tuple import NamedTuple
 from vademecum.search.base import Answer, Coverage, Passage
+from vademecum.search.conversations import turns_around
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
+from vademecum.search.evidence import TurnBeside
 from vademecum.search.locking import one_at_a_time
 from vademecum.search.reading import Passages, read_in_background, read_passages
 from vademecum.store import scopes, teams
 from vademecum.text import clock, filenames, names
+from vademecum.text.outgoing import clean_text
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from vademecum.index import Embedder, Filter, Index, LazyEmbedder, PassageReader
@@ -228,6 +231,17 @@ class Searcher:
             if time.monotonic() - self._counted >= COUNTED:
                 self._count_uses()
         return self._answer(found, report, explain=options.explain)
+
+    @one_at_a_time
+    def turns(self, path: str, lines: Sequence[int]) -> list[TurnBeside]:
+        """Return turns of a conversation in a file: what the user said, and what stands around some lines."""
+        index = self._file.open()
+        with index:
+            rows = turns_around(index, self._visible, path, lines)
+        return [
+            TurnBeside(row.start, row.speech.speaker or "", row.time or "", clean_text(row.body))
+            for row in rows
+        ]
 
     @one_at_a_time
     def close(self) -> None:
@@ -447,6 +461,7 @@ def passage(hit: RankedRow, *, explain: bool) -> Passage:
         row.origin,
         row.superseded,
         hit.arithmetic if explain else None,
+        role=(row.speech.speaker or "") if row.mark.in_conversation else "",
     )
 
 

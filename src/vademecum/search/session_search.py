@@ -7,7 +7,6 @@ the indexed text. A filter in each query of the index decides what the caller ma
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from dataclasses import replace
@@ -20,6 +19,8 @@ from vademecum.index.reads import ReadScope
 from vademecum.index.sqlite import SESSIONS
 from vademecum.search import rank, relevance, session_index
 from vademecum.search.base import TRANSCRIPT, Passage, readable
+from vademecum.search.conversations import turns_around
+from vademecum.search.evidence import TurnBeside
 from vademecum.search.legs import Legs, knows_english_only, knows_words, window
 from vademecum.search.locking import one_at_a_time
 from vademecum.search.question_times import NO_TIMES, times_asked
@@ -95,6 +96,8 @@ class SessionQuery(NamedTuple):
     newest: bool = False  # order by time alone, because there is no query text or it does not count
     read: bool = True  # whether a model may read the query when no match is strong
     reranked: bool = True  # whether the best hits may be reranked
+    grouped: bool = False  # whether the hits of one session count as one result
+    whole: bool = False  # whether messages are returned without cutting their texts
 
 
 class _LogChanged(Exception):
@@ -195,6 +198,8 @@ class SessionSearch:
             times=query.times,
             read=options.read,
             reranked=options.mode != "metadata" and options.sort_by is None,
+            grouped=True,
+            whole=options.whole,
         )
         found = self._search(wanted, self._view(), seconds)
         hits = list(found.hits)
@@ -204,6 +209,21 @@ class SessionSearch:
             found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
         place = scopes.place_for(self.caller, Scope.PROJECT)
         return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
+
+    @one_at_a_time
+    def turns(self, path: str, lines: Sequence[int]) -> list[TurnBeside]:
+        """Return turns of a session: what the user said, and what stands around some lines of its log."""
+        try:
+            with self._file.open() as index:
+                rows = turns_around(index, self._view().filter, path, lines)
+            return [self._turn_of(row) for row in rows if row.speech.speaker != Role.TOOL]
+        except (IndexFailed, OSError, _LogChanged):
+            return []  # the hits are shown without what stands around them
+
+    def _turn_of(self, row: ChunkRow) -> TurnBeside:
+        spot = PieceLocation.of(row)
+        text = clean_text(self._text(row)[spot.at : spot.at + spot.length])
+        return TurnBeside(row.start, row.speech.speaker or "", row.time or "", text)
 
     def _search(self, wanted: SessionQuery, view: LogFilter, seconds: float) -> SessionHits:
         until = time.monotonic() + seconds
@@ -249,7 +269,7 @@ class SessionSearch:
             chosen, legs, trouble = self._matching(index, wanted, filter)
         if rerank is not None:
             chosen, problems = self._rerank_hits(rerank, wanted.text, chosen)
-            chosen, trouble = chosen[:most], (*trouble, *problems)
+            chosen, trouble = _first_turns(chosen, wanted._replace(max_results=most)), (*trouble, *problems)
         hits = tuple(self._hit(each, wanted) for each in chosen)
         notes = legs.notes([hit.preview for hit in hits])
         return SessionHits(hits, degraded=trouble, notes=notes, read=legs.read is not None)
@@ -269,7 +289,7 @@ class SessionSearch:
         best, trouble = self._best(index, more, only, legs)
         # The index holds stems, so the exact phrase is checked in the text.
         holding = (each for each in best if words.holds(self._text(each.row), wanted.phrases))
-        return list(itertools.islice(holding, wanted.max_results)), legs, trouble
+        return _first_turns(holding, wanted), legs, trouble
 
     def _rerank_hits(
         self, rerank: Rerank, question: str, chosen: list[_Scored]
@@ -367,8 +387,7 @@ class SessionSearch:
         )
         for id_, row in rows.items():
             scores[id_] *= _BY_SPEAKER.get(row.speech.speaker, 1.0)
-        chosen: list[_Scored] = []
-        sessions: set[int] = set()
+        turns = _Turns(wanted)
         seen: set[object] = set()
         ordered = _ordered(scores, rows)
         for start in range(0, len(ordered), _STEP):
@@ -380,17 +399,12 @@ class SessionSearch:
                 answers = any(words_held) or id_ in legs.exact or near
                 if weight < wanted.min_score or not answers or not seen.isdisjoint(marks):
                     continue
-                full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions
-                if full and row.file not in sessions:
-                    continue
-                seen.update(marks)
-                sessions.add(row.file)
-                chosen.append(
-                    _Scored(row, scores[id_], weight, int(sum(words_held)), id_ in legs.certain, signs)
-                )
-                if len(chosen) >= wanted.max_results:
-                    return chosen
-        return chosen
+                hit = _Scored(row, scores[id_], weight, int(sum(words_held)), id_ in legs.certain, signs)
+                if turns.add(hit):
+                    seen.update(marks)
+                if turns.full:
+                    return turns.hits()
+        return turns.hits()
 
     def _hit(self, scored: _Scored, wanted: SessionQuery) -> Hit:
         row, spot = scored.row, PieceLocation.of(scored.row)
@@ -406,7 +420,7 @@ class SessionSearch:
             spot.turn,
             row.start,
             row.time or "",
-            window(text, words.terms(wanted.text).words, start=start, end=end),
+            text if wanted.whole else window(text, words.terms(wanted.text).words, start=start, end=end),
             round(scored.score, 4),
             scored.word_count,
             scored.exact or bool(whole and whole in " ".join(text.lower().split())),
@@ -687,6 +701,57 @@ class _Scored(NamedTuple):
     exact: bool
     signs: relevance.Signs | None = None
     reranked: tuple[float, int] | None = None
+
+
+def _first_turns(hits: Iterable[_Scored], wanted: SessionQuery) -> list[_Scored]:
+    """Return the hits that fill the places of an answer."""
+    turns = _Turns(wanted)
+    for hit in hits:
+        turns.add(hit)
+    return turns.hits()
+
+
+class _Turns:
+    """The hits that an answer takes, the best first, until its places are filled.
+
+    With `grouped`, the first hits of one session take one place together, as in `rank.take_turns`; further
+    hits fill places that nothing else takes.
+    """
+
+    def __init__(self, wanted: SessionQuery) -> None:
+        self._wanted = wanted
+        self._each = rank.most_of_one(wanted.max_results) if wanted.grouped else 0
+        self._sessions: dict[int, int] = {}
+        self._first: list[tuple[int, _Scored]] = []
+        self._later: list[tuple[int, _Scored]] = []
+        self._count = self._places = 0
+        self.full = False
+
+    def add(self, hit: _Scored) -> bool:
+        """Take the next best hit, if there is a place for it."""
+        seen = self._sessions.get(hit.row.file, 0)
+        most = self._wanted.max_sessions
+        if not seen and most is not None and len(self._sessions) >= most:
+            return False
+        self._count += 1
+        shares = self._wanted.grouped and seen > 0
+        if shares and seen >= self._each:
+            self._later.append((self._count, hit))
+            return True
+        if not shares:
+            if self._places >= self._wanted.max_results:
+                self.full = True
+                return False
+            self._places += 1
+        self._sessions[hit.row.file] = seen + 1
+        self._first.append((self._count, hit))
+        self.full = not self._wanted.grouped and self._places >= self._wanted.max_results
+        return True
+
+    def hits(self) -> list[_Scored]:
+        """Return the hits in their order."""
+        left = self._wanted.max_results - self._places
+        return [hit for _, hit in sorted([*self._first, *self._later[:left]], key=lambda each: each[0])]
 
 
 def _newest(index: Index, wanted: SessionQuery, filter: Filter) -> list[ChunkRow]:

@@ -478,7 +478,7 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--now", metavar="TIME", help="The time relative dates refer to.  [default: now]")
 @click.option("--sort-by", type=ORDERS, help="Sort by this instead of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
-@click.option("--full", is_flag=True, help="Show each match in full, not just two lines.")
+@click.option("--full", is_flag=True, help="Show each result in full.")
 @click.option("--hub", is_flag=True, help="Search a workspace of a hub instead; no copy is needed.")
 @click.option("--workspace", metavar="NAME", help="With --hub: which one, where there are several.")
 @common
@@ -525,8 +525,8 @@ def search(
         limit = min(given.pop("max_results") or 10, 100)
         answer = memory.recall(query, type=kind, limit=limit, include_related=include_related, **given)
     else:
-        answer = memory.search(query, explain=explain, **given)
-    show_answer(answer, query, explain=explain, full=full, as_json=as_json)
+        answer = memory.search(query, explain=explain, chars=0 if full else None, **given)
+    show_answer(answer, query, explain=explain, as_json=as_json)
     if query and not (answer.results or hub or workspace or records or as_json):
         _mention_elsewhere(memory)
 

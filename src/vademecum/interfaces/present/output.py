@@ -247,14 +247,21 @@ def age(stamp: str | None) -> str:
     return "now"
 
 
-def ago(stamp: str | None) -> str:
-    """Return a time's age in words, such as `3 days ago`."""
+def dated(stamp: str | None, now: datetime | None = None) -> str:
+    """Return the day of a time with its age at `now`, such as `2026-11-12, 3 days ago`, or `just now`."""
+    age = ago(stamp, now)
+    older = age[0].isdigit() or age == "yesterday"
+    return f"{stamp[:10]}, {age}" if stamp and older else age
+
+
+def ago(stamp: str | None, now: datetime | None = None) -> str:
+    """Return a time's age at `now` in words, such as `3 days ago`."""
     from vademecum.text.clock import parse
 
     moment = parse(stamp)
     if moment is None:
         return "undated"
-    seconds = (datetime.now(UTC) - moment).total_seconds()
+    seconds = ((now or datetime.now(UTC)).astimezone(UTC) - moment).total_seconds()
     for unit, size in (
         ("year", 31_557_600),
         ("month", 2_629_800),

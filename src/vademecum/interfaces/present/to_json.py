@@ -78,7 +78,9 @@ claim_json = JsonShape("claim", "cited standing why~")
 passage_json = JsonShape(
     "passage",
     "path startLine:int=start endLine:int=end score:float relevance:float match snippet source",
-    "scope=place.scope key? type? num:int? time? origin? superseded? related claims stale team vouched",
+    "scope=place.scope key? type? num:int? time? origin? superseded? role! group related claims stale team",
+    "vouched",
+    group=optional(COUNT),
     related=optional(by_name(TEXT)),
     claims=optional(many(claim_json)),
     stale=optional(TEXT),
@@ -94,6 +96,10 @@ explained_json = JsonShape(
         by_name(NUMBER),
     ),
 )
+_turn = JsonShape("turn", "line:int role time! text")
+conversation_json = JsonShape(
+    "conversation", "group:int path title! time! turns", turns=many(_turn)
+)  # of an answer: what else was said around its results
 _covered = JsonShape(
     "coverage",
     "files:int indexed:int pending:int failed:int vectorsPending:int=vectors_pending sessions",
@@ -107,8 +113,9 @@ _covered = JsonShape(
 def _answer_fields(name: str, passage: JsonShape) -> JsonShape:
     return JsonShape(
         name,
-        "results match hidden:int provider model mode coverage degraded:list notes:list hub",
+        "results conversations match hidden:int provider model mode coverage degraded:list notes:list hub",
         results=many(passage),
+        conversations=optional(many(conversation_json)),
         hub=optional(TEXT),
         coverage=_covered,
     )

@@ -16,6 +16,7 @@ from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from vademecum import Answer, Passage, Session
     from vademecum.interfaces.present import to_json
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         RunOutcome,
         Tombstone,
     )
+    from vademecum.search.evidence import FoundConversation
     from vademecum.types import Finding, Merged
 else:
     to_json = LazyModule("vademecum.interfaces.present.to_json")
@@ -62,12 +64,12 @@ def show_findings(findings: Sequence[Finding]) -> None:
         output.line(f"{finding.severity}: {finding.what}: {finding.where}: {finding.why}{mend}")
 
 
-def show_answer(answer: Answer, query: str, *, explain: bool, full: bool = True, as_json: bool) -> None:
+def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
     """Print an answer, or its JSON."""
     if as_json:
         output.as_json(to_json.explained_found_json if explain else to_json.found_json, answer)
         return
-    _show_passages(answer, query, explain=explain, full=full)
+    _show_passages(answer, query, explain=explain)
     if not answer.results:
         output.line("Nothing found. Try other words, or `vade list` to list all records.")
     if answer.hidden:
@@ -83,19 +85,27 @@ def show_answer(answer: Answer, query: str, *, explain: bool, full: bool = True,
         output.error(note)
 
 
-def _show_passages(answer: Answer, query: str, *, explain: bool, full: bool) -> None:
-    """Print the results, with a line before the weak ones."""
+def _show_passages(answer: Answer, query: str, *, explain: bool) -> None:
+    """Print the results, with a line before the weak ones; the hits of a conversation stand together."""
     heading = False
-    for number, passage in enumerate(answer.by_match(), 1):
-        if number > 1:
+    conversations = {each.group: each for each in answer.conversations}
+    shown: set[int] = set()
+    listed = answer.by_match()
+    for passage in listed:
+        if passage.group in shown:
+            continue
+        if passage is not listed[0]:
             output.line()
         if passage.match == "weak" and passage.related is None and not heading:
             heading = True
             output.line("weak matches (they may not answer this):\n")
-        output.line(_format_title(passage))
-        text = output.plain(passage.snippet)
-        text = text if full else _cut_snippet(text, query)
-        click.echo("\n".join(f"  {each}" for each in _highlight(text, query).split("\n")))
+        output.line(_format_title(passage, answer.now))
+        if passage.group:
+            shown.add(passage.group)
+            hits = [each for each in listed if each.group == passage.group]
+            _show_conversation(conversations[passage.group], hits, query, explain=explain)
+            continue
+        _show_text(output.plain(passage.snippet), query)
         click.echo(_dim(f"  {output.plain(_format_place(passage))}"))
         for claim in passage.claims:
             output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
@@ -105,10 +115,37 @@ def _show_passages(answer: Answer, query: str, *, explain: bool, full: bool) -> 
             _explain(passage)
 
 
-def _format_title(passage: Passage) -> str:
-    """Return a result's number, key, scope, age and match: `#12 deploys · project · 3 days ago · strong`."""
+def _show_conversation(
+    conversation: FoundConversation, hits: Sequence[Passage], query: str, *, explain: bool
+) -> None:
+    """Print the hits of a conversation, and then its other turns in one line each."""
+    for hit in hits:
+        _show_text(_said(hit.role, hit.start, hit.snippet), query)
+        if explain:
+            _explain(hit)
+    click.echo(_dim(f"  {output.plain(conversation.path)}#L{hits[0].start}"))
+    for turn in conversation.turns:
+        click.echo(_dim(f"    {output.plain(_said(turn.role, turn.line, ' '.join(turn.text.split())))}"))
+
+
+def _said(role: str, line: int, text: str) -> str:
+    """Return what somebody said with the line where it stands; some texts begin with their speaker."""
+    said = text.removeprefix("… ")
+    speaker = "" if said.lower().startswith(f"{role}:") else f"{role}: "
+    return f"L{line} {speaker}{text}"
+
+
+def _show_text(text: str, query: str) -> None:
+    lines = (line for line in output.plain(text).split("\n") if line.strip())
+    click.echo("\n".join(f"  {_highlight(line, query)}" for line in lines))
+
+
+def _format_title(passage: Passage, now: datetime | None = None) -> str:
+    """Return what a result is of: `#12 deploys · project · 2026-11-12, 3 days ago · strong`."""
     number = f"#{passage.num} " if passage.num is not None else ""
     name = passage.key if passage.key and passage.source == "memory" else _stem(passage)
+    if passage.group and passage.title:
+        name = shorten(passage.title, 80)
     parts = [f"{number}{name}", str(passage.place.scope), *([f"team:{passage.team}"] if passage.team else [])]
     if passage.source != "memory":
         parts.insert(1, passage.source)
@@ -117,7 +154,7 @@ def _format_title(passage: Passage) -> str:
     if passage.vouched:
         parts.append(f"verified by {', '.join(passage.vouched)}")
     if passage.time:
-        parts.append(output.ago(passage.time))
+        parts.append(output.dated(passage.time, now))
     if passage.related is not None:
         relation = passage.related
         parts.append(f"{relation['relation']} {relation['to']} ({relation['origin']})")
@@ -140,33 +177,6 @@ def _format_place(passage: Passage) -> str:
 
 def _dim(text: str) -> str:
     return click.style(text, dim=True) if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
-
-
-_LINES, _COLUMNS = 2, 160  # lines of a result without --full
-
-
-def _cut_snippet(text: str, query: str) -> str:
-    """Return the two lines of a result with the most words of the question; `…` marks what is left out."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    words = set(re.findall(r"\w{3,}", query.lower()))
-    scores = [sum(word in line.lower() for word in words) for line in lines]
-    pairs = [sum(scores[at : at + _LINES]) for at in range(max(1, len(lines) - _LINES + 1))]
-    first = pairs.index(max(pairs, default=0)) if pairs else 0
-    shown = [
-        line if len(line) <= _COLUMNS else _cut_line(line, words) for line in lines[first : first + _LINES]
-    ]
-    before = ["…"] if first else []
-    after = ["…"] if first + _LINES < len(lines) else []
-    return "\n".join([*before, *shown, *after])
-
-
-def _cut_line(line: str, words: set[str]) -> str:
-    """Return the part of a long line with the first word of the question."""
-    low = line.lower()
-    first = min((at for at in (low.find(word) for word in words) if at >= 0), default=0)
-    start = 0 if first < _COLUMNS // 2 else line.rfind(" ", 0, first - _COLUMNS // 3) + 1
-    end = start + _COLUMNS
-    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
 def _highlight(text: str, query: str) -> str:

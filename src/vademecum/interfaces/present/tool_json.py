@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TITLE_CHARS = 80
 _ENVELOPE = 600  # characters that an answer has besides its results or its text
 TRANSCRIPT = "transcript"
+_LOGS = "transcripts/"
 
 
 def _only(field: str, usual: str) -> Callable[[Passage], str]:
@@ -47,12 +48,20 @@ def _scope(passage: Passage) -> str:
 
 
 def _time(passage: Passage) -> str:
-    """Return the day of a note, and the minute of a message."""
+    """Return the day of a note, and the minute of a message; a conversation has the time of its results."""
+    if passage.group:
+        return ""
     return (passage.time or "")[: 16 if passage.source == TRANSCRIPT else 10]
 
 
 def _session(passage: Passage) -> str:
-    return PurePosixPath(passage.path).stem if passage.source == TRANSCRIPT else ""
+    in_session = passage.source == TRANSCRIPT and not passage.group
+    return PurePosixPath(passage.path).stem if in_session else ""
+
+
+def _title(passage: Passage) -> str:
+    in_session = passage.source == TRANSCRIPT and not passage.group
+    return passage.title[:_TITLE_CHARS] if in_session else ""
 
 
 hit_json = JsonShape(
@@ -64,8 +73,9 @@ hit_json = JsonShape(
     type=at(_only("type", "project"), optional(TEXT)),
     time=at(_time, optional(TEXT)),
     session=at(_session, optional(TEXT)),
-    title=at(lambda passage: passage.title[:_TITLE_CHARS] if passage.role else "", optional(TEXT)),
+    title=at(_title, optional(TEXT)),
     role=optional(TEXT),
+    group=optional(COUNT),
     origin=at(lambda passage: "user" if passage.origin == "user" else "", optional(TEXT)),
     superseded=optional(TEXT),
     related=optional(by_name(TEXT)),
@@ -73,6 +83,17 @@ hit_json = JsonShape(
     stale=optional(TEXT),
     team=optional(TEXT),
     vouched=optional(many(TEXT)),
+)
+_turn_beside = JsonShape("turn_beside", "line:int role text")
+group_json = JsonShape(
+    "conversation_found",
+    "group:int session title time turns",
+    session=at(
+        lambda found: PurePosixPath(found.path).stem if found.path.startswith(_LOGS) else "", optional(TEXT)
+    ),
+    title=at(lambda conversation: conversation.title[:_TITLE_CHARS], optional(TEXT)),
+    time=at(lambda conversation: conversation.time[:16], optional(TEXT)),
+    turns=optional(many(_turn_beside)),
 )
 _COUNTS = {
     "pending": "pending",
@@ -100,8 +121,9 @@ def message_of(found: Answer) -> str:
 
 search_answer_json = JsonShape(
     "search_answer",
-    "results match! provider model mode coverage degraded:list",
+    "results conversations match! provider model mode coverage degraded:list",
     results=many(hit_json),
+    conversations=optional(many(group_json)),
     coverage=coverage_json,
     hidden=optional(COUNT),
     notes=optional(many(TEXT)),

@@ -1,0 +1,190 @@
+"""What an answer shows of each conversation: the hits, what stands around them, and what else the user said.
+
+The hits of one conversation are one result. Texts are cut so that all of an answer fits into a number of
+characters, of which the first results get more. Knows texts and numbers, and no index or files.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.index.words import PERSON
+from vademecum.lazy import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from vademecum.search.base import Passage
+
+LONGEST_HIT = 700  # characters of one hit
+SHORTEST_HIT = 160  # characters that a hit has however little room is left
+TURN = 200  # characters of another turn of the conversation
+SHORTEST_TURN = 60
+NEAR = 1  # turns before and after a hit that are shown whoever said them
+MOST_TURNS = 12  # other turns of one conversation
+_DISTANT = 2  # how much farther away a turn counts that the user did not say
+
+_SENTENCE = lazy_pattern(r"(?:[^.!?…。！？\n]|[.!?…](?=\S))+[.!?…。！？]*\s*|\s+|[\s\S]")
+_MARKS = 4  # characters of the signs before and after a text that was cut
+_QUESTION = re.compile(r"[?？][\"')\]]*\s*$")
+
+
+class TurnBeside(NamedTuple):
+    """A turn of a conversation: its line in the file, who said it, when, and its text."""
+
+    line: int
+    role: str
+    time: str
+    text: str
+
+
+class FoundConversation(NamedTuple):
+    """A conversation that has hits: where it is, when it was, and turns of it beside the hits."""
+
+    group: int
+    path: str
+    title: str
+    time: str
+    turns: tuple[TurnBeside, ...]
+
+
+def gather(
+    results: Sequence[Passage],
+    turns: Mapping[str, Sequence[TurnBeside]],
+    words: Sequence[str],
+    *,
+    chars: int,
+) -> tuple[tuple[Passage, ...], tuple[FoundConversation, ...]]:
+    """Return the results with texts that fit, and the conversations that hold some of them.
+
+    `turns` are other turns of each conversation by the path of its file, in order; `words` are those of the
+    question. With no `chars`, nothing is cut.
+    """
+    groups: dict[str, list[int]] = {}
+    for at, each in enumerate(results):
+        groups.setdefault(each.path if each.role else f"{at}", []).append(at)
+    made = list(results)
+    conversations: list[FoundConversation] = []
+    shares = _shares(len(groups), chars)
+    left = 0.0
+    for (path, places), share in zip(groups.items(), shares, strict=True):
+        left += share
+        hits = [made[at] for at in places]
+        most = max(SHORTEST_HIT, min(LONGEST_HIT, int(left * 0.7 / len(hits))))
+        for at, hit in zip(places, hits, strict=True):
+            text = cut(hit.snippet, words, most) if chars else hit.snippet
+            left -= len(text)
+            made[at] = hit._replace(snippet=text)
+        if not hits[0].role:
+            continue
+        number = len(conversations) + 1
+        for at in places:
+            made[at] = made[at]._replace(group=number)
+        shown, used = _fitting(turns.get(path, ()), hits, left if chars else float("inf"))
+        left -= used
+        conversations.append(FoundConversation(number, path, hits[0].title, hits[0].time or "", shown))
+    return tuple(made), tuple(conversations)
+
+
+def _shares(count: int, chars: int) -> list[float]:
+    """Return how many characters each result gets; the first gets most."""
+    weights = [1 / (1 + at) ** 0.5 for at in range(count)]
+    return [chars * weight / sum(weights) for weight in weights]
+
+
+def _fitting(
+    turns: Iterable[TurnBeside], hits: Sequence[Passage], room: float
+) -> tuple[tuple[TurnBeside, ...], float]:
+    """Return the turns nearest to the hits, shortened, that fit into the room, in their order."""
+    lines = [hit.start for hit in hits]
+
+    def distance(numbered: tuple[int, TurnBeside]) -> int:
+        turn = numbered[1]
+        return min(abs(turn.line - line) for line in lines) + (0 if turn.role in PERSON else _DISTANT)
+
+    chosen: dict[int, TurnBeside] = {}
+    used = 0.0
+    for at, turn in sorted(enumerate(turns), key=distance):
+        size = min(TURN, room - used)
+        if size < SHORTEST_TURN or len(chosen) >= MOST_TURNS:
+            break
+        short = turn.text if room == float("inf") else shortened(turn.text, int(size))
+        used += len(short)
+        chosen[at] = turn._replace(text=short)
+    return tuple(chosen[at] for at in sorted(chosen)), used
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, with the spaces behind each; joined they are the text."""
+    return _SENTENCE.findall(text) if text else []
+
+
+def cut(text: str, words: Sequence[str], size: int, *, whole: bool = False) -> str:
+    """Return the sentences of a text that fit and hold most words of a question, and what follows them.
+
+    An answer often follows the words that ask for it, so of equal parts the one counts that begins with them.
+    Words match other words that begin alike, unless they must match as a `whole`.
+    """
+    if len(text) <= size:
+        return text
+    room = size - _MARKS
+    # A word counts more than another word that only begins like it.
+    marks = [*words, *(() if whole else (word[: max(4, len(word) - 3)] for word in words))]
+    parts = sentences(text)
+    held = [{number for number, mark in enumerate(marks) if mark in part.lower()} for part in parts]
+    first = end = best = 0
+    for start in range(len(parts)):
+        length, seen, stop = 0, set[int](), start
+        while stop < len(parts) and (length + len(parts[stop].rstrip()) <= room or stop == start):
+            length += len(parts[stop])
+            seen |= held[stop]
+            stop += 1
+        if len(seen) > best or not end or (len(seen) == best and held[start] and not held[first]):
+            first, end, best = start, stop, len(seen)
+    shown = "".join(parts[first:end]) if best else text
+    if len(shown.strip()) > room:
+        shown = _around(shown, marks, room)
+    shown = shown.strip()
+    before = "" if text.lstrip().startswith(shown) else "… "
+    return f"{before}{shown}{'' if text.rstrip().endswith(shown) else ' …'}"
+
+
+def shortened(text: str, size: int) -> str:
+    """Return a turn in few characters: statements are kept before questions, whole sentences before parts."""
+    flat = " ".join(text.split())
+    if len(flat) <= size:
+        return flat
+    parts = sentences(flat)
+    states = [at for at, part in enumerate(parts) if not _QUESTION.search(part)]
+    kept: list[int] = []
+    room = size - 2
+    for at in [*states, *(at for at in range(len(parts)) if at not in states)]:
+        if len(parts[at]) <= room:
+            kept.append(at)
+            room -= len(parts[at])
+    if not kept:
+        return _head(parts[states[0]] if states else flat, size)
+    kept.sort()
+    shown = "".join(parts[at] for at in kept).strip()
+    return f"{'… ' if kept[0] else ''}{shown}{' …' if kept[-1] < len(parts) - 1 else ''}"
+
+
+def _around(text: str, marks: Sequence[str], size: int) -> str:
+    """Return the part of a long text with the first of these marks that it has, cut between words."""
+    low = text.lower()
+    at, length = next(((low.find(mark), len(mark)) for mark in marks if mark in low), (0, 0))
+    start = max(0, at - size // 3)
+    start = start and max(start, text.find(" ", start, at) + 1)
+    end = start + size
+    if end < len(text):
+        end = max(text.rfind(" ", at + length, end), 0) or end
+    return text[start:end]
+
+
+def _head(text: str, size: int) -> str:
+    """Return the beginning of a text, cut between words."""
+    if len(text) <= size:
+        return text.strip()
+    end = text.rfind(" ", size // 2, size - 2)
+    return f"{text[: end if end > 0 else size - 2].strip()} …"
