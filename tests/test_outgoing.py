@@ -213,8 +213,8 @@ def test_the_block_tells_every_record_document_note_and_source_without_a_secret(
     for origin in (Origin.USER, Origin.AGENT, Origin.TOOL):
         block = planted.memory(origin).injection.block()
         text = clean(planted, block.text)
-        assert all(mark in text for mark in ("Marker of MEMORY", "Marker of profile", "Marker of the source"))
-        assert "marker of the day" in text
+        for mark in ("Marker of MEMORY", "Marker of profile", "Marker of the source", "marker of the day"):
+            assert mark in text
         assert any("vade check" in warning and "github-token" in warning for warning in block.warnings)
         assert clean(
             planted, "\n".join(line for each in block.sections for item in each.items for line in item.lines)

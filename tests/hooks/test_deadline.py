@@ -200,10 +200,10 @@ def test_an_agent_that_never_closes_its_end_is_not_waited_for(world: World) -> N
 @pytest.mark.full
 def test_an_agent_that_does_not_listen_is_not_waited_for(world: World) -> None:
     memory = world.memory()
-    memory.store(
-        "The payment gateway is retried " + "slowly and again " * 4500, key="gateway", scope="global"
-    )
-    (world.home / "config.toml").write_text("[inject]\nscope_chars = 200000\ntotal_tokens = 100000\n")
+    for number in range(200):  # one record has no more than some thousand characters of the block
+        memory.store(f"Gateway {number} is retried " + "slowly and again " * 28, key=f"gateway-{number}")
+    limits = "scope_chars = 200000\nmax_per_scope = 200\ntotal_tokens = 100000\n"
+    (world.home / "config.toml").write_text(f"[inject]\n{limits}")
     child = subprocess.Popen(
         [sys.executable, "-m", "vademecum", "hook", "claude-code", "session-start"],
         stdin=subprocess.DEVNULL,

@@ -205,6 +205,18 @@ def test_an_attached_folder_is_told_only_with_leave(allowed: bool, tmp_path: Pat
     assert ("The vault knows" in memory.injection.block(query="what does the vault know").text) is allowed
 
 
+def test_a_long_attached_file_is_told_by_its_beginning(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "note.md").write_text("# Note\nThe vault knows the answer.\n" + "It goes on and on.\n" * 200)
+    memory = opened(tmp_path)
+    memory.sources.add(vault, name="vault", inject=True)
+    (section,) = (each for each in memory.injection.block().sections if each.name == "attached")
+    assert "The vault knows" in section.items[0].lines[1]
+    assert "[cut here: " in section.items[0].lines[-1]
+    assert 900 < section.size <= 1000
+
+
 def test_a_superseded_entry_is_not_told(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     memory.store("Use unittest.", key="tests")

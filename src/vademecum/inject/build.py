@@ -398,8 +398,8 @@ class Builder:
         for each in passages:
             if self._is_excluded(each.path, "attached"):
                 continue
-            item = BlockItem(each.path, tuple(render.item(f"[{each.source}] ", each.text)))
-            if item.size > room[each.source]:
+            item = _fit_passage(each, room[each.source])
+            if item is None:
                 more += 1
                 why = f"a source has {ATTACHED_CHARS:,} characters, which are used up"
                 self._omit(each.path, "attached", "room", why)
@@ -702,6 +702,18 @@ def _flat(text: str) -> str:
     """Return a text as a single line, shortened to the usual length."""
     line = " ".join(visible(text[:2000]).split())
     return line if len(line) <= _LONGEST_WORDS else f"{line[:_LONGEST_WORDS]}…"
+
+
+def _fit_passage(passage: SourcePassage, room: int) -> BlockItem | None:
+    """Return a passage as an item of at most so many characters, cut if need be; None if it does not fit."""
+    label, text = f"[{passage.source}] ", passage.text
+    item = BlockItem(passage.path, tuple(render.item(label, text)))
+    if item.size <= room or room < SHORT:
+        return item if item.size <= room else None
+    more = f" [cut here: {passage.path} has more]"
+    # The label and the indents are as long in the item as they are now, or shorter.
+    text, _ = cut_document(text, max(room - (item.size - len(text)) - len(more), 0))
+    return BlockItem(passage.path, tuple(render.item(label, f"{text}{more}"))) if text.strip() else None
 
 
 def _housekeeping(notices: Iterable[Swept]) -> BlockSection:
