@@ -76,7 +76,7 @@ hit_json = JsonShape(
     title=at(_title, optional(TEXT)),
     role=optional(TEXT),
     group=optional(COUNT),
-    origin=at(lambda passage: "user" if passage.origin == "user" else "", optional(TEXT)),
+    origin=at(_only("origin", "agent"), optional(TEXT)),
     superseded=optional(TEXT),
     related=optional(by_name(TEXT)),
     claims=optional(many(claim_json)),
