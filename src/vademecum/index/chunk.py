@@ -77,19 +77,27 @@ class TextChunk:
     speaker: str | None = None
 
 
-def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP) -> list[TextChunk]:
+def chunks(
+    text: str,
+    *,
+    kind: str,
+    tokens: int = TOKENS,
+    overlap: int = OVERLAP,
+    parsed: document.Document | None = None,
+) -> list[TextChunk]:
     """Cut a text into passages in file order; `kind` is `record`, `journal`, `pinned` or `markdown`.
 
-    Any text is legal; a text with unreadable frontmatter is cut as plain Markdown.
+    Any text is legal; a text with unreadable frontmatter is cut as plain Markdown. `parsed` is the text
+    parsed, if the caller has it.
     """
     page = _page(text, tokens=tokens, overlap=overlap)
     if not page.lines:
         return []
     try:
         if kind in ("record", "journal"):
-            parsed = document.parse(text)
+            parsed = document.parse(text) if parsed is None else parsed
             return [*_front(page, text, parsed.front), *_entries(page, parsed)]
-        front = frontmatter.parse(text)
+        front = frontmatter.parse(text) if parsed is None else parsed.front
     except Malformed:
         return list(_markdown(page, 1, len(page.lines)))
     hidden = _front(page, text, front)
@@ -216,7 +224,7 @@ def _unit(
 ) -> Iterator[TextChunk]:
     """Yield an entry or a section as one chunk if it fits, else its pieces between two hidden chunks."""
     if weight_of(whole.text) <= page.limit:
-        yield replace(whole, hidden=not whole.text.strip())
+        yield whole if whole.text.strip() else replace(whole, hidden=True)
         return
     if body > whole.start:
         above = page.text(whole.start, body - 1)

@@ -146,9 +146,12 @@ def read_document(
     # Agents see passages, and a passage may begin or end in the middle of a secret.
     text = document.decode(content)
     clean = outgoing.clean_lines(text)
-    cut = [each for each in chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden]
-    labels = _labels(item, text)
-    word_sets = [words.all_in(each.text) for each in cut]
+    parsed = _parsed(item, text)
+    same = parsed if clean == text else None  # without a secret, the text need not be parsed again
+    found = chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap, parsed=same)
+    cut = [each for each in found if not each.hidden]
+    labels = _labels(item, text, parsed)
+    word_sets = [frozenset(words.all_in(each.text)) for each in cut]
     pieces = [
         _piece(chunk, labels, own, speaks)
         for chunk, own, speaks in zip(cut, word_sets, _speeches(cut, word_sets), strict=True)
@@ -166,7 +169,7 @@ def is_conversation(content: bytes) -> bool:
         return False
 
 
-def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> Piece:
+def _piece(chunk: TextChunk, labels: Labels, own: frozenset[str], speaks: Speech) -> Piece:
     top = head(labels.title, chunk.heading, chunk.time, labels.tags, chunk.text)
     return Piece(
         chunk.start,
@@ -181,12 +184,18 @@ def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> P
         speaks,
         chunk.text,
         top,
-        words=frozenset(own | words.all_in(top)),
+        words=own | _words_above(top),
         language=language_of(chunk.text, own),
     )
 
 
-def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[set[str]]) -> list[Speech]:
+@functools.lru_cache(maxsize=256)
+def _words_above(head: str) -> frozenset[str]:
+    """Return the words that stand above a passage; all entries of a day have the same."""
+    return frozenset(words.all_in(head))
+
+
+def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[frozenset[str]]) -> list[Speech]:
     """Return the speaker, questions and mentions of each chunk; later parts of an entry keep its speaker.
 
     The turns of a conversation have the speaker that stands in the form of the conversation.
@@ -202,14 +211,18 @@ def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[set[str]]) -> list[S
     return found
 
 
-def _labels(item: IndexItem, text: str) -> Labels:
-    """Return the labels of a file, which filters use and which are indexed with its text."""
+def _parsed(item: IndexItem, text: str) -> document.Document | None:
+    """Return a file's text parsed; None for a source with invalid frontmatter, which it may have."""
     try:
-        parsed = document.parse(text)
+        return document.parse(text)
     except Malformed:
-        if item.kind != "markdown":  # frontmatter of a source need not be valid
+        if item.kind != "markdown":
             raise
-        parsed = None
+        return None
+
+
+def _labels(item: IndexItem, text: str, parsed: document.Document | None) -> Labels:
+    """Return the labels of a file, which filters use and which are indexed with its text."""
     values = {} if parsed is None else parsed.front.values
     name = item.path.rpartition("/")[2]
     own = read_indexed(values)

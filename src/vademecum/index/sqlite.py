@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 VERSION = 5  # of the tables and of what they take out of files; an index of another version is made anew
 _MARK = 4  # bytes of a stem's mark
 _MOST_WORDS = 200_000  # words whose stems are cached
+_MOST_HEADS = 1_000  # heads whose terms are cached
 # New chunks after which the keyword tables are optimized: a number, and a share of all.
 _FEW, _MANY = 100, 0.1
 # The tables store stems, so that queries name terms as stored; vowel signs belong to words.
@@ -429,12 +430,13 @@ class SqliteIndex:
             if same_count and same_count == len(pieces):
                 return
             self._remove_chunks(file, same_count)
-        self._add(file, pieces[same_count:], same_count, alone=len(pieces) == 1)
+        cuts = [self._stems.cut(each.text, each.language) for each in pieces]
+        self._add(file, pieces[same_count:], same_count, cuts[same_count:], alone=len(pieces) == 1)
         if len(pieces) == 1:  # the only chunk of a file stands in both tables
             return
         # A heading above ten chunks counts once.
         once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
-        whole = [self._stems.terms(once), *(self._stems.terms(each.text, each.language) for each in pieces)]
+        whole = [self._stems.terms(once), *(self._stems.joined(each) for each in cuts)]
         self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, " ".join(whole)))
 
     def _append(self, document: IndexDocument, known: tuple[Any, ...] | None) -> None:
@@ -450,10 +452,13 @@ class SqliteIndex:
             raise _OutrunError
         file = self._put_file(document)
         self._connection.execute("update files set state = ? where id = ?", (document.state, file))
-        self._add(file, document.pieces or (), before)
+        pieces = document.pieces or ()
+        self._add(file, pieces, before, [self._stems.cut(each.text, each.language) for each in pieces])
 
-    def _add(self, file: int, pieces: Sequence[Piece], before: int, *, alone: bool = False) -> None:
-        """Add chunks after the first `before` chunks of a file."""
+    def _add(
+        self, file: int, pieces: Sequence[Piece], before: int, cuts: Sequence[Cut], *, alone: bool = False
+    ) -> None:
+        """Add chunks, whose texts were cut into terms, after the first `before` chunks of a file."""
         self._inserted += len(pieces)
         first = 1 + int(self._value("select seq from sqlite_sequence where name = 'chunks'") or 0)
         ids = range(first, first + len(pieces))
@@ -477,15 +482,15 @@ class SqliteIndex:
                 for at, (id_, piece) in enumerate(zip(ids, pieces, strict=True))
             ],
         )
-        self._put_words(zip(ids, pieces, strict=True))
+        self._put_words(zip(ids, pieces, cuts, strict=True))
         self._connection.executemany("insert into waiting values(?)", [(id_,) for id_ in ids])
 
-    def _put_words(self, pieces: Iterable[tuple[int, Piece]]) -> None:
+    def _put_words(self, pieces: Iterable[tuple[int, Piece, Cut]]) -> None:
         """Store the words of chunks, and count the chunks of each language."""
         rows = []
         counts: dict[str, int] = {}
-        for id_, piece in pieces:
-            rows.append((id_, self._stems.terms(f"{piece.head}\n{piece.text}", piece.language)))
+        for id_, piece, cut in pieces:
+            rows.append((id_, self._stems.joined(self._stems.cut_head(piece.head, piece.language), cut)))
             counts[piece.language] = counts.get(piece.language, 0) + 1
         self._connection.executemany("insert into narrow(rowid, body) values(?, ?)", rows)
         self._count_languages(counts.items())
@@ -867,6 +872,14 @@ class SqliteIndex:
                 copying.step(1000)
 
 
+class Cut(NamedTuple):
+    """The terms of a text, and its names such as `parseInvoiceLines`, which also count as their parts."""
+
+    language: str
+    terms: list[str]
+    names: tuple[str, ...]
+
+
 class Stems:
     """A cutter of texts into the terms of a keyword table, and of questions into the terms to look for."""
 
@@ -874,19 +887,40 @@ class Stems:
         self._tokenizer = connection.fts5_tokenizer(*_STEMMING)
         self._known: dict[str, tuple[str, ...]] = {}
         self._marked: dict[str, bytes] = {}
+        self._heads: dict[tuple[str, str], Cut] = {}
         self._forms: dict[str, list[tuple[str, ...]]] = {}
         self._forms_in: tuple[str, ...] = ()  # the languages of the cached forms
 
     def terms(self, text: str, language: str = ENGLISH) -> str:
         """Return the terms that a keyword table stores for a text: stems, and long words by their endings."""
-        folded = words.fold(text)
-        parts = words.parts_of_names(text)
-        if parts:
-            folded = f"{folded}\n{' '.join(parts)}"
+        return self.joined(self.cut(text, language))
+
+    def cut(self, text: str, language: str = ENGLISH) -> Cut:
+        """Cut a text, which may become part of several rows, into terms."""
+        return Cut(language, self._terms(words.fold(text), language), words.names_in(text))
+
+    def cut_head(self, head: str, language: str) -> Cut:
+        """Cut what stands above a passage into terms; all entries of a day have the same head."""
+        known = self._heads.get((head, language))
+        if known is None:
+            if len(self._heads) > _MOST_HEADS:
+                self._heads.clear()
+            known = self._heads[head, language] = self.cut(head, language)
+        return known
+
+    def joined(self, *cuts: Cut) -> str:
+        """Return the terms of consecutive texts of one language as one row of a keyword table."""
+        language = cuts[0].language
+        found = [term for each in cuts for term in each.terms]
+        names = dict.fromkeys(name for each in cuts for name in each.names)
+        if names:
+            found += self._terms(" ".join(words.parts_of(names)), language)
+        return " ".join((*found, *similar.endings(found, language)))
+
+    def _terms(self, folded: str, language: str) -> list[str]:
         if languages.has_stems(language):
             folded = " ".join(languages.stems(words.TOKEN.findall(folded.lower()), language))
-        found = self._tokenized(words.bare(folded))
-        return " ".join((*found, *similar.endings(found, language)))
+        return self._tokenized(words.bare(folded))
 
     def of(self, word: str) -> tuple[str, ...]:
         """Return the terms of a word that is English, or that is a stem already."""
@@ -918,22 +952,29 @@ class Stems:
         known = piece.words
         if languages.has_stems(piece.language):
             known = frozenset(languages.stems(tuple(known), piece.language))
-        return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in known}))
+        self._mark(known)
+        return len(piece.words - words.LOW), b"".join(sorted({*map(self._marked.__getitem__, known)}))
 
-    def _mark(self, word: str) -> bytes:
-        """Return the hash of a word's stem, as the row of a chunk stores it; b"" when it has no stem."""
-        found = self._marked.get(word)
-        if found is None:
-            if len(self._marked) > _MOST_WORDS:
-                self._marked.clear()
-            found = self._marked[word] = mark_of(self.of(word))
-        return found
+    def _mark(self, known: frozenset[str]) -> None:
+        """Find the hash of each word's stem, as the row of a chunk stores it; b"" when it has no stem."""
+        if len(self._marked) > _MOST_WORDS:
+            self._marked.clear()
+        new = [word for word in known if word not in self._marked]
+        # Each of these words is one token, so all of them are cut in one call.
+        plain = [word for word in new if word.isascii() and word.isalnum()]
+        stems = self._tokenized(" ".join(plain)) if plain else []
+        self._marked.update((word, mark_of((stem,))) for word, stem in zip(plain, stems, strict=True))
+        self._marked.update((word, mark_of(self.of(word))) for word in new if word not in self._marked)
 
     def _tokenized(self, text: str) -> list[str]:
-        raw: Any = self._tokenizer(
-            text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
+        found: Any = self._tokenizer(
+            text.encode(errors="ignore"),
+            apsw.FTS5_TOKENIZE_DOCUMENT,
+            None,
+            include_offsets=False,
+            include_colocated=False,
         )
-        return [str(stem) for group in raw for stem in group]
+        return list(found)
 
 
 def stems_version() -> str:

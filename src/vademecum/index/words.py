@@ -30,6 +30,7 @@ _MARKED = lazy_pattern(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
 _SPELLED = {"++": "plusplus", "#": "sharp"}
 # A word: Hebrew, Arabic and Indian scripts write vowels as marks inside of words.
 TOKEN = lazy_pattern(r"(?:[^\W_]|[\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0dff])+")
+_ASCII_WORDS = {code: letter.lower() if (letter := chr(code)).isalnum() else " " for code in range(128)}
 _FULL_WIDTH = lazy_pattern("[\uff01-\uffef\ufb00-\ufb06]+")
 _EMOJI = lazy_pattern("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
 _SKIN = lazy_pattern("[\U0001f3fb-\U0001f3ff]")  # skin tones, which do not change the word
@@ -129,9 +130,19 @@ def bare(text: str) -> str:
 
 def parts_of_names(text: str) -> list[str]:
     """Return the single words inside names such as `parseInvoiceLines`."""
+    return parts_of(names_in(text))
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names such as `parseInvoiceLines` in a text, each once."""
     if not _HUMP.search(text):
-        return []
-    names = dict.fromkeys(run for run in WORD.findall(text) if _HUMP.search(run))
+        return ()
+    runs = (run for run in dict.fromkeys(WORD.findall(text)) if not run.islower())
+    return tuple(run for run in runs if _HUMP.search(run))
+
+
+def parts_of(names: Iterable[str]) -> list[str]:
+    """Return the single words inside names, but no name itself."""
     return [part for name in names for part in _CAMEL_PART.findall(name) if part != name]
 
 
@@ -167,7 +178,10 @@ def is_latin(text: str) -> bool:
 
 def all_in(text: str) -> set[str]:
     """Return the set of all words in a text, in the form in which words are compared."""
-    return {*TOKEN.findall(fold(text).lower()), *map(str.lower, parts_of_names(text))}
+    folded = fold(text)
+    # Most texts are ASCII, and a table cuts them several times as fast as the pattern.
+    found = folded.translate(_ASCII_WORDS).split() if folded.isascii() else TOKEN.findall(folded.lower())
+    return {*found, *map(str.lower, parts_of_names(text))}
 
 
 def as_compared(text: str) -> str:
@@ -343,8 +357,9 @@ _NUMBERS = frozenset(
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million
     once twice half dozen couple""".split()
 )
-_CLOCK = lazy_pattern(
-    r"\d{1,2}:\d\d|\b\d{1,2} ?[ap]m\b|\b(?:19|20)\d\d\b|\bMay\b|\bMarch\b|昨日|今日|明日|昨天|今天"
+_CLOCK = lazy_pattern(  # the first characters alone make the search several times as fast
+    r"(?=[\dM昨今明])"
+    r"(?:\d{1,2}:\d\d|\b\d{1,2} ?[ap]m\b|\b(?:19|20)\d\d\b|\bMay\b|\bMarch\b|昨日|今日|明日|昨天|今天)"
 )
 
 

@@ -61,10 +61,20 @@ def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case and without accents, as a BERT vocabulary contains them."""
     text = text.lower()
     if _NOT_ASCII.search(text):
-        decomposed = unicodedata.normalize("NFD", text)
-        text = "".join(each for each in decomposed if unicodedata.category(each) != "Mn")
+        text = unicodedata.normalize("NFD", text).translate(_ACCENTS)
         text = _CJK.sub(r" \1 ", text)
     return _WORD.findall(text)
+
+
+class _Accents(dict[int, int | None]):
+    """A table that drops accents (`Mn`) and leaves all other characters; filled in as characters occur."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = kept = None if unicodedata.category(chr(code)) == "Mn" else code
+        return kept
+
+
+_ACCENTS = _Accents()
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
@@ -225,7 +235,7 @@ class Static:
             raise unreadable(folder, error) from error
         self.identity = f"local:{self.model}:{mark}:{self.dimension}:{STATIC_REVISION}"
         self._lock = threading.Lock()
-        self._numbers: dict[str, int] = {}
+        self._numbers = _Numbers(self._add_row)
         self._rows: Vectors | None = None
 
     @cached_property
@@ -277,27 +287,36 @@ class Static:
 
     def _sum(self, words: list[str]) -> Vector:
         if self._rows is None or len(self._numbers) > MAX_WORDS:
-            self._numbers, self._rows = {}, np.zeros((4096, self.dimension), np.float32)
-        known = self._numbers.get
-        numbers = []
-        for word in words:
-            number = known(word)
-            numbers.append(self._meet(word) if number is None else number)
+            self._numbers.clear()
+            self._rows = np.zeros((4096, self.dimension), np.float32)
+        # A loop in Python over the words of a text would take as long as the rest.
+        numbers = [*map(self._numbers.__getitem__, words)]
         # Indexing by a list would cost a third of the speed.
         total: Vector = self._rows.take(numbers, axis=0).sum(axis=0)
         return total
 
-    def _meet(self, word: str) -> int:
-        """Add a word that occurs for the first time: compute its row, and return the number of the row."""
+    def _add_row(self, word: str, number: int) -> None:
+        """Compute the row of a word that occurs for the first time."""
         assert self._rows is not None
-        number = len(self._numbers)
         if number == len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
         tokens = pieces(word, self._vocabulary)
         if tokens:
             rows, scale = self._table
             self._rows[number] = scale[tokens] @ rows[tokens].astype(np.float32)
-        self._numbers[word] = number
+
+
+class _Numbers(dict[str, int]):
+    """The numbers of words in the order in which they first occur; each new word is announced."""
+
+    def __init__(self, announce: Callable[[str, int], None]) -> None:
+        super().__init__()
+        self._announce = announce
+
+    def __missing__(self, word: str) -> int:
+        number = len(self)
+        self._announce(word, number)
+        self[word] = number
         return number
 
 
