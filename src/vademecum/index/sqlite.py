@@ -456,7 +456,7 @@ class SqliteIndex:
         self._add(file, pieces, before, [self._stems.cut(each.text, each.language) for each in pieces])
 
     def _add(
-        self, file: int, pieces: Sequence[Piece], before: int, cuts: Sequence[Cut], *, alone: bool = False
+        self, file: int, pieces: Sequence[Piece], before: int, cuts: Sequence[TermsCut], *, alone: bool = False
     ) -> None:
         """Add chunks, whose texts were cut into terms, after the first `before` chunks of a file."""
         self._inserted += len(pieces)
@@ -485,7 +485,7 @@ class SqliteIndex:
         self._put_words(zip(ids, pieces, cuts, strict=True))
         self._connection.executemany("insert into waiting values(?)", [(id_,) for id_ in ids])
 
-    def _put_words(self, pieces: Iterable[tuple[int, Piece, Cut]]) -> None:
+    def _put_words(self, pieces: Iterable[tuple[int, Piece, TermsCut]]) -> None:
         """Store the words of chunks, and count the chunks of each language."""
         rows = []
         counts: dict[str, int] = {}
@@ -872,7 +872,7 @@ class SqliteIndex:
                 copying.step(1000)
 
 
-class Cut(NamedTuple):
+class TermsCut(NamedTuple):
     """The terms of a text, and its names such as `parseInvoiceLines`, which also count as their parts."""
 
     language: str
@@ -887,7 +887,7 @@ class Stems:
         self._tokenizer = connection.fts5_tokenizer(*_STEMMING)
         self._known: dict[str, tuple[str, ...]] = {}
         self._marked: dict[str, bytes] = {}
-        self._heads: dict[tuple[str, str], Cut] = {}
+        self._heads: dict[tuple[str, str], TermsCut] = {}
         self._forms: dict[str, list[tuple[str, ...]]] = {}
         self._forms_in: tuple[str, ...] = ()  # the languages of the cached forms
 
@@ -895,11 +895,11 @@ class Stems:
         """Return the terms that a keyword table stores for a text: stems, and long words by their endings."""
         return self.joined(self.cut(text, language))
 
-    def cut(self, text: str, language: str = ENGLISH) -> Cut:
+    def cut(self, text: str, language: str = ENGLISH) -> TermsCut:
         """Cut a text, which may become part of several rows, into terms."""
-        return Cut(language, self._terms(words.fold(text), language), words.names_in(text))
+        return TermsCut(language, self._terms(words.fold(text), language), words.names_in(text))
 
-    def cut_head(self, head: str, language: str) -> Cut:
+    def cut_head(self, head: str, language: str) -> TermsCut:
         """Cut what stands above a passage into terms; all entries of a day have the same head."""
         known = self._heads.get((head, language))
         if known is None:
@@ -908,7 +908,7 @@ class Stems:
             known = self._heads[head, language] = self.cut(head, language)
         return known
 
-    def joined(self, *cuts: Cut) -> str:
+    def joined(self, *cuts: TermsCut) -> str:
         """Return the terms of consecutive texts of one language as one row of a keyword table."""
         language = cuts[0].language
         found = [term for each in cuts for term in each.terms]

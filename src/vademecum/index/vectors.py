@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EXACT = 20_000  # rows up to which every dimension is compared
 DIGITS = 9  # digits of a cosine
+_SAMPLED = 5_000  # rows from which the distribution of all cosines is estimated
 RESCORED = 1_000  # candidates that half of the dimensions choose in larger stores
 _COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "speech", "sizes")
 _SPARSE = 0.5  # the share of dead rows at which the matrix is made anew
@@ -69,6 +70,7 @@ class Matrix:
     def _clear(self) -> None:
         self.size = 0
         self.alive = 0
+        self._sampled: tuple[tuple[int, int], Floats] | None = None  # for one size, so it changes with rows
         self.sources: list[str] = []
         self.speeches: list[Speech] = []  # each speech once
         self._numbers: dict[tuple[Any, ...], int] = {}
@@ -193,9 +195,11 @@ class Matrix:
 
     def _sample(self, query: Floats) -> Floats:
         """Return the cosines of a query with a sample of rows, to estimate how all are distributed."""
-        living = np.flatnonzero(self.living[: self.size])
-        sample = living[:: max(1, len(living) // 5000)]
-        return self.exact(sample) @ query
+        if self._sampled is None or self._sampled[0] != (self.size, self.alive):
+            living = np.flatnonzero(self.living[: self.size])
+            rows = self.exact(living[:: max(1, len(living) // _SAMPLED)])
+            self._sampled = (self.size, self.alive), rows
+        return self._sampled[1] @ query
 
     def _mark_removed(self, rows: Ids) -> None:
         living = rows[self.living[rows]]

@@ -9,6 +9,7 @@ so two machines that merge the same versions write the same bytes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 import itertools
 import re
@@ -96,14 +97,20 @@ def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
 
 def find_named(listed: Collection[str], wanted: Callable[[str], bool]) -> dict[str, str]:
     """Return second copies of journal days or pinned documents, told by name alone, with their originals."""
+    return dict(_find_named(tuple(listed), wanted))
+
+
+@functools.lru_cache(maxsize=16)
+def _find_named(listed: tuple[str, ...], wanted: Callable[[str], bool]) -> tuple[tuple[str, str], ...]:
+    # Each search asks this of every folder, and a journal of years has thousands of days.
+    odd = sorted(name for name in listed if not wanted(name) and not name.endswith("~"))
+    if not odd:
+        return ()
     here = _Folded([name for name in listed if wanted(name)])
-    found = {}
-    for name in sorted(listed):
-        if not wanted(name) and not name.endswith("~"):
-            original = _certain(name, here) or _numbered(name, here) or _other_spelling(name, here)
-            if original is not None:
-                found[name] = original
-    return found
+    originals = (
+        (name, _certain(name, here) or _numbered(name, here) or _other_spelling(name, here)) for name in odd
+    )
+    return tuple((name, original) for name, original in originals if original is not None)
 
 
 def hidden_in(folder: Directory, listed: Collection[str]) -> dict[str, str]:
