@@ -128,7 +128,7 @@ create table chunks(
     says integer,
     language text
 );
-create index chunks_file on chunks(file, ord);
+create index chunks_file on chunks(file, ord, moment, ended);
 create table languages(
     language text primary key,
     chunks integer not null
