@@ -801,6 +801,20 @@ class SyncSettings(SettingsGroup):
     )
 
 
+class CaptureSettings(SettingsGroup):
+    """Settings of what is noticed in sessions without being asked for."""
+
+    nudge: bool = setting(
+        True,
+        "Tell agents which words of a prompt may be worth saving; at most five times a session.",
+        BOOLEAN,
+        NEVER,
+    )
+    fade_days: int = setting(
+        30, "After how many days statements that were noticed in sessions are deleted.", whole(1, 3650), NEVER
+    )
+
+
 class Settings(SettingsGroup):
     """All settings, as a tree of groups."""
 
@@ -840,6 +854,7 @@ class Settings(SettingsGroup):
     prune: Prune = Prune()
     session: SessionSettings = SessionSettings()
     sync: SyncSettings = SyncSettings()
+    capture: CaptureSettings = CaptureSettings()
     knowledge: Knowledge = Knowledge()
     secrets: Secrets = Secrets()
     approval: Approval = Approval()

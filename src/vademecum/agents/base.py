@@ -88,6 +88,7 @@ class HookInput(NamedTuple):
     prompt: str = ""
     transcript: str = ""
     source: str = ""  # why the session begins: it was started, resumed, cleared or compacted
+    subagent: str = ""  # the id of the subagent that calls the hook; empty for the main conversation
 
 
 def read_common(raw: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
@@ -98,6 +99,7 @@ def read_common(raw: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput
         prompt=text(raw.get("prompt")),
         transcript=text(raw.get("transcript_path")),
         source=text(raw.get("source")),
+        subagent=text(raw.get("agent_id")),
     )
 
 
@@ -303,6 +305,9 @@ class Setup(NamedTuple):
     missing_in_project: Mapping[str, str] = NOTHING  # parts that a project cannot have, and why
     note: str = ""  # what a person has to do after the installation
     project_below: str = ""  # its folder relative to a project, if it differs from `below`
+    # words of its command line with which it runs without a person, and the beginning of a variable's value
+    headless_words: tuple[str, ...] = ()
+    headless_variables: Mapping[str, str] = NOTHING
 
     def folder(self, where: InstallTarget) -> Path:
         """Return the configuration folder; it may not exist."""

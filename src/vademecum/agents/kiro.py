@@ -63,6 +63,7 @@ AGENT = base.Agent(
         ("kiro-cli", "kiro"),
         ".kiro",
         _parts,
+        headless_words=("--no-interactive",),
         note="allow the tools when Kiro asks, or list them under the server's autoApprove",
         missing={base.HOOKS: "Kiro has hooks for a workspace only; use --scope project there"},
     ),

@@ -20,7 +20,7 @@ from vademecum.inject import importance
 from vademecum.inject.render import CLOSE, OPEN
 from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
-from vademecum.store import Folder, files, parse_audience, request_view, scopes, spread
+from vademecum.store import Folder, files, heard, hook_sessions, parse_audience, request_view, scopes, spread
 from vademecum.store import decisions as unseen
 from vademecum.text import names, outgoing
 from vademecum.text.document import decode
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.inject import prompt_match
+    from vademecum.inject.nudge import Nudge
     from vademecum.search import Answer, Finder, Passage, Query
     from vademecum.store import Found, Home, Workspace
     from vademecum.transcripts import Pointer
@@ -182,6 +183,48 @@ class Injection:
                 chosen += [each for each in alike if (each.path, each.start) not in known]
                 block = build(chosen[: prompt_match.MOST])
         return _with_warning(block, hidden)
+
+    def nudge(self, prompt: str, *, without: Collection[str] = ()) -> Nudge | None:
+        """Return the line for the agent about words of a prompt that may be worth saving; None for most.
+
+        `without` are the marks of everything that the session has. Nothing is written.
+        """
+        from vademecum.inject import nudge as nudging
+
+        settings, caller = self._work.settings, self._work.caller
+        allowed = settings.capture.nudge and settings.inject.enabled and not settings.incognito
+        if not allowed or caller.audience is Audience.GROUP or caller.project is None:
+            return None
+        if not nudging.is_typed(prompt):
+            return None
+        if sum(mark.startswith(hook_sessions.NUDGE) for mark in without) >= nudging.MOST:
+            return None
+        signal = nudging.find_signal(prompt, shift=nudging.shift_bar(heard.read_counts(self._work.home)))
+        if signal is None:
+            return None
+        mark = hook_sessions.NUDGE + heard.statement_id(signal.text)
+        if mark in without or self._is_known(signal.text, caller.project.id):
+            return None
+        return nudging.Nudge(nudging.render(signal), mark, signal)
+
+    def _is_known(self, text: str, project: str) -> bool:
+        """Return whether memory has a statement, a person purged or declined it, or it was heard before."""
+        from vademecum.search import base as searching
+        from vademecum.store import Marks
+
+        home = self._work.home
+        if unseen.mark_of("signal", text) in unseen.declined(home):
+            return True
+        purged = Marks.of(home)
+        if purged is not None and purged.find(text) is not None:
+            return True
+        if any(heard.says_same(text, each.text) for each in heard.read_projects(home, [project])):
+            return True
+        query = searching.parse(text)._replace(sources=("memory",), phrases=())
+        options = self._finder.options(max_results=_CANDIDATES, mode="bm25")
+        found = self._finder.searcher.search(query, options, seconds=self._work.settings.limits.open)
+        lines = (line for each in found.results for line in (each.snippet, *each.snippet.split("\n")))
+        return any(heard.says_same(text, line) for line in lines if line.strip())
 
     def records_again(self, paths: Iterable[str], *, without: Collection[str] = ()) -> injecting.Block:
         """Return the block of records that prompts brought earlier, as they are now; `without` are marks."""

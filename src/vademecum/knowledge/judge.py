@@ -509,8 +509,10 @@ class Judged(NamedTuple):
     nudge: bool
 
 
-def score_message(text: str, before: str = "", *, model: JudgeModel | None = None) -> Judged:
-    """Judge a message, with the end of the turn before it."""
+def score_message(
+    text: str, before: str = "", *, model: JudgeModel | None = None, shift: float = 0.0
+) -> Judged:
+    """Judge a message, with the end of the turn before it; `shift` raises the bar."""
     model = load_model() if model is None else model
     message = read_message(text, before, model)
     logits = tuple(model.sentence.weigh(sentence.features) for sentence in message.sentences)
@@ -519,7 +521,7 @@ def score_message(text: str, before: str = "", *, model: JudgeModel | None = Non
     whole, best = model.shares
     score = whole * model.message.weigh(message.features) + best * max(logits)
     explicit = any(is_explicit(sentence) for sentence in message.sentences)
-    nudge = score >= model.bar or explicit
+    nudge = score >= model.bar + shift or explicit
     slope, intercept = model.calibration
     logit = slope * max(score, model.bar if explicit else score) + intercept
     return Judged(message, score, 1 / (1 + math.exp(-max(-30.0, min(30.0, logit)))), logits, nudge)

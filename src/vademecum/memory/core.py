@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vademecum.context.conversations import Conversations
     from vademecum.inject.injection import Injection
     from vademecum.lifecycle.care import Care
+    from vademecum.lifecycle.heard_list import HeardList
     from vademecum.lifecycle.learning import Learning
     from vademecum.lifecycle.relations import Relations
     from vademecum.lifecycle.transfer import Transfer
@@ -557,6 +558,13 @@ class Memory:
         from vademecum.lifecycle.learning import Learning
 
         return Learning(self.workspace, self._finder, self._sweep_after)
+
+    @functools.cached_property
+    def heard(self) -> HeardList:
+        """What was heard in sessions and is no record."""
+        from vademecum.lifecycle.heard_list import HeardList
+
+        return HeardList(self.workspace, self._finder)
 
     @functools.cached_property
     def projects(self) -> Projects:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vademecum.store import archive as archive
     from vademecum.store import audit as audit
     from vademecum.store import decisions as decisions
+    from vademecum.store import heard as heard
     from vademecum.store import hook_counts as hook_counts
     from vademecum.store import hook_log as hook_log
     from vademecum.store import hook_sessions as hook_sessions
@@ -108,6 +109,7 @@ SUBJECTS = (
     "archive",
     "audit",
     "decisions",
+    "heard",
     "hook_counts",
     "hook_log",
     "hook_sessions",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = "hooks"
+NUDGE = "nudge:"  # the beginning of the mark of a line about something worth saving
 LATE_SECONDS = 3600.0  # for which a late answer is kept; a later prompt gets the session's start made anew
 _DAYS = 30  # days after which a session is no longer resumed
 _MOST = 2_000  # marks
@@ -55,14 +56,20 @@ class HookState(NamedTuple):
     late: tuple[HookAnswer, ...] = ()  # answers that were ready only after their time limit
     records: tuple[str, ...] = ()  # paths of the records that prompts brought, the oldest first
 
+    @property
+    def known_marks(self) -> frozenset[str]:
+        """The marks of everything that the session was given or gets with its next prompt."""
+        return self.marks.union(*(each.marks for each in self.late))
+
     def owe_start(self, *, resumed: bool, remembers: bool = True) -> HookState:
         """Return the state of a session that starts; the window of a resumed session holds its items.
 
-        An agent that does not remember them gets all of them again.
+        An agent that does not remember them gets all of them again. Nudges count for the whole session.
         """
+        nudges = frozenset(mark for mark in self.marks if mark.startswith(NUDGE))
         if not resumed:
-            return HookState(started=False, is_owed=True)
-        return self._replace(is_owed=True, marks=self.marks if remembers else frozenset())
+            return HookState(started=False, is_owed=True, marks=nudges)
+        return self._replace(is_owed=True, marks=self.marks if remembers else nudges)
 
     def give(self, answer: HookAnswer) -> HookState:
         """Return the state after the session got an answer."""

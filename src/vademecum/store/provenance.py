@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory, UnknownName
-from vademecum.store import archive, audit, pending_writes, purge, teams, tombstones
+from vademecum.store import archive, audit, heard, pending_writes, purge, teams, tombstones
 from vademecum.store.files import DiskFolder
 from vademecum.store.purge import Purged
 from vademecum.text import clock, filenames, frontmatter, names, normalise
@@ -434,10 +434,12 @@ class _Session(NamedTuple):
 
 
 def _sessions(home: Home) -> Iterator[_Session]:
-    for project in home.names(_TRANSCRIPTS):
-        for name in home.names(_TRANSCRIPTS, project):
-            if name.endswith(_LOG) and not name.startswith("."):
-                yield _read_session(home, (_TRANSCRIPTS, project, name))
+    """Yield the transcript of each session, and the list of what was heard in it."""
+    for folder in (_TRANSCRIPTS, heard.FOLDER):
+        for project in home.names(folder):
+            for name in home.names(folder, project):
+                if name.endswith(_LOG) and not name.startswith("."):
+                    yield _read_session(home, (folder, project, name))
 
 
 def _read_session(home: Home, parts: tuple[str, ...]) -> _Session:

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
 from vademecum.fields import FIELDS
-from vademecum.store import archive, audit, decisions, files, hook_sessions, merge
+from vademecum.store import archive, audit, decisions, files, heard, hook_sessions, merge
 from vademecum.store.files import DiskFolder
 from vademecum.store.folders import try_lock
 from vademecum.store.home import ScopeFolder
-from vademecum.text import clock, document, filenames, frontmatter, names
+from vademecum.text import clock, document, filenames, frontmatter, names, normalise
 from vademecum.text.document import decode
 from vademecum.text.filenames import is_record
 from vademecum.types import MEMBER_NAME, Origin, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from vademecum.store.home import Home
@@ -113,6 +113,7 @@ def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = Fals
     def meant(each: str) -> bool:
         return each == name or (each.endswith(".md") and each.startswith(f"{stem}.conflict-"))
 
+    found += _from_heard(home, texts_of(home, scope_folder, name), dry=dry)
     found += _from_consolidations(home, scope_folder, stem, dry=dry)
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
     for each in filter(meant, archive.names(home, scope_folder, filenames.RECORDS)):
@@ -221,8 +222,10 @@ def text(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> 
             hint=f"pass at least {SHORTEST} characters, ideally the whole text",
         )
     if dry:
-        return [*_everywhere(home, shared, wanted, dry=True), *_named_after(home, wanted)]
+        found = [*_everywhere(home, shared, wanted, dry=True), *_from_heard(home, [wanted], dry=True)]
+        return [*found, *_named_after(home, wanted)]
     first = [each for each in _everywhere(home, shared, wanted) if each.gone]
+    first += _from_heard(home, [wanted], dry=False)
     # A writer may have brought it back behind us: the second look finds what was written during the first.
     return [*first, *_everywhere(home, shared, wanted), *_named_after(home, wanted)]
 
@@ -354,6 +357,8 @@ def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
         return _in_line
     if ending == ".jsonl" and parts[0] == "transcripts":
         return _in_event
+    if parts[0] == heard.FOLDER:  # `_from_heard`
+        return None
     return _only_counted if ending in (".md", ".json", ".jsonl", ".toml") else None
 
 
@@ -464,6 +469,8 @@ def lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
     """Return the name of the lock for a file; a record and its archived copies share a lock."""
     if parts[0] == "transcripts":
         return f"transcript {'/'.join(parts)}"
+    if parts[0] == heard.FOLDER:
+        return f"{heard.FOLDER} {'/'.join(parts)}"
     if parts[0] != "archive":
         kind = parts[-2] if parts[-2:-1] in ((filenames.RECORDS,), (filenames.JOURNAL,)) else filenames.PINNED
         return _lock(kind, parts, top)
@@ -512,6 +519,28 @@ def _forms(wanted: str) -> re.Pattern[str]:
     )
     rest = (form[same:] for form in sorted(forms, key=len, reverse=True))
     return re.compile(f"{re.escape(least[:same])}(?:{'|'.join(map(re.escape, rest))})")
+
+
+def _from_heard(home: Home, texts: Iterable[str], *, dry: bool) -> Iterator[Purged]:
+    """Delete the heard statements that hold a text, or that a text holds: they are sentences of messages."""
+    wanted = [form for each in texts if len(form := normalise(each).casefold()) >= SHORTEST]
+
+    def without(line: bytes) -> _Replaced:
+        try:
+            statement = json.loads(line)
+            said = [statement.get("text"), *(statement.get("evidence") or ())]
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            return _Replaced(line, 0)
+        forms = [normalise(each).casefold() for each in said if isinstance(each, str)]
+        gone = any(form and (form in each or each in form) for form in forms for each in wanted)
+        return _Replaced(b"" if gone else line, int(gone))
+
+    for project in home.names(heard.FOLDER) if wanted else ():
+        for session in heard.sessions(home, project):
+            parts = (heard.FOLDER, project, session + heard.ENDING)
+            found = _replace(home, home.path, parts, without, dry=dry)
+            if found.count:
+                yield Purged("/".join(parts), found.count)
 
 
 def _in_markdown(content: bytes, forms: re.Pattern[str]) -> _Replaced:

@@ -47,6 +47,7 @@ AGENT = base.Agent(
         ("amp",),
         ".config/amp",
         _parts,
+        headless_words=("-x", "--execute"),
         root_of=_root,
         project_below=".amp",
         note="restart Amp; in a project, approve the server once with `amp mcp approve vade`",

@@ -46,6 +46,8 @@ AGENT = base.Agent(
         ("claude",),
         ".claude",
         _parts,
+        headless_words=("-p", "--print"),
+        headless_variables={"CLAUDE_CODE_ENTRYPOINT": "sdk"},
         variable="CLAUDE_CONFIG_DIR",
         root_of=_root,
         note="restart Claude Code; `claude -p` needs --allowedTools mcp__vade, since it cannot ask",

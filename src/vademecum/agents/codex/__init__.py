@@ -34,6 +34,7 @@ AGENT = base.Agent(
         ("codex",),
         ".codex",
         _parts,
+        headless_words=("exec", "e", "review"),
         variable="CODEX_HOME",
         root_of=base.folder_or_project,
         note="open /hooks in Codex once: it runs a hook only after you have trusted it there; for a"

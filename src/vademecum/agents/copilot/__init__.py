@@ -70,6 +70,7 @@ AGENT = base.Agent(
         ("copilot",),
         ".copilot",
         _parts,
+        headless_words=("-p", "--prompt"),
         variable=_HOME,
         project_below=".github",
         note="restart Copilot CLI; it asks before it uses a tool, and `copilot -p` needs --allow-tool=vade; a"

@@ -75,6 +75,7 @@ AGENT = base.Agent(
         ("gemini",),
         ".gemini",
         _parts,
+        headless_words=("-p", "--prompt"),
         root_of=base.folder_or_project,
         note="restart Gemini CLI; without a terminal it offers tools only with --yolo",
     ),

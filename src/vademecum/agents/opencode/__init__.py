@@ -61,6 +61,7 @@ AGENT = base.Agent(
         ("opencode",),
         ".config/opencode",
         _parts,
+        headless_words=("run",),
         root_of=_root,
         note="restart opencode: it loads plugins and servers at startup; tools need no permission,"
         " unless `permission` in opencode.json says `ask`; `opencode run --continue` continues a session",

@@ -29,6 +29,7 @@ const ask = (event, given) =>
 
 export const Vade = async ({ client, directory }) => {
   const told = new Map() // what each session was told, oldest first
+  const subagents = new Map() // for each session its id if it is a subagent's, else an empty text
   const compacted = new Set() // sessions whose window was emptied in this process
   const about = (id, more = {}) => ({ session_id: id, cwd: directory, ...more })
 
@@ -53,7 +54,12 @@ export const Vade = async ({ client, directory }) => {
         const source = compacted.delete(sessionID) ? "compact" : "resume"
         told.set(sessionID, [await ask("session-start", about(sessionID, { source }))])
       }
-      const more = await ask("user-prompt", about(sessionID, { prompt: prompt.join("\n") }))
+      if (!subagents.has(sessionID)) {
+        const info = (await client.session.get({ path: { id: sessionID } }).catch(() => null))?.data
+        subagents.set(sessionID, info?.parentID ? sessionID : "")
+      }
+      const given = { prompt: prompt.join("\n"), agent_id: subagents.get(sessionID) }
+      const more = await ask("user-prompt", about(sessionID, given))
       if (more) told.get(sessionID).push(more)
     },
     "experimental.chat.system.transform": async ({ sessionID }, { system }) => {

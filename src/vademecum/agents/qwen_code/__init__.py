@@ -36,6 +36,7 @@ AGENT = base.Agent(
         ("qwen",),
         ".qwen",
         _parts,
+        headless_words=("-p", "--prompt"),
         variable="QWEN_HOME",
         root_of=base.folder_or_project,
         note="restart Qwen Code; without a terminal it cannot ask, and uses tools only with --yolo; `qwen"

@@ -40,6 +40,10 @@ _AGENT = click.argument("tool", metavar="[AGENT]", required=False)
 _DRY = click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
 _YES = click.option("--yes", is_flag=True, help="Do not ask.")
 _UNWRITTEN = "dry run: `vade {0} --yes` writes the changes, `vade {0} AGENT` only those of one agent"
+_NUDGED = (
+    "when you type something worth saving, the agent gets a line about it;"
+    " `vade config set capture.nudge false` turns this off"
+)
 _NO_AGENT = (
     "no agent found on this machine, so there was nothing to connect",
     'Memory works without one: try `vade add "Deploys run on Tuesdays"` and `vade search deploys`.',
@@ -88,8 +92,10 @@ def install(
     _show(edits, dry_run=dry_run, done="installed", as_json=as_json, agent=tool)
     for what, why in chosen.without.items():
         output.error(f"no {what}: {why}")
-    if chosen.setup.note and not dry_run and any(edit.changed for edit in edits):
-        output.error(chosen.setup.note)
+    if not dry_run and any(edit.changed for edit in edits):
+        for note in (chosen.setup.note, _NUDGED if _is_nudged(memory, [chosen]) else ""):
+            if note:
+                output.error(note)
     return 0
 
 
@@ -121,7 +127,19 @@ def _install_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool,
         output.line(_UNWRITTEN.format("install") if changes else "everything is already installed")
     else:
         _show_checks(plans, trials)
+        if changes and _is_nudged(memory, [one for one, _ in plans]):
+            output.line(_NUDGED)
     return 1 if any(each.state == "error" for each in trials) else 0
+
+
+def _is_nudged(memory: Memory, installed: Iterable[Installation]) -> bool:
+    """Return whether one of these agents gets a line about words that may be worth saving."""
+    from vademecum.agents.base import HOOKS, HookEvent
+
+    hooks = [one.agent.hooks for one in installed if HOOKS not in one.without]
+    return memory.settings.capture.nudge and any(
+        each is not None and HookEvent.USER_PROMPT in each.moments for each in hooks
+    )
 
 
 def _install_program(*, dry_run: bool) -> None:

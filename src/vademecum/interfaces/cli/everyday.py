@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.values import Arranged, FileLines, HistoryStep
+    from vademecum.memory.values import Arranged, FileLines, HeardStatement, HistoryStep
     from vademecum.types import Finding, Record
 
 _SHOWN = 20  # records that are listed; the others are counted
@@ -51,6 +51,7 @@ class DayReport(NamedTuple):
     records: tuple[Record, ...]
     pending: dict[str, int]
     problems: tuple[Finding, ...]
+    nudges: Sequence[HeardStatement]
 
 
 @click.command()
@@ -81,12 +82,14 @@ def today(*, journal: bool, scope: str, as_json: bool, open_memory: OpenMemory) 
         tuple(sorted(changed, key=lambda each: each.updated or "", reverse=True)),
         _count_pending(memory),
         tuple(finding for finding in memory.status().findings if finding.severity != "info"),
+        memory.heard.nudges(since=since),
     )
     if as_json:
         output.as_json(to_json.today_json, day)
         return
     output.line(f"{since:%A, %d %B %Y}")
     show_new(day)
+    show_nudges(day.nudges)
     if day.pending:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in day.pending.items())
         output.line(f"\n{sum(day.pending.values()):,} pending ({kinds}): `vade review`")
@@ -122,6 +125,14 @@ def show_new(day: DayReport) -> None:
             output.line(f"… and {len(day.records) - _SHOWN:,} more; `vade list` shows all")
     if not day.journal and not day.records:
         output.line('\nNothing was added today. `vade add "…"` saves a memory, with --journal a note.')
+
+
+def show_nudges(nudges: Sequence[HeardStatement]) -> None:
+    """Print which of your words agents were told to consider, and what came of each."""
+    if nudges:
+        output.line(f"\nAgents were shown {output.plural(len(nudges), 'statement')} of yours")
+        rows = [[each.outcome or "open", each.kind, shorten(each.text, 60)] for each in nudges[:_SHOWN]]
+        output.table(rows, ["outcome", "kind", "text"])
 
 
 def _format_notes(text: str) -> list[str]:

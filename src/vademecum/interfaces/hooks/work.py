@@ -28,14 +28,16 @@ if TYPE_CHECKING:
 
     from vademecum.agents.base import Agent
     from vademecum.inject.build import Block
+    from vademecum.inject.nudge import Nudge
     from vademecum.interfaces.hooks.deadline import Channel, Job
+    from vademecum.store.heard import HeardSession
     from vademecum.store.hook_sessions import HookSession, HookState
 
 RESUMED = "resume"
 REMINDER = 600  # tokens of the block for one prompt
 MISTAKEN = "answered, but config.toml has an error; see vade status"
 LATE_START = "This is the memory for the start of the session. It was not ready then."
-LATE_PROMPT = "These records are about an earlier prompt. They were not ready then."
+LATE_PROMPT = "This is about an earlier prompt. It was not ready then."
 
 
 class HookFailed(Exception):
@@ -87,6 +89,8 @@ def _answer(
     """Answer the hook of a session's start or of a prompt, and do the rest once the agent has the answer."""
     hooks, home, session = agent.hooks, memory.home.path, memory.caller.session
     assert hooks is not None
+    nudge: Nudge | None = None
+    marks: frozenset[str] = frozenset()
     with hook_sessions.lock_session(home, agent=agent.name, session=hook_input.session) as file:
         answers = _Answers(file, hooks, event, channel)
         try:
@@ -98,15 +102,46 @@ def _answer(
                 else:
                     limit = memory.settings.limits.hook_prompt
                     until = None if job.started is None else job.started + limit
+                    is_told = memory.settings.capture.nudge and _has_reader(agent, hook_input)
                     _prompt(memory, hook_input, file, answers, until)
+                    if is_told:
+                        nudge = _nudge(memory, hook_input.prompt, file, answers)
         finally:
             if answers.has_offers or sys.exception() is None:  # what was offered before a failure counts
                 hook_counts.add(home, answers.finish())
+                marks = file.state.known_marks
     if answers.is_kept and job.started is not None:
         seconds = f"{time.monotonic() - job.started:.1f} s"
         hook_log.write(home, agent=agent.name, event=event, why=f"ready after {seconds} for the next prompt")
+    if nudge is not None and nudge.mark in marks:  # the agent has it, or gets it with the next prompt
+        memory.heard.note_nudge(_heard_session(memory, agent, hook_input), nudge.signal)
     if event is HookEvent.SESSION_START:
         hook_sessions.forget_old(home)
+
+
+def _has_reader(agent: Agent, hook_input: HookInput) -> bool:
+    """Return whether a person leads the conversation: no subagent and no script."""
+    from vademecum.interfaces.hooks.headless import is_headless
+
+    return bool(hook_input.session) and not hook_input.subagent and not is_headless(agent, os.environ)
+
+
+def _heard_session(memory: Memory, agent: Agent, hook_input: HookInput) -> HeardSession:
+    """Return the session under the id that its copy has or will have."""
+    from vademecum.store.heard import HeardSession
+    from vademecum.transcripts.paths import imported_id
+
+    project = memory.caller.project
+    format = agent.transcripts.name if agent.transcripts is not None else agent.name
+    return HeardSession(
+        project.id if project else "",
+        imported_id(format, hook_input.session),
+        hook_input.session,
+        format,
+        hook_input.transcript,
+        memory.settings.agent,
+        str(memory.caller.audience),
+    )
 
 
 def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: HookInput) -> None:
@@ -121,6 +156,8 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
             memory.injection.recent()  # cached now for the next session
     if event is HookEvent.SESSION_END:
         hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
+    session = _heard_session(memory, agent, hook_input).session if hook_input.session else ""
+    memory.heard.settle_nudges(ended=session if event is HookEvent.SESSION_END else "")
 
 
 def _parse_input(given: bytes) -> dict[str, Any]:
@@ -215,6 +252,14 @@ def _prompt(
     answers.offer(make(block))
 
 
+def _nudge(memory: Memory, prompt: str, file: HookSession, answers: _Answers) -> Nudge | None:
+    """Offer a line about words of the prompt that may be worth saving, below the offered records."""
+    nudge = memory.injection.nudge(prompt, without=file.state.known_marks)
+    if nudge is not None:
+        answers.add(HookAnswer(str(HookEvent.USER_PROMPT), False, nudge.text, (nudge.mark,), time.time()))
+    return nudge
+
+
 class _Answers:
     """The answers of one hook: what is offered to the agent, and what the agent got.
 
@@ -258,6 +303,10 @@ class _Answers:
         text = clean_text("\n".join(self._text(each) for each in answers if each.text))
         rendered = self._hooks.render(self._hooks.moments[self._event], text) if text else ""
         self._channel.offer(_encoded(rendered))
+
+    def add(self, answer: HookAnswer) -> None:
+        """Offer an answer besides those of the last offer."""
+        self.offer([*(self._offers[-1] if self._offers else ()), answer])
 
     def finish(self) -> list[str]:
         """Take back what the agent did not get, and return what is to be counted."""

@@ -635,9 +635,11 @@ exported_json = JsonShape("exported", "path files:int secrets:list skipped", ski
 
 # The day, the history, and changed records.
 
+_nudge = JsonShape("nudge", "text kind at=nudged outcome session program? record?")
 today_json = JsonShape(
     "today",
     "date",
+    nudges=many(_nudge),
     journal=many(notes_json),
     records=many(listed_json),
     pending=by_name(COUNT),

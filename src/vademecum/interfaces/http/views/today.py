@@ -14,6 +14,7 @@ from vademecum.interfaces.present.to_json import finding_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from vademecum.memory import Memory
 
@@ -49,6 +50,7 @@ def today(memory: Memory) -> dict[str, Any]:
         "notes": _notes(memory, day),
         "by": _by(lines),
         "changes": len(lines),
+        "nudges": _nudges(memory, now),
         "pending": _pending(memory),
         "health": _health(status, problems),
         "problems": [finding_json(each) for each in problems[:SHOWN]],
@@ -105,6 +107,22 @@ def _notes(memory: Memory, day: str) -> list[dict[str, Any]]:
     from vademecum.interfaces.http.views.journal import notes_of
 
     return notes_of(memory, day)[-SHOWN:]
+
+
+def _nudges(memory: Memory, now: datetime) -> list[dict[str, Any]]:
+    """Return which of the user's words agents were told of today, and what came of each."""
+    since = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    return [
+        {
+            "text": clean_text(each.text)[:200],
+            "kind": each.kind,
+            "at": each.nudged,
+            "outcome": each.outcome or "open",
+            "tone": "good" if each.record else "",
+            "program": each.program,
+        }
+        for each in memory.heard.nudges(since=since)[:SHOWN]
+    ]
 
 
 def _pending(memory: Memory) -> list[dict[str, Any]]:

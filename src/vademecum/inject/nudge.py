@@ -1,0 +1,97 @@
+"""Find the words of a prompt that may be worth saving, and write the line that tells the agent.
+
+The agent has read everything and decides. The line quotes words that the user typed, as data, and names the
+call that saves them. This module knows texts and earlier outcomes; it knows no search and no sessions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from vademecum.inject.render import CLOSE, OPEN, safe
+from vademecum.named_tuple import NamedTuple
+from vademecum.text import is_command
+
+if TYPE_CHECKING:
+    from vademecum.knowledge import Signal
+    from vademecum.store.heard import NudgeCounts
+
+MOST = 5  # of a session
+LONGEST = 100_000  # characters of a prompt; a longer one is no message that somebody typed
+_QUOTED = 300  # characters of a statement that are quoted
+_LINE = (
+    "The user typed: “{quote}”. If it holds beyond this task and is not saved yet,"
+    " save it: memory_store({call})."
+)
+# What `memory_store` gets for a kind of statement; the default is a fact about the project.
+_CALLS = {
+    "preference": 'content=…, type="user", scope="global"',
+    "correction": 'content=…, type="feedback"',
+}
+_OTHER_CALL = 'content=…, type="project"'
+# Prompts that no person typed: a command that was expanded, and messages of the agent's program.
+_MADE = re.compile(
+    r"\s*(?:<[a-z][\w-]*>|\[SYSTEM|\[Request interrupted|Caveat: The messages below)"
+    r"|[\s\S]{0,2000}<command-(?:name|message|args)>"
+)
+# Orders to memory itself, and phrases of planted instructions: the agent has the prompt, and no echo helps.
+_ORDER = re.compile(
+    r"\b(?:remember|memori[sz]e|memory_\w+|(?:store|save) (?:this|that|it)\b"
+    r"|ignore (?:all|any|earlier|previous|the)\b"
+    r"|(?:earlier|previous|system) (?:instructions|prompt)|the user (?:wants|likes|prefers))|^\s*system:",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+# Nudges that count as followed and ignored before there are any.
+_FOLLOWED, _IGNORED = 4.2, 1.8
+_STEEPNESS, _LOWEST, _HIGHEST = 2.0, -0.4, 1.2
+
+
+class Nudge(NamedTuple):
+    """A line for the agent about a statement of the user's."""
+
+    text: str
+    mark: str  # by which the session remembers it
+    signal: Signal
+
+
+def is_typed(prompt: str) -> bool:
+    """Whether a prompt may be typed: it is no command, none that was expanded, and no order to memory."""
+    if not prompt.strip() or len(prompt) > LONGEST or is_command(prompt):
+        return False
+    return not _MADE.match(prompt) and not _ORDER.search(prompt)
+
+
+def shift_bar(counts: NudgeCounts) -> float:
+    """Return by how much the bar moves for a user, whose agents followed and ignored some nudges."""
+    followed, ignored = _FOLLOWED + counts.taken, _IGNORED + counts.ignored
+    expected = _FOLLOWED / (_FOLLOWED + _IGNORED)
+    return max(_LOWEST, min(_HIGHEST, _STEEPNESS * (expected - followed / (followed + ignored))))
+
+
+def find_signal(prompt: str, *, shift: float) -> Signal | None:
+    """Return the statement of a prompt that is surest to be worth saving; None for most prompts.
+
+    Of other languages than English nothing is found here: their cues take longer to load than a prompt waits.
+    """
+    from vademecum.knowledge import judge
+
+    judged = judge.score_message(prompt, shift=shift)
+    if not judged.nudge or not judge.is_english(judged.message.words):
+        return None
+    typed = " ".join(judged.message.own.split())
+    return next((each for each in judge.signals_of(prompt, judged) if _is_quotable(each.text, typed)), None)
+
+
+def _is_quotable(text: str, typed: str) -> bool:
+    """Whether a statement has only words that the user typed, and no secret was redacted in it."""
+    return text in typed and "[REDACTED" not in text
+
+
+def render(signal: Signal) -> str:
+    """Return the block with the line about a statement."""
+    text = signal.text if len(signal.text) <= _QUOTED else signal.text[: _QUOTED - 1].rstrip() + "…"
+    quote = " ".join(safe(text).split()).replace("“", '"').replace("”", '"').rstrip(".")
+    call = _CALLS.get(str(signal.kind), _OTHER_CALL)
+    return f"{OPEN}\n{_LINE.format(quote=quote, call=call)}\n{CLOSE}\n"

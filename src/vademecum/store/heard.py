@@ -1,0 +1,282 @@
+"""Store what was heard in sessions: statements of a user's that are no records.
+
+Each session has a list, `heard/PROJECT/SESSION.jsonl` in the home. The first line says whose session it is;
+each later line is a statement, or what became of one. The list stays on this machine: nothing syncs the
+folder, and no record, pinned document or instruction file is made from it until a person accepts a statement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import OutsideMemory
+from vademecum.named_tuple import NamedTuple
+from vademecum.text import clock, normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from vademecum.store.home import Home
+
+FOLDER = "heard"
+ENDING = ".jsonl"
+MOST = 200  # statements of one session
+LONGEST = 1_000  # characters of a statement
+_SAME = 80.0  # out of 100: how similar two statements are that say the same
+_SESSION, _STATEMENT, _OUTCOME = "session", "statement", "outcome"
+
+SAVED, REWORDED, IGNORED = "saved", "reworded", "ignored"  # what came of a nudge
+
+
+class HeardSession(NamedTuple):
+    """The session in which statements are heard."""
+
+    project: str
+    session: str  # the id of its log
+    own_id: str = ""  # the agent's id for it
+    format: str = ""  # the agent's transcripts
+    path: str = ""  # of the agent's transcript
+    agent: str = ""  # whose memory it is
+    audience: str = ""
+
+
+class HeardStatement(NamedTuple):
+    """A statement that was heard in a session, and what became of it."""
+
+    id: str
+    text: str
+    kind: str  # such as rule or preference
+    at: str  # when it was said
+    project: str = ""
+    session: str = ""
+    place: str = ""  # the id of the message in the session's log
+    why: str = ""
+    confidence: float = 0.0
+    found_by: str = "judge"
+    evidence: tuple[str, ...] = ()  # lines of the session that it stands on
+    agent: str = ""  # whose memory it is
+    program: str = ""  # the agent's program
+    nudged: str = ""  # when the agent was told
+    outcome: str = ""  # of the nudge, or of a person's review
+    settled: str = ""  # when the outcome was known
+    record: str = ""  # the path of the record that was made from it
+
+
+def statement_id(text: str) -> str:
+    """Return the id of a statement; upper case and spaces make no difference."""
+    return hashlib.sha256(normalise(text).casefold().encode(errors="replace")).hexdigest()[:16]
+
+
+def says_same(one: str, other: str) -> bool:
+    """Whether two statements say the same, worded a little differently."""
+    first, second = (normalise(each).casefold().rstrip(".!") for each in (one, other))
+    if first == second:
+        return True
+    from vademecum.text import similarity
+
+    return similarity.same(one, other, threshold=_SAME) is not None
+
+
+def add(home: Home, session: HeardSession, statements: Iterable[HeardStatement]) -> int:
+    """Add statements to a session's list; return how many it did not have yet.
+
+    A statement that the list has keeps what is known of it; what the new line knows besides is added.
+    """
+    with home.lock(_lock_name(session.project, session.session)):
+        known = {each.id: each for each in read_session(home, session.project, session.session)}
+        lines: list[dict[str, Any]] = []
+        added = 0
+        for each in statements:
+            earlier = known.get(each.id)
+            merged = each if earlier is None else _merge(earlier, each)
+            if merged == earlier or (earlier is None and len(known) >= MOST):
+                continue
+            added += earlier is None
+            known[each.id] = merged
+            lines.append(_statement_line(merged))
+        if lines:
+            begun = any(
+                line.get("kind") == _SESSION for line in _lines(home, session.project, session.session)
+            )
+            first = [] if begun else [_header_line(session)]
+            _append(home, session.project, session.session, [*first, *lines])
+    return added
+
+
+def settle(home: Home, statement: HeardStatement, outcome: str, *, at: str, record: str = "") -> None:
+    """Note what became of a statement."""
+    line = {"kind": _OUTCOME, "id": statement.id, "outcome": outcome, "at": at, "record": record}
+    with home.lock(_lock_name(statement.project, statement.session)):
+        if statement.session + ENDING in home.names(FOLDER, statement.project):
+            _append(home, statement.project, statement.session, [line])
+
+
+def read_session(home: Home, project: str, session: str) -> tuple[HeardStatement, ...]:
+    """Return the statements of a session, in the order in which they were heard."""
+    header: Mapping[str, Any] = {}
+    found: dict[str, HeardStatement] = {}
+    for line in _lines(home, project, session):
+        kind = line.get("kind")
+        if kind == _SESSION:
+            header = line
+        elif kind == _STATEMENT:
+            statement = _parse(line, project, session, header)
+            if statement is not None:
+                found[statement.id] = statement
+        elif kind == _OUTCOME and str(line.get("id")) in found:
+            earlier = found[str(line["id"])]
+            outcome, at, record = (str(line.get(name) or "") for name in ("outcome", "at", "record"))
+            found[earlier.id] = earlier._replace(outcome=outcome, settled=at, record=record)
+    return tuple(found.values())
+
+
+def read_projects(home: Home, projects: Iterable[str]) -> Iterator[HeardStatement]:
+    """Yield the statements of all sessions of some projects."""
+    for project in dict.fromkeys(projects):
+        for session in sessions(home, project):
+            yield from read_session(home, project, session)
+
+
+def sessions(home: Home, project: str) -> Sequence[str]:
+    """Return the ids of a project's sessions in which something was heard."""
+    return [
+        name.removesuffix(ENDING)
+        for name in home.names(FOLDER, project)
+        if name.endswith(ENDING) and not name.startswith(".")
+    ]
+
+
+def forget_faded(home: Home, project: str, *, days: int, now: datetime) -> None:
+    """Delete the lists of a project in which nothing is younger than some days."""
+    for session in sessions(home, project):
+        statements = read_session(home, project, session)
+        if all(is_faded(each, days=days, now=now) for each in statements):
+            with home.lock(_lock_name(project, session)), contextlib.suppress(FileNotFoundError):
+                _delete(home, project, session)
+
+
+def is_faded(statement: HeardStatement, *, days: int, now: datetime) -> bool:
+    """Whether a statement is so old that it is neither shown nor kept."""
+    latest = max(filter(None, (clock.parse(each) for each in (statement.at, statement.nudged))), default=None)
+    return latest is None or now - latest > timedelta(days=days)
+
+
+# -------------------------------------------------------------------- what nudges came to
+
+_COUNTS = "outcomes.json"
+_MOST_COUNTED = 40.0  # outcomes; beyond, older ones count less
+
+
+class NudgeCounts(NamedTuple):
+    """How many nudges an agent followed and ignored; recent ones count fully, older ones less."""
+
+    taken: float = 0.0
+    ignored: float = 0.0
+
+
+def read_counts(home: Home) -> NudgeCounts:
+    """Return the outcomes of earlier nudges."""
+    try:
+        found = json.loads(home.read(FOLDER, _COUNTS) or b"{}")
+        return NudgeCounts(float(found.get("taken", 0)), float(found.get("ignored", 0)))
+    except (ValueError, TypeError, AttributeError, OutsideMemory):
+        return NudgeCounts()
+
+
+def count_outcomes(home: Home, *, taken: int, ignored: int) -> None:
+    """Count the outcomes of some nudges."""
+    if not taken + ignored:
+        return
+    with home.lock(f"{FOLDER}/{_COUNTS}"), home.folder(FOLDER, create=True) as folder:
+        known = read_counts(home)
+        fraction = min(1.0, _MOST_COUNTED / max(1.0, sum(known) + taken + ignored))
+        new = {"taken": (known.taken + taken) * fraction, "ignored": (known.ignored + ignored) * fraction}
+        folder.update(_COUNTS, lambda _: json.dumps(new).encode())
+
+
+# -------------------------------------------------------------------- lines
+
+
+def _lock_name(project: str, session: str) -> str:
+    return f"{FOLDER} {FOLDER}/{project}/{session}{ENDING}"  # as `purge` names it
+
+
+def _header_line(session: HeardSession) -> dict[str, Any]:
+    # In the form of a transcript's first line, so that a purge finds both by the same fields.
+    return {
+        "kind": _SESSION,
+        "agent": session.agent,
+        "audience": session.audience,
+        "created": clock.stamp(clock.now()),
+        "import": {"format": session.format, "id": session.own_id, "path": session.path},
+    }
+
+
+def _statement_line(statement: HeardStatement) -> dict[str, Any]:
+    fields = {name: value for name, value in statement._asdict().items() if value not in ("", (), 0.0)}
+    for name in ("project", "session", "agent", "program"):
+        fields.pop(name, None)
+    fields["signal"] = fields.pop("kind", "")
+    return {"kind": _STATEMENT, **fields}
+
+
+def _parse(
+    line: Mapping[str, Any], project: str, session: str, header: Mapping[str, Any]
+) -> HeardStatement | None:
+    """Return the statement on a line; None for a line that has none."""
+    text = line.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return None
+    about = header.get("import")
+    confidence, evidence = line.get("confidence"), line.get("evidence")
+    words = {
+        name: str(line.get(name) or "")
+        for name in ("at", "place", "why", "nudged", "outcome", "settled", "record")
+    }
+    return HeardStatement(
+        id=statement_id(text),
+        text=text[:LONGEST],
+        kind=str(line.get("signal") or ""),
+        project=project,
+        session=session,
+        confidence=float(confidence) if isinstance(confidence, int | float) else 0.0,
+        found_by=str(line.get("found_by") or "judge"),
+        evidence=tuple(map(str, evidence)) if isinstance(evidence, list) else (),
+        agent=str(header.get("agent") or ""),
+        program=str(about.get("format") or "") if isinstance(about, dict) else "",
+        **words,
+    )
+
+
+def _merge(earlier: HeardStatement, later: HeardStatement) -> HeardStatement:
+    """Return a statement with what a later line knows besides."""
+    known = later._asdict()
+    missing = {name: known[name] for name, value in earlier._asdict().items() if not value and known[name]}
+    return earlier._replace(**missing)
+
+
+def _lines(home: Home, project: str, session: str) -> Iterator[dict[str, Any]]:
+    with contextlib.suppress(OutsideMemory):
+        for raw in home.lines(FOLDER, project, session + ENDING):
+            try:
+                line = json.loads(raw)
+            except (ValueError, RecursionError):
+                continue  # a line that was cut short
+            if isinstance(line, dict):
+                yield line
+
+
+def _append(home: Home, project: str, session: str, lines: Iterable[Mapping[str, Any]]) -> None:
+    content = "\n".join(json.dumps(each, ensure_ascii=False) for each in lines)
+    with home.folder(FOLDER, project, create=True) as folder:
+        folder.append_line(session + ENDING, content.encode(errors="replace"))
+
+
+def _delete(home: Home, project: str, session: str) -> None:
+    with home.folder(FOLDER, project) as folder:
+        folder.delete(session + ENDING)
