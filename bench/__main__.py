@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
 
 
 def main() -> None:
+    os.environ["VADE_SEARCH_BACKGROUND_READING"] = "false"  # it would work beside what is measured
     chosen = _parser().parse_args()
     if chosen.name in WITH_OPTIONS:
         results = WITH_OPTIONS[chosen.name](chosen)

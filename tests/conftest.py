@@ -99,6 +99,7 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
         ours = name.startswith("VADE_") and name != "VADE_DATA"
         if ours or name in _VARIABLES.agents or name in _VARIABLES.editors:
             monkeypatch.delenv(name)
+    monkeypatch.setenv("VADE_SEARCH_BACKGROUND_READING", "false")  # a process that would outlive the test
     empty: Path = tmp_path_factory.mktemp("user")
     monkeypatch.setenv("HOME", str(empty))
     monkeypatch.setenv("USER", "ada")

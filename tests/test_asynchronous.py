@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 NOUNS = [
     name
     for name, each in vars(Memory).items()
-    if isinstance(each, functools.cached_property) and name[0] != "_"
+    if isinstance(each, functools.cached_property) and name[0] != "_" and name != "reading"  # a thread
 ]
 # Calls that the nouns make for each other and for interfaces, and one that would keep the thread to itself.
 LEFT_OUT = {
     "archive.put_away",
     "care.held",
     "care.moved_if_due",
-    "care.read_when_idle",
     "care.share_index",
     "care.swept",
     "care.watch",

@@ -143,6 +143,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "search.rerank_key_env": None,
         "search.rerank_seconds": 3.0,
         "search.cache_max_mb": 256,
+        "search.background_reading": True,
         "chunk.tokens": 400,
         "chunk.overlap": 80,
         "embed.model": None,

@@ -525,6 +525,12 @@ class Search(SettingsGroup):
         whole(0, 1_000_000),
         NEVER,
     )
+    background_reading: bool = setting(
+        True,
+        "Read new texts in the background, so that they are found in other words.",
+        BOOLEAN,
+        LOWER,
+    )
 
 
 class ChunkSettings(SettingsGroup):
@@ -858,6 +864,11 @@ class Settings(SettingsGroup):
     knowledge: Knowledge = Knowledge()
     secrets: Secrets = Secrets()
     approval: Approval = Approval()
+
+    @property
+    def reader_is_shipped(self) -> bool:
+        """Whether the reader model in the package reads beside the shipped embedder."""
+        return self.search.hybrid and self.embedder is Provider.LOCAL and not self.embed.path
 
 
 def _declared(part: type[SettingsGroup] | SettingsGroup, section: str = "") -> Iterator[Setting]:

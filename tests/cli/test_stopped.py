@@ -154,7 +154,7 @@ def test_an_index_that_a_person_stops_is_finished_by_the_next(place: Place) -> N
     filled(place)
     shutil.rmtree(place.top / "home" / "index")
     seen = place.stop(r"(?:files|index\w*|words|vectors)", "index")
-    assert "what was indexed stays" in seen
+    assert "what was indexed and read stays" in seen
     place.clean()
     assert json.loads(place.run("index", "--json"))["files"] == 2 * MANY
 

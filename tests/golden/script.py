@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 BEGIN = datetime(2026, 9, 1, 8, tzinfo=UTC)
 ASKED = "2026-09-14T06:00:00+00:00"
-SETTINGS = {"VADE_SCRIPT": "golden", "EDITOR": "true", "VISUAL": "true"}
+SETTINGS = {
+    "VADE_SCRIPT": "golden",
+    "VADE_SEARCH_BACKGROUND_READING": "false",
+    "EDITOR": "true",
+    "VISUAL": "true",
+}
 # What is made from the rest and may be made otherwise tomorrow: indexes, caches, locks.
 DERIVED = re.compile(
     r"(index|cache|state|locks?|catalogue|watch|tmp)([./-]|$)|.*\.(lock|db|sqlite)(-\w+)?$|config\.toml$"

@@ -81,7 +81,8 @@ class ReaderVectors:
     def waiting(self, filter: Filter, limit: int | None, *, made_by: str, wanted: ReadScope) -> list[int]:
         """Return the ids of chunks that the model has not read yet, the newest first."""
         where, values = self._unread(filter, made_by=made_by, wanted=wanted)
-        sql = f"select c.id from {_JOINED} where {where} order by c.id desc"
+        # The moment decides for sessions, which are indexed in the order of their imports.
+        sql = f"select c.id from {_JOINED} where {where} order by c.moment desc, c.id desc"
         most = -1 if limit is None else limit
         return [row[0] for row in self._index._ask(f"{sql} limit ?", (*values, most))]
 

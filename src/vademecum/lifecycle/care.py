@@ -71,13 +71,6 @@ class Care:
             self._fill_catalogue()
         return report
 
-    def read_when_idle(self, idle: Callable[[], bool], stop: threading.Event) -> None:
-        """Read curated records for search in the background while `idle` returns true, until told to stop."""
-        from vademecum.search.reading import read_in_background
-
-        if not self._work.settings.incognito:
-            read_in_background(lambda most: self._finder.searcher.read(most=most), idle, stop)
-
     def _language_model(self, model: str | Model | None) -> Model:
         """Return the model that a call passes or names, or else the model of the settings."""
         from vademecum.llm.providers import require_model

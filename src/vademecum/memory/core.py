@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import heapq
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.relations import Relations
     from vademecum.lifecycle.transfer import Transfer
     from vademecum.memory.archive import Archive
+    from vademecum.memory.background_reading import BackgroundReading
     from vademecum.memory.browse import Browse
     from vademecum.memory.requests import Requests
     from vademecum.memory.review import Review
@@ -120,10 +122,13 @@ class Memory:
 
         given: dict[str, Any] = {"home": home, "project": project, "cwd": cwd, "agent": agent}
         given |= {"session": session, "audience": audience, "incognito": incognito}
-        if not person:
-            return connect(**given)
-        opened = connect(**given, origin=Origin.USER, actor=actor(), terminal=has_terminal())
-        opened.workspace.may_decide("open memory as a person", "vade")
+        if person:
+            opened = connect(**given, origin=Origin.USER, actor=actor(), terminal=has_terminal())
+            opened.workspace.may_decide("open memory as a person", "vade")
+        else:
+            opened = connect(**given)
+        opened.reading.follow()
+        weakref.finalize(opened, opened.reading.hand_over)  # of a program that closes nothing
         return opened
 
     @property
@@ -491,6 +496,8 @@ class Memory:
 
     def close(self) -> None:
         """Close the index and the counters; the next call opens them again."""
+        if "reading" in self.__dict__:
+            self.reading.hand_over()
         if "_finder" in self.__dict__:
             self._finder.close()
         if "state" in self.workspace.__dict__:
@@ -572,6 +579,19 @@ class Memory:
         from vademecum.store import Projects
 
         return Projects(self.workspace)
+
+    @functools.cached_property
+    def reading(self) -> BackgroundReading:
+        """The reader model's work in the background."""
+        from vademecum.memory.background_reading import BackgroundReading
+
+        memory = weakref.ref(self)  # a thread that reads must not keep a memory that nobody uses
+
+        def finder() -> Finder | None:
+            found = memory()
+            return None if found is None else found._finder
+
+        return BackgroundReading(self.workspace, finder)
 
     @functools.cached_property
     def requests(self) -> Requests:

@@ -146,6 +146,8 @@ class Finder:
                 wanted = options.max_results
                 max_weak = wanted if found.read else relevance.most_weak(wanted)
             found = self._with_standing(searching.without_weak(found, max_weak))
+            if found.coverage.unread:
+                self._work.note_unread()
             notes = asked.notes if found.mode == "metadata" else (*asked.notes, *asked.times.notes)
             hidden = self._work.hidden_note(self._work.places(asked.scope))
             found = replace(found, degraded=(*found.degraded, *hidden)) if hidden else found
@@ -438,8 +440,7 @@ class Finder:
         from vademecum.index import select_reader
 
         settings = self._work.settings
-        named = str(settings.embedder) == "local" and not settings.embed.path
-        if not named or not settings.search.hybrid:
+        if not settings.reader_is_shipped:
             return None
         return select_reader(self._work.state, settings.search.cache_max_mb * 1_000_000)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     Contents = dict[tuple[str, int], tuple[Any, ...]]
 
 COUNTED = 1.0  # seconds between two counts of shown results
+FEW_UNREAD = 20  # passages; an answer tells when there are more
 
 
 class ChunkShape(NamedTuple):
@@ -413,6 +414,11 @@ class Searcher:
         if failed:
             first = findings[0]
             degraded.append(f"{failed} files could not be read, first {first.where}: {first.why}")
+        if coverage.unread > FEW_UNREAD and not found.by_words:
+            degraded.append(
+                f"{coverage.unread} passages are not read yet, and are found by their own words only;"
+                f" `vade index` reads them now"
+            )
         report.degraded = _lasting_messages(report.degraded)
         asked = None if found.by_words else self.embedder
         provider, model = ("none", "") if asked is None else (asked.provider, asked.model)

@@ -471,12 +471,16 @@ class SessionSearch:
             self._file.discard(error)
             return self._finished(view, progress)
 
-    def read_said(self, *, progress: Progress | None = None) -> None:
-        """Let the reader model read the messages of user and assistant, the newest first."""
+    def read_said(self, *, most: int | None = None, progress: Progress | None = None) -> int:
+        """Let the reader model read the messages of user and assistant, the newest first.
+
+        Return how many passages are left; `most` limits the number of passages.
+        """
         reader, view = self._reader(), self._indexed_logs()
-        if reader is not None and self.path.exists():
-            passages = Passages(self._file, self._turn, view.filter, _SAID, self._to_read, self.sync)
-            read_passages(passages, reader, progress=progress)
+        if reader is None or not self.path.exists():
+            return 0
+        passages = Passages(self._file, self._turn, view.filter, _SAID, self._to_read, self.sync)
+        return read_passages(passages, reader, most=most, progress=progress)
 
     @one_at_a_time
     def unread(self) -> int:

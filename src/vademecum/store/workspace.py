@@ -59,6 +59,8 @@ class Workspace:
         self.now = now
         self.listeners: list[Callable[[Change], None]] = []
         self.index_trouble: list[str] = []
+        self.has_unread = False  # whether the reader model may have something to read
+        self.on_unread: Callable[[], None] = lambda: None
         self._told_hidden = False
         catalogue = Catalogue(home, keep=not loaded.settings.incognito)
         self.records = Records(home, caller, now, self.announce, catalogue)
@@ -101,11 +103,17 @@ class Workspace:
 
     def announce(self, change: Change) -> None:
         """Send a change to the listeners; errors of listeners do not undo the change."""
+        self.note_unread()
         for listener in self.listeners:
             try:
                 listener(change)
             except (VadeError, OSError) as error:
                 self.index_trouble.append(f"{change.path}: {error}")
+
+    def note_unread(self) -> None:
+        """Note that the reader model has something to read."""
+        self.has_unread = True
+        self.on_unread()
 
     def reported(self, doing: str) -> AbstractContextManager[None]:
         """Turn disk errors in the block into an error that names the task."""

@@ -114,6 +114,8 @@ def open_in_session(callers: Callers, session: str) -> Callers:
 
 def _make_callers(person: Memory) -> Callers:
     agent = _reopen(person, agent=True)
+    for memory in (person, agent):
+        memory.reading.follow()
     # Both callers share one index, so that each finds what the other writes.
     agent.workspace.listeners, agent.workspace.index_trouble = (
         person.workspace.listeners,

@@ -579,7 +579,7 @@ def index(watch: bool, as_json: bool, open_memory: OpenMemory, **given: Any) -> 
     if watch:
         keep_watch(open_memory(), as_json=as_json)
         return
-    with output.progress("what was indexed stays; the next search does the rest") as step:
+    with output.progress("what was indexed and read stays; run it again for the rest") as step:
         report = open_memory().care.index(**given, progress=step)
     show_index_report(report, as_json=as_json)
 

@@ -135,10 +135,16 @@ def open_for_caller(**options: Any) -> Memory:
     memory = connect(**options, origin=Origin.USER, actor=actor(), terminal=has_terminal())
     context = click.get_current_context(silent=True)
     if context is not None:  # an index that is not closed leaves its log file on disk
-        context.call_on_close(memory.close)
+        context.call_on_close(lambda: _close(memory))
     for problem in memory.workspace.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
     return memory
+
+
+def _close(memory: Memory) -> None:
+    memory.close()
+    if memory.workspace.has_unread:  # without an import for other commands
+        memory.reading.hand_over()
 
 
 def print_notices(memory: Memory) -> None:

@@ -81,6 +81,8 @@ def run(job: Job, channel: Channel) -> None:
                 from vademecum.interfaces.hooks import session_sync
 
                 session_sync.start(memory)
+                memory.workspace.note_unread()
+                memory.reading.hand_over()
 
 
 def _answer(

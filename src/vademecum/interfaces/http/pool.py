@@ -56,7 +56,10 @@ class MemoryPool:
     @contextlib.contextmanager
     def _borrow(self, whose: MemoryOwner) -> Iterator[Memory]:
         stamp = self._stamp()
-        memory = self._take_idle(whose, stamp) or self._open(whose)
+        memory = self._take_idle(whose, stamp)
+        if memory is None:
+            memory = self._open(whose)
+            memory.reading.follow()
         try:
             yield memory
         finally:

@@ -127,7 +127,6 @@ class Connections:
     def __init__(self, options: Mapping[str, Any], *, own_session: bool) -> None:
         self._options = dict(options)
         self._open: OrderedDict[str, Connection] = OrderedDict()
-        self._stop = threading.Event()
         self._reads = False
         # Over stdio the process is the connection, and it is one session unless a session is named.
         self._own_session = own_session and not self._options.get("session")
@@ -149,14 +148,14 @@ class Connections:
         return all(each.idle for each in [*self._open.values()])
 
     def _start_reading(self, memory: Memory) -> None:
-        """Let the reading model work in idle times, once the first memory is opened."""
+        """Let the reader model work in idle times; the first memory begins with what others have written."""
+        memory.reading.follow(self._idle)
         if not self._reads:
             self._reads = True
-            memory.care.read_when_idle(self._idle, self._stop)
+            memory.workspace.note_unread()
 
     def close(self) -> None:
         """Close the memory of all connections."""
-        self._stop.set()
         for each in self._open.values():
             each.close()
 

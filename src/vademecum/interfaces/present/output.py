@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 import time
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 _PATIENCE = 1.0  # seconds of work before the bar is shown
+_BETWEEN_LINES = 60.0  # seconds, where there is no terminal for a bar
 _revealing: ContextVar[bool] = ContextVar("revealing", default=False)
 
 
@@ -79,7 +81,7 @@ class WorkStopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for long work, on a terminal only.
+    """Show a progress bar for long work; without a terminal, a line each minute.
 
     When a person stops the work, the error says how far it was, and `stopped`.
     """
@@ -87,11 +89,24 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
     bar: Any = None
     tasks: dict[str, Any] = {}
     last: tuple[str, int, int] | None = None
+    begun: dict[str, tuple[float, int]] = {}  # when each work was first heard of, and how far it was then
+    told = started
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        since, before = begun.setdefault(what, (now, done))
+        if now - told >= _BETWEEN_LINES:
+            told = now
+            error(f"{what}: {done:,} of {total:,}{_remaining(now - since, done - before, total - done)}")
 
     def step(what: str, done: int, total: int) -> None:
         nonlocal bar, last
         last = what, done, total
-        if not sys.stderr.isatty() or time.monotonic() - started < _PATIENCE:
+        if not sys.stderr.isatty():
+            tell(what, done, total)
+            return
+        if time.monotonic() - started < _PATIENCE:
             return
         bar = bar or _start_bar()
         if what not in tasks:
@@ -107,6 +122,14 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
     finally:
         if bar is not None:
             bar.stop()
+
+
+def _remaining(seconds: float, done: int, left: int) -> str:
+    """Return an estimate of the remaining time from the speed so far; '' before the speed is known."""
+    if not done or not left:
+        return ""
+    minutes = math.ceil(seconds / done * left / 60)
+    return f", about {plural(minutes, 'minute')} left"
 
 
 def _start_bar() -> Any:
