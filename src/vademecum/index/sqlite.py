@@ -456,7 +456,13 @@ class SqliteIndex:
         self._add(file, pieces, before, [self._stems.cut(each.text, each.language) for each in pieces])
 
     def _add(
-        self, file: int, pieces: Sequence[Piece], before: int, cuts: Sequence[TermsCut], *, alone: bool = False
+        self,
+        file: int,
+        pieces: Sequence[Piece],
+        before: int,
+        cuts: Sequence[TermsCut],
+        *,
+        alone: bool = False,
     ) -> None:
         """Add chunks, whose texts were cut into terms, after the first `before` chunks of a file."""
         self._inserted += len(pieces)
