@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import IndexFailed, NotFound, UsageError, VadeError
 from vademecum.store import Brief, EditResult, Found, decisions, files, hub_rules, request_view, scopes
+from vademecum.store.heard import HEARD, RUN
 from vademecum.store.records import LABELS, LOST
 from vademecum.text import clock, document, filenames
 from vademecum.text.names import shown
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from vademecum.index import Survey, SyncReport
     from vademecum.lifecycle import passes
+    from vademecum.lifecycle.heard_list import HeardList
     from vademecum.lifecycle.promote import PromotionOutcome
     from vademecum.lifecycle.reword import Rewording
     from vademecum.lifecycle.rewrite import RewriteOutcome
@@ -339,7 +342,14 @@ class Care:
                     Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
                     for each in decisions.sittings(self._work.home)
                 ]
-        return sorted(found, key=lambda each: each.run, reverse=True)
+                found += self._heard.sessions()
+        return sorted(found, key=lambda each: (each.at, each.run), reverse=True)
+
+    @functools.cached_property
+    def _heard(self) -> HeardList:
+        from vademecum.lifecycle.heard_list import HeardList
+
+        return HeardList(self._work, self._find)
 
     def undo(
         self, run: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
@@ -358,10 +368,13 @@ class Care:
                 (
                     each.run
                     for each in self.runs()
-                    if not each.undone and not each.tried and each.run not in inside
+                    if not (each.undone or each.tried or each.what == HEARD) and each.run not in inside
                 ),
                 None,
             )
+        if run is not None and run.startswith(RUN):
+            with self._work.reported("undo"):
+                return run, [EditResult(run, True)] * self._heard.take_back(run)
         if run not in sittings:
             return self._undo_run(run, progress)
         self._work.may_write()

@@ -571,7 +571,7 @@ class Memory:
         """What was heard in sessions and is no record."""
         from vademecum.lifecycle.heard_list import HeardList
 
-        return HeardList(self.workspace, self._finder)
+        return HeardList(self.workspace, lambda: self._finder)
 
     @functools.cached_property
     def projects(self) -> Projects:

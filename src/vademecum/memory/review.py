@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Ambiguous, Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
-from vademecum.store import Edit, Found, Listed, decisions, files, hub_rules, scopes
+from vademecum.store import Edit, Found, Listed, decisions, files, heard, hub_rules, scopes
 from vademecum.store import pending_writes as approving
 from vademecum.store import runs as running
+from vademecum.store.heard import HeardStatement
 from vademecum.text import filenames, names
 from vademecum.types import Audience, Finding, Origin, Outcome, Scope, find_versions, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from vademecum.knowledge import Signal
     from vademecum.memory.core import Memory
     from vademecum.store import Pinned
     from vademecum.sync.purge_orders import HeldText
@@ -368,23 +370,23 @@ class Review:
             )
 
     def _list_signals(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
-        from vademecum.knowledge import judge
         from vademecum.lifecycle import promote as promoting
 
         known: list[str] | None = None
         seen: set[str] = set()
-        for path, before, text in self._recent_user_texts():
-            for each in judge.read_signals(text, before).signals:
-                place, _ = _WHERE.get(str(each.kind), (Scope.PROJECT, "project"))
-                if each.text in seen or (scope is not None and place != scope):
-                    continue
-                seen.add(each.text)
-                known = self._known_texts() if known is None else known
-                if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
-                    continue
-                mark = decisions.mark_of("signal", each.text)
-                why = f"{each.kind} ({each.confidence:.2f}), said in {path}"
-                yield PendingItem("signal", mark, str(each.kind), path, each.text, why, str(place), each)
+        both: Iterator[tuple[str, HeardStatement | Signal, str]] = chain(
+            self._heard_signals(), self._unheard_signals()
+        )
+        for path, each, why in both:
+            place, _ = _WHERE.get(str(each.kind), (Scope.PROJECT, "project"))
+            if each.text in seen or (scope is not None and place != scope):
+                continue
+            seen.add(each.text)
+            known = self._known_texts() if known is None else known
+            if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
+                continue
+            mark = decisions.mark_of("signal", each.text)
+            yield PendingItem("signal", mark, str(each.kind), path, each.text, why, str(place), each)
 
     def _list_lessons(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
         from vademecum.context import failures
@@ -412,7 +414,25 @@ class Review:
                     "lesson", mark, str(each.type), log.path, text, why, str(Scope.PROJECT), each
                 )
 
-    def _recent_user_texts(self) -> Iterator[tuple[str, str, str]]:
+    def _heard_signals(self) -> Iterator[tuple[str, HeardStatement, str]]:
+        """Yield what hooks heard: the log's path, the statement, and why it is proposed."""
+        for each, sessions in self._memory.heard.waiting():
+            path = f"transcripts/{each.project}/{each.session}.jsonl"
+            why = f"{each.kind} ({each.confidence:.2f}), heard in {path}"
+            why += f" and {sessions - 1} more" if sessions > 1 else ""
+            yield path, each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
+
+    def _unheard_signals(self) -> Iterator[tuple[str, Signal, str]]:
+        """Yield what the judge finds in sessions that no hook heard, such as imported ones."""
+        from vademecum.knowledge import judge
+
+        project = self._work.caller.project
+        done = {*heard.read_sessions(self._work.home, project.id)} if project else set()
+        for path, before, text in self._recent_user_texts(done):
+            for each in judge.read_signals(text, before).signals:
+                yield path, each, f"{each.kind} ({each.confidence:.2f}), said in {path}"
+
+    def _recent_user_texts(self, without: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """Yield the user's messages in the newest sessions: the path of the log, the agent's text before
         the message, and the message.
         """
@@ -420,6 +440,8 @@ class Review:
 
         left = _MESSAGES
         for log in self._memory.sessions.newest_logs(_SESSIONS):
+            if log.session in without:
+                continue
             before = ""
             for event in log.events():
                 if not isinstance(event, MessageEvent) or is_aside(event.message):
@@ -637,6 +659,12 @@ class Review:
             place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
             stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
             back = f"vade forget {stored.key} --scope {place}"
+            if isinstance(item.about, HeardStatement):
+                source = {"resource": item.path, **({"id": item.about.place} if item.about.place else {})}
+                found = self._work.find(stored.key, place, only=True)
+                if not found.record.fields.get("sources"):
+                    self._work.records.change_fields(found, {"sources": [source]}, operation="source")
+                self._memory.heard.settle(item.about, heard.ACCEPTED, record=stored.path)
             self._work.audit("approve signal", scope=place)
             yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
 

@@ -28,9 +28,15 @@ ENDING = ".jsonl"
 MOST = 200  # statements of one session
 LONGEST = 1_000  # characters of a statement
 _SAME = 80.0  # out of 100: how similar two statements are that say the same
+RUN = "heard-"  # the beginning of the name by which `vade undo` takes a session's statements back
+HEARD = "heard"  # what such a run is called among the runs
 _SESSION, _STATEMENT, _OUTCOME = "session", "statement", "outcome"
+_READ, _REVERTED = "read", "reverted"
 
 SAVED, REWORDED, IGNORED = "saved", "reworded", "ignored"  # what came of a nudge
+ACCEPTED = "accepted"  # by a person
+CONTRADICTED = "contradicted"  # by what was said later; a person still decides
+SETTLED = (SAVED, REWORDED, ACCEPTED)  # nothing is left to decide
 
 
 class HeardSession(NamedTuple):
@@ -99,7 +105,7 @@ def add(home: Home, session: HeardSession, statements: Iterable[HeardStatement])
             added += earlier is None
             known[each.id] = merged
             lines.append(_statement_line(merged))
-        if lines:
+        if lines and not is_taken_back(home, session.project, session.session):
             begun = any(
                 line.get("kind") == _SESSION for line in _lines(home, session.project, session.session)
             )
@@ -133,6 +139,44 @@ def read_session(home: Home, project: str, session: str) -> tuple[HeardStatement
             outcome, at, record = (str(line.get(name) or "") for name in ("outcome", "at", "record"))
             found[earlier.id] = earlier._replace(outcome=outcome, settled=at, record=record)
     return tuple(found.values())
+
+
+def note_read(home: Home, session: HeardSession, messages: int) -> None:
+    """Note how many of a session's messages were read, so that they are not read again."""
+    with home.lock(_lock_name(session.project, session.session)):
+        begun = any(line.get("kind") == _SESSION for line in _lines(home, session.project, session.session))
+        line = {"kind": _READ, "messages": messages}
+        _append(home, session.project, session.session, [line] if begun else [_header_line(session), line])
+
+
+def messages_read(home: Home, project: str, session: str) -> int:
+    """Return how many of a session's messages were read."""
+    counts = [line.get("messages") for line in _lines(home, project, session) if line.get("kind") == _READ]
+    return next((each for each in reversed(counts) if isinstance(each, int)), 0)
+
+
+def read_sessions(home: Home, project: str) -> Iterator[str]:
+    """Yield the sessions of a project whose messages were read, or whose statements were taken back."""
+    for session in sessions(home, project):
+        if messages_read(home, project, session) or is_taken_back(home, project, session):
+            yield session
+
+
+def take_back(home: Home, project: str, session: str) -> int:
+    """Delete the statements of a session, in which nothing is heard again; return how many there were."""
+    with home.lock(_lock_name(project, session)):
+        statements = read_session(home, project, session)
+        header = [line for line in _lines(home, project, session) if line.get("kind") == _SESSION]
+        lines = [*header[:1], {"kind": _REVERTED, "at": clock.stamp(clock.now())}]
+        content = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines).encode()
+        with home.folder(FOLDER, project) as folder:
+            folder.update(session + ENDING, lambda _: content)
+    return len(statements)
+
+
+def is_taken_back(home: Home, project: str, session: str) -> bool:
+    """Whether a person took back what was heard in a session."""
+    return any(line.get("kind") == _REVERTED for line in _lines(home, project, session))
 
 
 def read_projects(home: Home, projects: Iterable[str]) -> Iterator[HeardStatement]:

@@ -29,6 +29,7 @@ _KEYS = {
     "e": "edit",
     "s": "skip",
     "a": "yes to all of this kind",
+    "h": "yes to all of this session",
     "m": "more",
     "b": "keep both",
     "q": "quit",
@@ -125,7 +126,7 @@ class ReviewScreen:
                 kind = item.kind
                 self._show_kind(kind)
             self._show(item, at)
-            key = self._read_key(item)
+            key = self._read_key(item, at)
             if key == "q":
                 break
             if key == "m":
@@ -137,6 +138,10 @@ class ReviewScreen:
                 self._edit(item, at)
             elif key == "a":
                 at += self._approve_rest(item, at)
+            elif key == "h":
+                same = self._of_session(item, at)
+                self.items[at:] = [*same, *(each for each in self.items[at:] if each not in same)]
+                at += self._decide(same, at, yes=True)
             else:
                 at += self._decide([item], at, yes=key != "n", keep="both" if key == "b" else None)
         self._show_summary()
@@ -158,15 +163,22 @@ class ReviewScreen:
         if len(lines) > _SHOWN:
             output.line(f"  … {len(lines) - _SHOWN:,} more lines; m shows all")
 
-    def _read_key(self, item: PendingItem) -> str:
+    def _read_key(self, item: PendingItem, at: int) -> str:
         left_out = {"" if _is_editable(item) else "e", "" if item.text.count("\n") >= _SHOWN else "m"}
         left_out |= {"" if item.kind == "version" else "b"}
+        left_out |= {"" if len(self._of_session(item, at)) > 1 else "h"}
         names = _VERSION_KEYS if item.kind == "version" else _KEYS
         offered = [key for key in names if key not in left_out]
         click.echo(f"{' · '.join(f'{key} {names[key]}' for key in offered)} ? ", nl=False)
         key = read_key(offered)
         click.echo(names[key])
         return key
+
+    def _of_session(self, item: PendingItem, at: int) -> list[PendingItem]:
+        """Return the remaining statements of the session in which an item was said."""
+        if item.kind != "signal":
+            return []
+        return [each for each in self.items[at:] if (each.kind, each.path) == (item.kind, item.path)]
 
     def _approve_rest(self, item: PendingItem, at: int) -> int:
         """Approve all remaining items of a kind, as they were when the review began."""

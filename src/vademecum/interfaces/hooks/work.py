@@ -148,6 +148,8 @@ def _heard_session(memory: Memory, agent: Agent, hook_input: HookInput) -> Heard
 
 def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: HookInput) -> None:
     """Import the session's transcript, so that the next session finds it."""
+    from vademecum.transcripts import importing
+
     if hook_input.transcript and agent.transcripts is not None:
         is_compaction = event is HookEvent.PRE_COMPACT if agent.hooks and agent.hooks.announces else None
         done = memory.sessions.import_transcript(
@@ -156,6 +158,10 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
         if done.session:
             hook_log.record_session(memory.home.path, done.project, session=done.session, agent=agent.name)
             memory.injection.recent()  # cached now for the next session
+            if _has_reader(agent, hook_input):
+                about = _heard_session(memory, agent, hook_input)
+                about = about._replace(project=done.project, session=done.session)
+                memory.heard.hear(about, importing.imported_log(done, home=memory.home))
     if event is HookEvent.SESSION_END:
         hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
     session = _heard_session(memory, agent, hook_input).session if hook_input.session else ""

@@ -1,0 +1,137 @@
+"""What users say in sessions waits for them in review, and is no record before they accept it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hooks.test_nudge import SEATED
+from vademecum.errors import NotVisible
+from vademecum.memory import connect
+from vademecum.store import heard
+from vademecum.store.heard import HeardSession, HeardStatement
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from hooks.calls import World
+    from vademecum.memory import Memory
+
+RULE = "We never push to main, so open a branch."
+TABS = "From now on we use tabs in the web client."
+SPACES = "From now on we use spaces in the web client."
+
+
+def by_hook(world: World, **given: Any) -> Memory:
+    return connect(home=world.home, cwd=world.project, origin=Origin.TOOL, actor="hook:claude-code", **given)
+
+
+def hear(world: World, session: str, *turns: tuple[str, str], **given: Any) -> int:
+    """Hear a session as the hook of its end does."""
+    memory = by_hook(world)
+    done = memory.sessions.import_transcript(world.transcript(session, *turns), agent="claude-code")
+    from vademecum.transcripts import importing
+
+    log = importing.imported_log(done, home=memory.home)
+    about = HeardSession(done.project, done.session, session, "claude-code", agent="main")
+    return by_hook(world, **given).heard.hear(about, log)
+
+
+def waiting(world: World) -> list[tuple[str, str]]:
+    return [(each.text, each.why) for each in world.memory().review.inbox(["signal"]).items]
+
+
+def test_what_is_said_waits_with_its_place_and_only_a_yes_makes_a_record(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    assert hear(world, "one", ("user", f"Hi. {RULE}"), ("assistant", "I never push either. Always.")) == 1
+    assert hear(world, "one") == 0  # the turns that are read already, and others
+    ((text, why),) = waiting(world)
+    assert (text, "heard in transcripts/" in why) == (RULE, True)
+    assert RULE not in world.memory().injection.block(recent=True).text
+    assert len(world.memory().list().records) == 1
+    with pytest.raises(NotVisible):
+        by_hook(world).review.inbox(["signal"])
+    assert by_hook(world).heard.waiting() == []
+    memory = world.memory()
+    _, (decision,) = memory.review.decide(memory.review.inbox(["signal"]).items, yes=True)
+    assert decision.done, decision.why
+    record = next(each for each in world.memory().list().records if each.text.startswith("We never"))
+    assert record.live[-1].origin is Origin.USER
+    assert record.fields["sources"][0]["resource"].startswith("transcripts/")
+    assert waiting(world) == []
+
+
+def test_what_is_said_again_ranks_higher_and_its_opposite_is_marked(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    hear(world, "one", ("user", TABS))
+    hear(world, "two", ("user", RULE))
+    hear(world, "three", ("user", RULE))
+    assert [text for text, _ in waiting(world)] == [RULE, TABS]
+    assert "and 1 more" in waiting(world)[0][1]
+    project = world.memory().caller.project
+    assert project is not None
+    later = HeardStatement("", "The web client uses spaces.", "rule", "2026-11-18T10:00:00Z")
+    earlier = later._replace(text="The web client uses tabs.", at="2026-11-16T10:00:00Z")
+    by_hook(world).heard.add(HeardSession(project.id, "four"), [earlier])
+    by_hook(world).heard.add(HeardSession(project.id, "five"), [later])
+    whys = dict(waiting(world))
+    assert "said otherwise later" in whys["The web client uses tabs."]
+    assert "said otherwise" not in whys["The web client uses spaces."]
+
+
+def test_nothing_is_heard_that_was_pasted_or_is_secret_or_private(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    token = "ghp_" + "a1B2" * 9
+    assert hear(world, "one", ("user", f"Read this:\n```\n{RULE}\n```\n> {TABS}")) == 0
+    assert hear(world, "two", ("user", f"From now on never send {token} to anybody.")) == 0
+    assert hear(world, "three", ("user", TABS), audience="group") == 0
+    assert hear(world, "four", ("user", TABS), incognito=True) == 0
+    assert not any(token in path.read_text() for path in (world.home / "heard").rglob("*.jsonl"))
+
+
+def test_undo_takes_back_what_a_session_heard_and_it_is_not_heard_again(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    hear(world, "one", ("user", RULE))
+    hear(world, "two", ("user", TABS))
+    runs = [each for each in world.memory().care.runs() if each.what == "heard"]
+    assert [each.edits for each in runs] == [1, 1]
+    chosen = next(each.run for each in runs if each.run.endswith(_session_of(world, RULE)))
+    world.memory().care.undo(chosen)
+    assert [text for text, _ in waiting(world)] == [TABS]
+    assert hear(world, "one", ("user", RULE)) == 0
+    assert [each.undone for each in world.memory().care.runs() if each.run == chosen] == [True]
+
+
+def _session_of(world: World, text: str) -> str:
+    project = world.memory().caller.project
+    assert project is not None
+    found = heard.read_projects(world.memory().home, [project.id])
+    return next(each.session for each in found if each.text == text)
+
+
+def test_unaccepted_statements_fade_and_go_with_their_session(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    hear(world, "one", ("user", RULE))
+    hear(world, "two", ("user", SPACES))
+    world.memory().archive.purge(session="one")
+    assert [text for text, _ in waiting(world)] == [SPACES]
+    now = world.memory().workspace.now() + timedelta(days=60)
+    later = connect(home=world.home, cwd=world.project, origin=Origin.USER, now=lambda: now)
+    assert later.heard.waiting() == []
+
+
+def test_the_hook_of_a_sessions_end_hears_and_one_of_a_script_does_not(world: World) -> None:
+    from hooks.calls import wait_until
+
+    world.memory().store("Deploys run at ten", key="deploys")
+    path = world.transcript("one", ("user", RULE))
+    given = {"session_id": "one", "transcript_path": str(path)}
+    world.call("claude-code", "session-end", given, **{**SEATED, "CI": "true"})
+    wait_until(world.logs)
+    world.call("claude-code", "session-end", given, **SEATED)
+    wait_until(lambda: [text for text, _ in waiting(world)] == [RULE] and heard_files(world))
+
+
+def heard_files(world: World) -> list[Any]:
+    return sorted((world.home / "heard").rglob("*.jsonl"))
