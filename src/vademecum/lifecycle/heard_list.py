@@ -75,9 +75,7 @@ class HeardList:
             each._replace(id=heard.statement_id(each.text))
             for each in statements
             if 0 < len(each.text) <= heard.LONGEST
-            and not any(
-                secrets.find(text) or similarity.is_redacted(text) for text in (each.text, *each.evidence)
-            )
+            and not any(map(_is_secret, (each.text, *each.evidence)))
             and (purged is None or purged.find(each.text) is None)
         ]
         if not chosen:
