@@ -111,16 +111,15 @@ def test_show_prints_lines_of_a_file(vade: Vade) -> None:
     assert vade("show", path).count("\n") > 5
 
 
-def test_a_hit_shows_the_two_lines_that_match_and_all_with_full(vade: Vade) -> None:
-    text = (
-        "\n\n".join(f"Paragraph {n} speaks of something else." for n in range(4)) + "\n\nThe badger sleeps."
-    )
-    vade("add", text, "--key", "animals")
+def test_a_hit_shows_the_lines_around_the_match_and_all_with_full(vade: Vade) -> None:
+    lines = [f"Paragraph {n} speaks of something else." for n in range(60)]
+    vade("add", "\n".join([*lines[:30], "The badger sleeps.", *lines[30:]]), "--key", "animals")
     short, full = vade("search", "badger"), vade("search", "badger", "--full")
     assert short.startswith("#1 animals · project · just now · ")
     assert "The badger sleeps." in short
-    assert "Paragraph 0" not in short
-    assert "Paragraph 0" in full
+    assert "Paragraph 30 " in short
+    assert "Paragraph 0 " not in short
+    assert len(short) < len(full)
     assert "animals.md#L" in short
 
 
