@@ -24,6 +24,7 @@ from vademecum.index.base import EVERYTHING, Filter
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.memory import Memory, connect
 from vademecum.search import session_index as following
+from vademecum.search import session_search
 from vademecum.search.legs import PREVIEW, window
 from vademecum.search.session_keywords import SessionHits
 from vademecum.store import lookup
@@ -397,6 +398,57 @@ def test_of_equal_words_those_of_the_user_come_first_and_those_of_a_tool_last(tm
     talk(memory, "typed", f"{line}, I decided", "noted")
     roles = [hit.role for hit in memory.sessions.search("retry budget importer seconds").hits]
     assert roles == ["user", "assistant", "tool"]
+
+
+def test_what_people_typed_is_found_where_tools_printed_more_than_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_search, "_DEPTH", 10)
+    memory = opened(tmp_path)
+    page = Message(Role.TOOL, (ToolResult("c1", (Text("retry budget importer " * 3),)),))
+    talk(
+        memory,
+        "printed",
+        *(page._replace(parts=(ToolResult("c", (Text(f"retry importer {at}"),)),)) for at in range(40)),
+    )
+    talk(
+        memory,
+        "typed",
+        "forty seconds are the budget that we give to a retry of our importer, not more",
+        "ok",
+    )
+    first = memory.sessions.search("retry importer", max_results=1).hits[0]
+    assert (first.role, first.title) == ("user", "typed")
+
+
+def test_an_identifier_that_only_a_tool_printed_is_found(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    printed = Message(Role.TOOL, (ToolResult("c1", (Text("exit 1: E4017 the importer gave up"),)),))
+    talk(
+        memory,
+        "work",
+        "why did the importer give up?",
+        "I look at the importer",
+        printed,
+        "the importer gave up",
+    )
+    assert memory.sessions.search("importer gave up E4017").hits[0].role == "tool"
+
+
+def test_an_index_is_made_for_the_sessions_of_all_projects_of_its_agent(tmp_path: Path) -> None:
+    with opened(tmp_path, "shop") as other:
+        talk(other, "x", "The otter swims in the river.")
+    with opened(tmp_path, "shop", agent="dove") as other:
+        talk(other, "y", "The heron stands in the pond.")
+    memory = opened(tmp_path)
+    assert memory.care.index().files == 0
+    with SqliteIndex(index_of(tmp_path), SESSIONS) as index:
+        assert [row.title for row in index.rows(index.match((), EVERYTHING, None)).values()] == ["x"]
+    assert memory.sessions.search("otter").hits == ()
+    assert found(memory, "otter", all=True) == ["The otter swims in the river."]
+    memory.care.index(rebuild=True)
+    with SqliteIndex(index_of(tmp_path), SESSIONS) as index:
+        assert [row.title for row in index.rows(index.match((), EVERYTHING, None)).values()] == ["x"]
 
 
 def test_a_passage_of_a_session_names_its_line_time_title_and_origin(memory: Memory) -> None:

@@ -98,6 +98,13 @@ class Legs:
                 for id_ in rows:
                     self.exact[id_] = self.exact.get(id_, 0.0) + share * share
 
+    def find_more_words(self, filter: Filter, limit: int) -> None:
+        """Search for the distinctive words again, among rows that a narrower filter allows."""
+        telling = _distinctive(self.frequency, self.count)
+        if telling:
+            for id_, score in self.index.match(telling, filter, limit).items():
+                self.narrow.setdefault(id_, score)
+
     def _replace_words(self, filter: Filter, limit: int) -> None:
         """Search for similar terms instead of each word that the index lacks; nearer terms count more."""
         lacking = (word for word, seen in self.frequency.items() if not seen and not _is_run(word))

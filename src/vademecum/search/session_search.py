@@ -40,7 +40,7 @@ from vademecum.transcripts.paths import ENDING, FOLDER
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -66,12 +66,28 @@ if TYPE_CHECKING:
 _DEPTH = 200  # candidates at least
 _STEP = 50  # candidates that are scored in one step
 _NEAREST = 50  # candidates by meaning
-_VECTOR = 0.35  # the weight of meaning beside words, the same as for notes
 _ALIKE = 0.4  # from this similarity on, a message needs no word of the query
 _READ_ALIKE = 0.25  # the same for a model that read both texts: nine of ten right messages have more
-# The share of its score that a message keeps, by its speaker: people look for what was said, and a file that
-# a tool printed is in the repository anyway. docs/retrieval.md has the effect.
-_BY_SPEAKER: dict[str | None, float] = {Role.USER: 1.0, Role.ASSISTANT: 0.9, Role.TOOL: 0.6}
+_IDENTIFIED = 0.7  # the share that a message with an identifier of the question keeps at least
+_OF_USER = 100  # candidates among what the user said, if there are more candidates than are looked at
+_WITH_TOOLS = 0.03  # from this share of tool output among the candidates on, they are of work with tools
+
+
+class _Kind(NamedTuple):
+    """What ranking does differently in talk and in work with tools; docs/retrieval.md has the effect.
+
+    `by_speaker` is the share of its score that a message keeps: people look for what was said, and a file
+    that a tool printed is in the repository anyway. The trees of the second stage were fitted on talk.
+    """
+
+    by_speaker: Mapping[str | None, float]
+    vector: float  # the weight of meaning beside words
+    staged: bool
+    spread: bool  # whether each further message of a session loses a little, since such sessions are long
+
+
+_TALK = _Kind({Role.USER: 1.0, Role.ASSISTANT: 0.9, Role.TOOL: 0.6}, vector=0.35, staged=True, spread=False)
+_WORK = _Kind({Role.USER: 1.0, Role.ASSISTANT: 0.7, Role.TOOL: 0.4}, vector=0.5, staged=False, spread=True)
 READ_COMMAND = "vade index --read sessions"
 # Tool results are not read by the model: they are not talk, and reading them would take most of the time.
 _SAID = ReadScope(speakers=(Role.USER, Role.ASSISTANT))
@@ -324,6 +340,8 @@ class SessionSearch:
         limit = max(_DEPTH, 8 * wanted.max_results)
         legs = Legs(index, asked)
         legs.find_words(filter, limit)
+        if len(legs.narrow) >= limit:  # what tools printed may fill all places
+            legs.find_more_words(filter._replace(speakers=(Role.USER,)), _OF_USER)
         embedder = self._lazy.embedder if self._by_meaning else None
         if embedder is not None and (not legs.narrow or knows_words(embedder, wanted.text, asked)):
             legs.query = embedder.embed([wanted.text], query=True)[0]
@@ -381,12 +399,17 @@ class SessionSearch:
         read = {} if legs.read is None else legs.read.cosines
         rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely, *read}, filter)
         _with_sessions_best(legs, rows)
-        weights = rank.Weights(vector=_VECTOR, narrow=1 - _VECTOR if legs.vector else 1.0, wide=0.0)
+        kind = _kind_of(rows.values())
+        weights = rank.Weights(vector=kind.vector, narrow=1 - kind.vector if legs.vector else 1.0, wide=0.0)
         scores, _ = score_candidates(
-            legs, wanted.text, fusion="weighted", weights=weights, staged=bool(legs.vector)
+            legs, wanted.text, fusion="weighted", weights=weights, staged=bool(legs.vector) and kind.staged
         )
         for id_, row in rows.items():
-            scores[id_] *= _BY_SPEAKER.get(row.speech.speaker, 1.0)
+            share = kind.by_speaker.get(row.speech.speaker, 1.0)
+            # An identifier may stand in the output of a tool alone.
+            scores[id_] *= max(share, _IDENTIFIED) if id_ in legs.certain else share
+        if kind.spread:
+            scores = dict(rank.spread(scores, {id_: row.mark for id_, row in rows.items()}))
         turns = _Turns(wanted)
         seen: set[object] = set()
         ordered = _ordered(scores, rows)
@@ -459,9 +482,12 @@ class SessionSearch:
 
     @one_at_a_time
     def sync(self, *, check: bool = False, progress: Progress | None = None) -> SessionIndexReport:
-        """Bring the index up to date with every visible log; a broken index is deleted and made anew."""
+        """Bring the index up to date with the logs of all projects, and report on every visible log.
+
+        A broken index is deleted and made anew.
+        """
         view = self._indexed_logs()
-        if not session_index.list_logs(self.home, view)[0] and not self.path.exists():
+        if not self._has_logs(view) and not self.path.exists():
             return SessionIndexReport()
         try:
             if check:
@@ -491,7 +517,7 @@ class SessionSearch:
     def rebuild(self, *, progress: Progress | None = None) -> SessionIndexReport:
         """Make a new index from the logs in another file, and replace the old index in one transaction."""
         view = self._indexed_logs()
-        if not session_index.list_logs(self.home, view)[0] and not self.path.exists():
+        if not self._has_logs(view) and not self.path.exists():
             return SessionIndexReport()
         with self._file.rebuilding() as fresh:
             found = session_index.list_logs(self.home, view)
@@ -500,6 +526,11 @@ class SessionSearch:
             )
             if self._has_meaning(found[0].values()):
                 self._embed(fresh, view, None, progress)
+            for others in self._other_projects():
+                logs = session_index.list_logs(self.home, others)
+                session_index.update_index(self.home, fresh, others, *logs, until=None, progress=progress)
+                if self._has_meaning(logs[0].values()):
+                    self._embed(fresh, others, None, progress)
             fresh.put(last=True)
         return followed
 
@@ -526,9 +557,23 @@ class SessionSearch:
 
     def _finished(self, view: LogFilter, progress: Progress | None) -> SessionIndexReport:
         followed = self._look(view, until=None, progress=progress)
-        if followed.sessions:
+        for others in self._other_projects():
+            self._look(others, until=None, progress=progress)
+        if self.path.exists():
             self._file.open().put(last=True)
         return followed
+
+    def _has_logs(self, view: LogFilter) -> bool:
+        """Whether there is a log that the index should cover."""
+        return any(session_index.list_logs(self.home, each)[0] for each in (view, *self._other_projects()))
+
+    def _other_projects(self) -> tuple[LogFilter, ...]:
+        """Return the filter for the logs of this agent in all projects, which a search with `all` asks for.
+
+        A group has none: it searches its own sessions only.
+        """
+        private = self.caller.audience is Audience.PRIVATE
+        return (LogFilter(agent=self.caller.agent or ""),) if private else ()
 
     def _look(
         self, view: LogFilter, *, until: float | None, progress: Progress | None = None
@@ -756,6 +801,12 @@ class _Turns:
         """Return the hits in their order."""
         left = self._wanted.max_results - self._places
         return [hit for _, hit in sorted([*self._first, *self._later[:left]], key=lambda each: each[0])]
+
+
+def _kind_of(rows: Collection[ChunkRow]) -> _Kind:
+    """Return whether these candidates are talk, or work in which tools printed much."""
+    printed = sum(row.speech.speaker == Role.TOOL for row in rows)
+    return _WORK if printed >= max(1, _WITH_TOOLS * len(rows)) else _TALK
 
 
 def _newest(index: Index, wanted: SessionQuery, filter: Filter) -> list[ChunkRow]:

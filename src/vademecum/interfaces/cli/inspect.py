@@ -262,6 +262,9 @@ def status(as_json: bool, open_memory: OpenMemory) -> None:
         return
     for name, value in format_status(found):
         output.line(f"{name:<10}{value}")
+    elsewhere = 0 if found.incognito else memory.sessions.count_elsewhere()
+    if elsewhere:
+        output.line(f"{'elsewhere':<10}{output.plural(elsewhere, 'session')}: `vade sessions list --all`")
     for warning in memory.workspace.loaded.warnings:
         output.line(f"{'warning':<10}{warning}")
     show_findings(found.findings)
