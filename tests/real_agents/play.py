@@ -121,7 +121,7 @@ def check_compacted(world: World, server: ModelServer) -> None:
 def check_hooks(world: World, events: set[str]) -> None:
     """Each hook that the agent has was called, ended well and wrote nothing to standard error."""
     calls = world.hooks()
-    assert {each.event for each in calls} >= events
+    assert {each.event for each in calls} >= events, {each.event for each in calls}
     assert [each for each in calls if each.code or each.err] == []
     assert not (world.home / "hooks.log").exists()
 
@@ -151,7 +151,7 @@ def check_copy(world: World, *prompts: str, named: bool = True) -> None:
     user_texts = [
         each.text.strip().strip('"') for each in thread if each.role is Role.USER and not is_aside(each)
     ]
-    assert [each for each in user_texts if each] == list(prompts)
+    assert [each for each in user_texts if each] == list(prompts), user_texts
     assert all(each.parts for each in thread), "an empty message"
     results = [part.id for each in thread for part in each.results]
     assert len(results) == len(set(results)), "a result twice"

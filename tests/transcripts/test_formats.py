@@ -1141,6 +1141,27 @@ def test_geminis_lines_give_the_last_state_of_a_message_and_flag_what_was_taken_
     assert len(usages(found)) == 1
 
 
+def test_what_gemini_keeps_of_a_compressed_history_is_read_once(tmp_path: Path) -> None:
+    def said(id: str, type: str, words: str) -> dict[str, Any]:
+        return {"id": id, "timestamp": T.format(1), "type": type, "content": [{"text": words}]}
+
+    summary = [
+        said("s", "user", "<state_snapshot>Colours.</state_snapshot>"),
+        said("t", "gemini", "Got it. Thanks for the additional context!"),
+    ]
+    kept = [said("3", "user", "And the crane?"), said("4", "gemini", "Teal.")]
+    lines = [
+        GEMINI_LINES[0],
+        *(said("1", "user", "And the crane?"), said("2", "gemini", "Teal.")),
+        {"$set": {"messages": [*summary, *kept, said("5", "user", "Only here.")]}},
+        said("6", "user", "And the crane?"),
+    ]
+    found = [each.text for each in messages(read("gemini-lines", tmp_path, as_lines(lines)))]
+    assert [each for each in found if not each.startswith(("<state", "Got it"))] == [
+        *("And the crane?", "Teal.", "Only here.", "And the crane?"),
+    ]
+
+
 def test_gemini_finds_its_folder_beside_the_chats(tmp_path: Path) -> None:
     chats = tmp_path / "api" / "chats"
     chats.mkdir(parents=True)

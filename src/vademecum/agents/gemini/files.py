@@ -9,7 +9,8 @@ chats.
 
 A message of the model holds its reasoning, text and tool calls, and the calls hold their results, which
 become a message of their own. The same results are repeated in the user message behind it, and a `$set` line
-repeats all messages when a session is resumed: here a call has one result, and a message is yielded once.
+repeats all messages when a session is resumed, and under new ids the last ones when it is compressed: here a
+call has one result, and a message is yielded once.
 Flagged are `info`, `warning` and `error` messages, Gemini CLI's messages about the session before anybody
 speaks (`meta`), and the summary that a compression put in place of the history (`summary`). The contexts of
 hooks stand before a prompt in `<hook_context>`; they are moved to `extra`, out of the person's text. The
@@ -136,12 +137,18 @@ def _lines(path: Path, facts: NewFacts, on_bytes: OnBytes) -> Iterator[FileItem]
         if isinstance(changed, dict):
             yield from _session_facts(changed, facts)
             messages = [each for each in as_list(changed.get("messages")) if isinstance(each, dict)]
-            new = [each for each in messages if _key(each) not in last and once.is_new(each)]
+            kept = _kept_by_compression(messages)
+            new = [
+                each
+                for at, each in enumerate(messages)
+                if _key(each) not in last and once.is_new(each) and not (at in kept and once.was_said(each))
+            ]
             for each in new:
                 yield from once.only(_snapshot(each, messages, facts))
         elif "$rewindTo" in value:
             continue
         elif "type" in value and ("id" in value or "content" in value):
+            once.note_words(value)
             if last.get(_key(value), line.number) == line.number:
                 yield from once.only(_flag_left(_message(value, facts), left=line.number in taken_back))
         elif "sessionId" in value:
@@ -159,6 +166,7 @@ class _Deduplicator:
     def __init__(self) -> None:
         self._results: dict[str, set[int]] = {}
         self._messages: set[int] = set()
+        self._words: set[int] = set()
 
     def is_new(self, value: dict[str, Json]) -> bool:
         """Return whether no earlier snapshot had a message of this id; other fields may differ."""
@@ -166,6 +174,15 @@ class _Deduplicator:
         new = key not in self._messages
         self._messages.add(key)
         return new
+
+    def note_words(self, value: dict[str, Json]) -> None:
+        """Remember what a message says."""
+        self._words.add(hash(_words(value)))
+
+    def was_said(self, value: dict[str, Json]) -> bool:
+        """Return whether an earlier message said the same; messages of calls and results say nothing."""
+        words = _words(value)
+        return not words or hash(words) in self._words
 
     def only(self, found: Iterator[FileItem]) -> Iterator[FileItem]:
         """Yield the items without repeated results; messages that become empty are left out."""
@@ -197,6 +214,12 @@ def _snapshot(value: dict[str, Json], messages: list[dict[str, Json]], facts: Ne
             yield each._replace(extra={**each.extra, mark: True if summary else "compression"})
         else:
             yield each
+
+
+def _kept_by_compression(messages: list[dict[str, Json]]) -> range:
+    """Return the places of the messages behind a compression's summary, which the history ended with."""
+    taken = [at for at, each in enumerate(messages) if _words(each) == _TAKEN]
+    return range(taken[-1] + 1 if taken else len(messages), len(messages))
 
 
 def _words(value: dict[str, Json]) -> str:
