@@ -144,12 +144,14 @@ class Answer:
         return [*sorted(hits, key=lambda each: relevance.MATCHES.index(each.match)), *beside]
 
 
+ONLY_WEAK = "only weak matches were found; they may not answer the question"
+
+
 def without_weak(found: Answer, most: int) -> Answer:
     """Return an answer of which at most `most` results are left, with a note, if all results are weak."""
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
-    note = "only weak matches were found; they may not answer the question"
-    return replace(found, results=found.results[:most], notes=(*found.notes, note))
+    return replace(found, results=found.results[:most], notes=(*found.notes, ONLY_WEAK))
 
 
 def merged(notes: Sequence[Passage], said: Sequence[Passage], places: int) -> tuple[Passage, ...]:

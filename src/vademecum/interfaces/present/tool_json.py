@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.interfaces.present.shape import COUNT, NUMBER, TEXT, JsonShape, at, by_name, many, optional
 from vademecum.interfaces.present.to_json import claim_json, line_json, session_line_json
+from vademecum.search.base import ONLY_WEAK
 from vademecum.text.fit import cut_to, json_size
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ search_answer_json = JsonShape(
     conversations=optional(many(group_json)),
     coverage=coverage_json,
     hidden=optional(COUNT),
-    notes=optional(many(TEXT)),
+    # The message says it.
+    notes=at(lambda found: [each for each in found.notes if each != ONLY_WEAK], optional(many(TEXT))),
     hub=optional(TEXT),
     message=at(message_of, optional(TEXT)),
 )

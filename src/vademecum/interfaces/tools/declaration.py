@@ -364,18 +364,32 @@ def parse_arguments(arguments: Collection[Argument], given: Mapping[str, Any] | 
     return {each.name: _check_value(each, sent.get(each.name)) for each in arguments}
 
 
+# Names that models choose, and that no spelling is near to; the first argument that a tool has is meant.
+_OFTEN_MEANT = {
+    **dict.fromkeys(("text", "body", "note", "memory", "message", "value", "fact"), ("content",)),
+    **dict.fromkeys(("id", "name", "title", "topic", "record"), ("key", "session")),
+    **dict.fromkeys(("kind", "category"), ("type",)),
+    **dict.fromkeys(("count", "max", "n", "k", "topk", "size"), ("limit", "lines")),
+    **dict.fromkeys(("q", "question", "search", "keywords", "words"), ("query",)),
+    **dict.fromkeys(("order", "orderby"), ("sort",)),
+    **dict.fromkeys(("file", "filename"), ("path",)),
+}
+
+
 def _unknown_argument(name: str, arguments: Collection[Argument]) -> UsageError:
     """Return the error for an argument that does not exist; it names the nearest one."""
     import difflib  # only needed for a mistake
 
     names = {spelling: each.name for each in arguments for spelling in (each.name, *each.spellings)}
     plain = {_letters(spelling): own for spelling, own in names.items()}
-    near = difflib.get_close_matches(_letters(name), plain, n=1, cutoff=0.6)
+    own_names = {each.name for each in arguments}
+    near = [each for each in _OFTEN_MEANT.get(_letters(name), ()) if each in own_names]
+    near = near or difflib.get_close_matches(_letters(name), plain, n=1, cutoff=0.6)
     listed = ", ".join(each.name for each in arguments if each.offered)
     hint = f"the arguments are {listed}"
     return UsageError(
         f"there is no argument {quote_value(name)}",
-        hint=f"did you mean `{plain[near[0]]}`? {hint}" if near else hint,
+        hint=f"did you mean `{plain[_letters(near[0])]}`? {hint}" if near else hint,
     )
 
 
