@@ -10,13 +10,14 @@ from urllib.parse import quote, unquote
 
 from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.present.safe import clean_text, clean_value, safe_text
-from vademecum.interfaces.present.to_json import status_json
+from vademecum.store import request_view, scopes
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from vademecum.memory import Memory
+    from vademecum.store import Pinned
 
 STATUS, TODAY, FILE = "vade://status", "vade://journal/today", "vade://file/"
 _MARKDOWN, _JSON = "text/markdown", "application/json"
@@ -53,16 +54,26 @@ def list_resources(memory: Memory) -> list[dict[str, Any]]:
             "description": f"Pinned, {each.place.scope}",
             "mimeType": _MARKDOWN,
         }
-        for each in memory.status().pinned
+        for each in _pinned(memory)
     ]
     if memory.caller.audience is Audience.PRIVATE:
         found.append(_JOURNAL)
     return [*found, _STATUS]
 
 
+def _pinned(memory: Memory) -> Iterable[Pinned]:
+    """Return the pinned documents; agents wait for them with their first request."""
+    if memory.settings.incognito:
+        return ()
+    with memory.workspace.reported("read the memory"), request_view():
+        return memory.workspace.pinned(scopes.visible(memory.caller))[0]
+
+
 def read_resource(memory: Memory, uri: str) -> dict[str, Any]:
     """Return a resource; the error for a hidden resource is the same as for a missing resource."""
     if uri == STATUS:
+        from vademecum.interfaces.present.to_json import status_json
+
         status = clean_value(status_json(memory.status(), memory.workspace.loaded.warnings))
         return _text(uri, json.dumps(status, ensure_ascii=False, indent=2), _JSON)
     if uri == TODAY:

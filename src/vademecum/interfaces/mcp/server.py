@@ -18,7 +18,7 @@ from vademecum.interfaces.mcp import consent, resources
 from vademecum.interfaces.mcp.protocol import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from vademecum.interfaces.present.safe import safe_answer, safe_text
 from vademecum.interfaces.tools.declaration import Read, render_instructions
-from vademecum.interfaces.tools.sets import EVERY_TOOL, TOOL_SETS
+from vademecum.interfaces.tools.sets import TOOL_SETS, every_tool
 from vademecum.memory import connect
 from vademecum.memory.opening import client_label, find_conversation
 from vademecum.store import request_view
@@ -256,6 +256,7 @@ def step(call: Call, sent: dict[str, Any] | None) -> tuple[bool, dict[str, Any]]
 
 def offer() -> dict[str, Any]:
     """Return all answers that need no memory; a file has them for stdio."""
+    every = every_tool()
     return {
         "instructions": {
             name: render_instructions([each.name for each in tools]) for name, tools in TOOL_SETS.items()
@@ -266,8 +267,8 @@ def offer() -> dict[str, Any]:
         },
         "templates": [resources.TEMPLATE],
         "families": {name: [each.text for each in tools] for name, tools in TOOL_SETS.items()},
-        "tools": {each.text: each.offered for each in EVERY_TOOL},
-        "joined": {each.text: each.where_joined for each in EVERY_TOOL if each.where_joined},
+        "tools": {each.text: each.offered for each in every},
+        "joined": {each.text: each.where_joined for each in every if each.where_joined},
     }
 
 
