@@ -6,7 +6,9 @@ A command pays only for the modules that it runs: `vade add` needs neither purge
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, AnyStr, cast
 
 if TYPE_CHECKING:
@@ -49,6 +51,26 @@ def lazy_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     functions of `re` do not take such a pattern; its own methods do the same.
     """
     return cast("re.Pattern[AnyStr]", LazyPattern(expression, flags))
+
+
+def defer_modules(*names: str) -> None:
+    """Let modules of Python be imported when they are used, and not when other modules import them.
+
+    For short processes alone: `dataclasses` imports `inspect`, with the parser of Python behind it, and does
+    without it for our classes.
+    """
+    for name in names:
+        if name not in sys.modules:
+            sys.modules[name] = _StandIn(name)
+
+
+class _StandIn(ModuleType):
+    """What stands in `sys.modules` for a module until an attribute of it is read."""
+
+    def __getattr__(self, attribute: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), attribute)
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

@@ -151,9 +151,7 @@ class Injection:
         compared in meaning, and read, if that can be done before `until` (on the monotonic clock);
         `meanwhile` gets the block found by words alone.
         """
-        from vademecum.index.embed.base import within
         from vademecum.inject import prompt_match
-        from vademecum.search import base as searching
 
         words = injecting.extract_question(prompt)
         if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
@@ -161,6 +159,9 @@ class Injection:
         weights = prompt_match.weigh_words(words)
         if not weights:
             return injecting.Block("")
+        from vademecum.index.embed.base import within
+        from vademecum.search import base as searching
+
         # Quotation marks in a prompt quote somebody; only in a search do they ask for a phrase.
         query = searching.parse(words)._replace(sources=("memory",), phrases=())
         search = functools.partial(self._finder.searcher.search, seconds=self._work.settings.limits.open)

@@ -279,29 +279,15 @@ def _load_less() -> None:
     for our classes. `urllib.parse` needs `ipaddress` for some addresses only. They are imported when they are
     used. `hashlib` loads the library OpenSSL, but has functions of its own, unless Python was built without.
     """
-    for name in ("inspect", "copy", "ipaddress"):
-        _defer(name)
+    from vademecum.lazy import defer_modules
+
+    defer_modules("inspect", "copy", "ipaddress")
     try:
         for name in ("_blake2", "_sha2" if sys.version_info >= (3, 12) else "_sha256"):
             __import__(name)
     except ImportError:
         return
     sys.modules.setdefault("_hashlib", None)  # type: ignore[arg-type]  # an import then fails, as if not built
-
-
-def _defer(name: str) -> None:
-    """Let a module be imported when it is used."""
-
-    def load(attribute: str) -> object:
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return getattr(importlib.import_module(name), attribute)
-
-    import importlib
-
-    stand_in = type(sys)(name)
-    stand_in.__getattr__ = load  # type: ignore[method-assign]  # of a module, as PEP 562 has it
-    sys.modules.setdefault(name, stand_in)
 
 
 def _work(job: Job, channel: Channel) -> None:

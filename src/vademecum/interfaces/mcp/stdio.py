@@ -321,6 +321,9 @@ class StdioServer:
     def _work(self) -> None:
         """Import memory, then run all calls on memory, one after the other, in this thread."""
         self._wanted.wait(_FIRST)
+        from vademecum.lazy import defer_modules
+
+        defer_modules("inspect", "copy", "ipaddress")
         memory = None
         try:
             memory = _Memory(self._options, self._family)
