@@ -82,17 +82,20 @@ def longmemeval(path: Path) -> Iterator[Case]:
             yield Case(list(_sessions(each).values()), [_read_question(each)])
 
 
-def pooled(path: Path) -> Iterator[Case]:
-    """The same, with every session of every haystack once in one store, and all questions asked of it."""
-    documents: dict[str, Document] = {}
-    questions: list[Question] = []
-    for each in _haystacks(path):
-        # What a question without an answer brings stays as a rival; the question itself has nothing to score.
-        for id_, session in _sessions(each).items():
-            documents.setdefault(id_, session)
-        if not each["question_id"].endswith("_abs"):
-            questions.append(_read_question(each))
-    yield Case(list(documents.values()), questions)
+def pooled(path: Path, haystacks: int = 1 << 30) -> Iterator[Case]:
+    """The same, with every session of so many haystacks once in one store, asked all their questions."""
+    every = _haystacks(path)
+    for start in range(0, len(every), haystacks):
+        documents: dict[str, Document] = {}
+        questions: list[Question] = []
+        for each in every[start : start + haystacks]:
+            # What a question without an answer brings stays as a rival; it has nothing to score itself.
+            for id_, session in _sessions(each).items():
+                documents.setdefault(id_, session)
+            if not each["question_id"].endswith("_abs"):
+                questions.append(_read_question(each))
+        if questions:
+            yield Case(list(documents.values()), questions)
 
 
 def _haystacks(path: Path) -> list[dict[str, Any]]:

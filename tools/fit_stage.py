@@ -1,12 +1,13 @@
-"""Fit the trees of the second stage (`src/vademecum/search/second_stage.json`).
+"""Fit the trees of the second stage (`src/vademecum/search/second_stage.json`), or those for large stores.
 
-    python -m tools.fit_stage --data FOLDER [--cache FOLDER] [--cross] [--write]
+    python -m tools.fit_stage --data FOLDER [--large] [--cache FOLDER] [--cross] [--write]
 
 Needs LightGBM, which the product does not (`pip install lightgbm`). Fitted on the development part of
 LongMemEval (MIT) and on the halves for tuning of the sets in `bench/sets`, and on nothing else. The trees
 start from the sum that they are added to, so that what they know nothing of stays as it is. `--cross` asks
 LongMemEval's questions through the public door, each by trees that were fitted without it, beside those that
-have seen it.
+have seen it. `--large` fits `second_stage_large.json` on the same questions, asked of stores of one haystack,
+of sixteen, and of all.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ SETTINGS = {
     "verbosity": -1,
 }
 LONGMEMEVAL = 3.0  # what a question of it counts: there are few, and they are long
+HAYSTACKS = {1: 1.0, 16: 2.0, 1_000: 2.0}  # haystacks in a store, and what a question of it counts
 
 
 class Sample(NamedTuple):
@@ -73,14 +75,16 @@ class Sample(NamedTuple):
 
 
 def recorded(
-    memory: Memory, question: str, is_right: Callable[[ChunkRow], bool], group: str
+    memory: Memory, question: str, is_right: Callable[[ChunkRow], bool], group: str, *, large: bool = False
 ) -> Iterator[Sample]:
     """What the second stage would look at; nothing where words alone answer, or nothing right is found."""
     seen: list[tuple[Index, Sequence[int], NDArray[np.float32]]] = []
 
     def refine(scores: dict[int, float], legs: Legs, asked: QuestionCues) -> None:
-        ids, _, sums = second_stage.candidates(scores, legs)
-        seen.append((legs.index, ids, second_stage.features(ids, sums, legs, asked)))
+        most = second_stage.LARGE_MOST if large else second_stage.MOST
+        features = second_stage.large_features if large else second_stage.features
+        ids, _, sums = second_stage.candidates(scores, legs, most=most)
+        seen.append((legs.index, ids, features(ids, sums, legs, asked)))
 
     with mock.patch.object(second_stage, "refine", refine):
         memory.search(question, max_results=retrieval.DEEP)
@@ -122,6 +126,20 @@ def _longmemeval(data: Path) -> Iterator[Sample]:
                         yield each._replace(weight=LONGMEMEVAL)
 
 
+def gathered_large(data: Path) -> Iterator[tuple[str, list[Sample]]]:
+    """LongMemEval's questions, asked of stores of several sizes."""
+    for haystacks, weight in HAYSTACKS.items():
+        samples: list[Sample] = []
+        for case in retrieval.pooled(data, haystacks):
+            with tempfile.TemporaryDirectory() as name:
+                product = retrieval.Product(Path(name).resolve(), case.documents)
+                with closing(product.memory.care.searcher):
+                    for asked in case.questions:
+                        found = _turns(product, asked.text, asked.turns, asked.id, large=True)
+                        samples += [each._replace(weight=weight) for each in found]
+        yield f"{haystacks} haystacks", samples
+
+
 def _own(texts: Sequence[own.Text], *, whole: bool = False) -> Iterator[Sample]:
     documents = [document for text in texts for document in text.documents]
     session = {turn: document.id for document in documents for turn in document.turn_ids}
@@ -137,11 +155,13 @@ def _own(texts: Sequence[own.Text], *, whole: bool = False) -> Iterator[Sample]:
                     yield from _turns(product, asked.text, gold, text.id)
 
 
-def _turns(product: retrieval.Product, question: str, gold: frozenset[str], group: str) -> Iterator[Sample]:
+def _turns(
+    product: retrieval.Product, question: str, gold: frozenset[str], group: str, *, large: bool = False
+) -> Iterator[Sample]:
     def is_right(row: ChunkRow) -> bool:
         return product.turn_at(row.path, row.last) in gold
 
-    return recorded(product.memory, question, is_right, group)
+    return recorded(product.memory, question, is_right, group, large=large)
 
 
 def _small(name: str) -> Iterator[Sample]:
@@ -188,7 +208,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, Any]:
     )
     model = lightgbm.train(SETTINGS, data, TREES).dump_model()
     kept: dict[str, Any] = {
-        "features": list(second_stage.FEATURES),
+        "features": list(_names(samples)),
         "step": SHARE / SCALE,
         "trees": [_flat(each["tree_structure"]) for each in model["tree_info"]],
     }
@@ -234,7 +254,13 @@ def crossed(samples: Sequence[Sample], part: int) -> second_stage.Trees:
 
 
 def _read(kept: dict[str, Any]) -> second_stage.Trees:
-    return second_stage.parse(json.dumps(kept).encode())
+    return second_stage.parse(json.dumps(kept).encode(), tuple(kept["features"]))
+
+
+def _names(samples: Sequence[Sample]) -> tuple[str, ...]:
+    """The features that were recorded: the trees for large stores see more of them."""
+    every = (second_stage.FEATURES, second_stage.LARGE_FEATURES)
+    return next(names for names in every if len(names) == samples[0].rows.shape[1])
 
 
 # ---------------------------------------------------------------- what it is worth
@@ -292,6 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, help="the folder with LongMemEval")
     parser.add_argument("--cache", type=Path, help="keep what was asked in this folder, and use it again")
+    parser.add_argument("--large", action="store_true", help="fit the trees for large stores")
     parser.add_argument("--cross", action="store_true", help="ask LongMemEval by trees fitted without it")
     parser.add_argument("--write", action="store_true", help="keep what was fitted")
     chosen = parser.parse_args()
@@ -300,18 +327,20 @@ def main() -> None:
     kept = fit(samples)
     parts = [crossed(samples, part) for part in range(FOLDS)]
     describe(sets, _read(kept), parts)
-    if chosen.cross:
+    if chosen.cross and not chosen.large:
         for way, figures in ask_crossed(chosen.data, _read(kept), parts).items():
             print(way, figures)
     if chosen.write:
-        second_stage.TREES.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+        file = second_stage.LARGE_TREES if chosen.large else second_stage.TREES
+        file.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
 
 
 def _sets(chosen: argparse.Namespace) -> dict[str, list[Sample]]:
-    file = None if chosen.cache is None else chosen.cache / "stage.pickle"
+    name = "stage_large.pickle" if chosen.large else "stage.pickle"
+    file = None if chosen.cache is None else chosen.cache / name
     if file is not None and file.exists():
         return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]  # our own file
-    sets = dict(gathered(chosen.data))
+    sets = dict(gathered_large(chosen.data) if chosen.large else gathered(chosen.data))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(pickle.dumps(sets))

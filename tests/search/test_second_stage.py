@@ -15,7 +15,7 @@ from vademecum.index.base import Mark
 from vademecum.index.words import SILENT, QuestionCues, Speech, Terms
 from vademecum.memory import connect
 from vademecum.search import second_stage
-from vademecum.search.second_stage import FEATURES, LEAVES, MOST
+from vademecum.search.second_stage import FEATURES, LARGE_FEATURES, LEAVES, MOST
 from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import MessageEvent
 from vademecum.types import Origin
@@ -115,6 +115,14 @@ def test_the_file_of_the_package_is_whole_and_small() -> None:
     assert second_stage.TREES.stat().st_size <= 80_000
 
 
+def test_the_file_for_large_stores_is_whole_and_small() -> None:
+    trees, lacking = second_stage.fitted(large=True)
+    assert trees is not None
+    assert not lacking
+    assert trees.names == LARGE_FEATURES
+    assert second_stage.LARGE_TREES.stat().st_size <= 80_000
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -211,6 +219,48 @@ def test_every_hit_says_what_each_feature_did(memory: Memory) -> None:
         assert hit.arithmetic is not None
         assert {f"stage_{name}" for name in FEATURES} <= set(hit.arithmetic)
         assert "stage" in hit.arithmetic
+
+
+def test_a_large_store_has_trees_of_its_own(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_stage, "LARGE", 3)
+    monkeypatch.setattr(second_stage, "TREES", second_stage.TREES.with_name("nowhere.json"))
+    answer = memory.search("where does Ansel keep the loom", explain=True)
+    assert not answer.degraded
+    assert "attic" in answer.results[0].snippet
+    for hit in answer.results:
+        assert hit.arithmetic is not None
+        assert {f"stage_{name}" for name in LARGE_FEATURES} <= set(hit.arithmetic)
+        shares = sum(hit.arithmetic[f"stage_{name}"] for name in LARGE_FEATURES)
+        assert shares != 0
+
+
+def test_the_words_of_a_passage_and_of_its_neighbours_are_features_of_a_large_store(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def refine(scores: Any, legs: Any, asked: Any) -> None:
+        ids, _, sums = second_stage.candidates(scores, legs, most=second_stage.LARGE_MOST)
+        rows = second_stage.large_features(ids, sums, legs, asked)
+        bodies = legs.index.rows(ids)
+        seen.extend(
+            (bodies[id_].body, dict(zip(LARGE_FEATURES, row.tolist(), strict=True)))
+            for id_, row in zip(ids, rows, strict=True)
+        )
+
+    monkeypatch.setattr(second_stage, "refine", refine)
+    memory.search("loom attic carpenter")
+    told = dict(seen)
+    attic = next(row for body, row in told.items() if "attic" in body)
+    stairs = next(row for body, row in told.items() if "carpenter" in body)
+    insured = next(row for body, row in told.items() if "insured" in body)
+    assert attic["held"] == pytest.approx(2 / 3)
+    assert insured["held"] == pytest.approx(1 / 3)
+    assert insured["held_idf"] < attic["held_idf"] < 1
+    assert attic["around_idf"] == pytest.approx(1)
+    assert attic["file_idf"] == stairs["file_idf"] == pytest.approx(1)
+    assert insured["file_idf"] == insured["around_idf"] == insured["held_idf"]
+    assert sorted((row["narrow_rank"] for row in told.values()), reverse=True)[:2] == [1.0, 0.5]
 
 
 def test_words_alone_have_no_second_stage(memory: Memory) -> None:

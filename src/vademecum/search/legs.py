@@ -80,6 +80,7 @@ class Legs:
         self.english_only = False  # whether the model knows English alone
         self.unknown = False  # whether the model knows no word of the question
         self.lacking = ""
+        self.has_stems = True  # whether the index stores the stems of a row
         self.replaced: dict[str, list[SimilarTerm]] = {}  # the terms that replaced words without a match
 
     def find_words(self, filter: Filter, limit: int, *, wide: bool = False) -> None:

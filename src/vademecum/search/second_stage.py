@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vademecum.index import words
+from vademecum.search.ranking import held_by_stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,10 +33,15 @@ if TYPE_CHECKING:
     _Values = Mapping[tuple[int, int], float]  # values of passages, by file and place
 
 MOST = 60  # candidates that are ordered again; more changed nothing
+# In a large store other passages resemble the right one as well, ranks and counts look different, and more
+# candidates deserve a second look: trees of their own order them.
+LARGE = 8_000  # passages
+LARGE_MOST = 100
 LEAVES = 8  # one bit of a byte for each
 LEAST = 0.02  # the share of the best score that every candidate keeps
 SHORT = 40  # different words, above which a passage's neighbours say less about it
 TREES = Path(__file__).with_name("second_stage.json")
+LARGE_TREES = Path(__file__).with_name("second_stage_large.json")
 
 FEATURES = (
     "sum",  # the sum of the legs and the constants, without identifiers
@@ -70,6 +76,30 @@ FEATURES = (
     "words",
 )
 
+# What the trees for large stores see besides.
+LARGE_FEATURES = (
+    *FEATURES,
+    "store",  # how many passages there are
+    "held_idf",  # the share of the question that the passage holds, each word by its rarity
+    "held",  # the share of the question's words
+    "around_idf",  # the same as `held_idf`, with the passages before and after,
+    "file_idf",  # and with all candidates of the file
+    "cosine",
+    "apart",  # how far the cosine is above those of the store
+    "narrow_idf",  # the legs by the rarity of the question's words
+    "own_idf",
+    "wide_idf",
+    "narrow_rank",  # one divided by the place in each leg
+    "vector_rank",
+    "wide_rank",
+    "file_vector",  # the best of the file in each leg
+    "file_narrow",
+    "file_sum_3",  # the sums of the best three candidates of the file,
+    "file_rest",  # and of those behind the first
+    "rank",  # the place by the sum
+    "idf_max",  # the rarity of the question's rarest word
+)
+
 
 class Trees(NamedTuple):
     """All decision trees as arrays; each tree is a column of seven splits and eight leaves."""
@@ -81,6 +111,7 @@ class Trees(NamedTuple):
     first: NDArray[np.intp]  # the first leaf of each tree
     step: float  # the factor from the trees' scale to that of a score
     source: tuple[Mapping[str, Any], ...]  # the trees as in the file, for explanations
+    names: tuple[str, ...] = FEATURES
 
     def __call__(self, rows: Floats) -> Floats:
         """Return for each row of features the sum of the trees' values.
@@ -98,7 +129,7 @@ class Trees(NamedTuple):
         """Return how much each feature contributes to one row's value; with the base they sum to that
         value.
         """
-        found = dict.fromkeys(FEATURES, 0.0)
+        found = dict.fromkeys(self.names, 0.0)
         row = _rounded(row)
         for tree in self.source:
             at, value = 0, tree["value"][0]
@@ -106,7 +137,7 @@ class Trees(NamedTuple):
                 feature = tree["feature"][at]
                 at, before = tree["right" if row[feature] > tree["threshold"][at] else "left"][at], value
                 value = tree["value"][at] if at >= 0 else tree["leaf"][~at]
-                found[FEATURES[feature]] += value - before
+                found[self.names[feature]] += value - before
         return found
 
 
@@ -129,20 +160,20 @@ def digest(kept: Mapping[str, Any]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def parse(text: bytes) -> Trees:
-    """Read the trees from the text of their file; raise Damaged for any other text."""
+def parse(text: bytes, names: tuple[str, ...] = FEATURES) -> Trees:
+    """Read the trees that see these features from the text of their file; raise Damaged for other text."""
     try:
         kept = json.loads(text)
-        if tuple(kept["features"]) != FEATURES:
+        if tuple(kept["features"]) != names:
             raise Damaged("its features do not match")
         if digest(kept) != kept["digest"]:
             raise Damaged("its digest does not match")
-        return _arranged(kept["trees"], float(kept["step"]))
+        return _arranged(kept["trees"], float(kept["step"]), names)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise Damaged(str(error)) from error
 
 
-def _arranged(trees: Sequence[Mapping[str, Any]], step: float) -> Trees:
+def _arranged(trees: Sequence[Mapping[str, Any]], step: float, names: tuple[str, ...]) -> Trees:
     feature = np.zeros((LEAVES - 1, len(trees)), np.intp)
     threshold = np.full((LEAVES - 1, len(trees)), np.inf, np.float32)
     closed = np.zeros((LEAVES - 1, len(trees)), np.uint8)
@@ -154,11 +185,11 @@ def _arranged(trees: Sequence[Mapping[str, Any]], step: float) -> Trees:
         order: list[int] = []
         _number_leaves(tree, 0, order, closed[:, number])
         leaves[number, : len(order)] = [tree["leaf"][leaf] for leaf in order]
-    if feature.max(initial=0) >= len(FEATURES) or not np.isfinite(leaves).all():
+    if feature.max(initial=0) >= len(names) or not np.isfinite(leaves).all():
         raise Damaged("a tree is invalid")
     first = np.arange(len(trees)) * LEAVES
     flat = feature.ravel(), threshold.ravel(), closed.ravel(), leaves.ravel()
-    return Trees(*flat, first, step, tuple(trees))
+    return Trees(*flat, first, step, tuple(trees), names)
 
 
 def _number_leaves(tree: Mapping[str, Any], at: int, order: list[int], closed: NDArray[np.uint8]) -> int:
@@ -171,13 +202,14 @@ def _number_leaves(tree: Mapping[str, Any], at: int, order: list[int], closed: N
 
 
 @functools.cache
-def fitted() -> tuple[Trees | None, str]:
+def fitted(*, large: bool = False) -> tuple[Trees | None, str]:
     """Return the trees of the package, or None with the reason why they cannot be used."""
+    path, names = (LARGE_TREES, LARGE_FEATURES) if large else (TREES, FEATURES)
     try:
-        return parse(TREES.read_bytes()), ""
+        return parse(path.read_bytes(), names), ""
     except (OSError, Damaged) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        return None, f"ranked without the second stage: {TREES.name} cannot be used ({why})"
+        return None, f"ranked without the second stage: {path.name} cannot be used ({why})"
 
 
 class StageResult(NamedTuple):
@@ -201,7 +233,8 @@ def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None
     """Store in `legs` what the second stage adds to the scores of a question, or why there is no such
     stage.
     """
-    trees, legs.unstaged = fitted()
+    # The index of sessions stores no stems, so the words of its candidates are not known here.
+    trees, legs.unstaged = fitted(large=legs.count >= LARGE and legs.has_stems)
     if trees is not None:
         legs.stage = staged(scores, legs, asked, trees)
         legs.added["stage"] = legs.stage.added
@@ -213,11 +246,12 @@ def staged(scores: Mapping[int, float], legs: Legs, asked: QuestionCues, trees: 
     The best score stays the same. Scores for identifiers are added on top as before. All other candidates
     stay below.
     """
-    ids, rest, sums = candidates(scores, legs)
+    large = trees.names == LARGE_FEATURES
+    ids, rest, sums = candidates(scores, legs, most=LARGE_MOST if large else MOST)
     best = sums[ids[0]] if ids else 0.0
     if best <= 0:
         return StageResult({})
-    rows = features(ids, sums, legs, asked)
+    rows = (large_features if large else features)(ids, sums, legs, asked)
     made, step = summed(rows, trees)
     made = np.maximum(made - (made.max() - best), LEAST * best)
     added = {id_: new - sums[id_] for id_, new in zip(ids, made.tolist(), strict=True)}
@@ -243,16 +277,18 @@ _TELLING = [FEATURES.index(name) for name in ("role", "speaks", "alone")]
 _NOTHING_TOLD = np.array([0.0, 0.0, 1.0], np.float32)
 
 
-def candidates(scores: Mapping[int, float], legs: Legs) -> tuple[list[int], list[int], Mapping[int, float]]:
+def candidates(
+    scores: Mapping[int, float], legs: Legs, *, most: int = MOST
+) -> tuple[list[int], list[int], Mapping[int, float]]:
     """Return the candidates to order again, best first; the other candidates; and the scores they go by.
 
     These scores leave out the part for identifiers.
     """
     order = sorted(scores, key=lambda id_: (-scores[id_], id_))
     if not legs.exact:
-        return order[:MOST], order[MOST:], scores
+        return order[:most], order[most:], scores
     sums = {id_: score - legs.exact.get(id_, 0.0) for id_, score in scores.items()}
-    return sorted(order[:MOST], key=lambda id_: (-sums[id_], id_)), order[MOST:], sums
+    return sorted(order[:most], key=lambda id_: (-sums[id_], id_)), order[most:], sums
 
 
 def speech_features(said: Speech, asked: QuestionCues) -> tuple[float, ...]:
@@ -344,6 +380,67 @@ def _factors(legs: Legs, best: float) -> Floats:
     factors[_FILE_BEST] = 1 / (best or 1e-9)
     factors[_ASKS_BEFORE] = 0.01
     return factors
+
+
+def large_features(ids: Sequence[int], sums: Mapping[int, float], legs: Legs, asked: QuestionCues) -> Floats:
+    """Return one row of features for each candidate of a large store; the candidates come best first."""
+    marks = [legs.marks[id_] for id_ in ids]
+    rarity = np.array([_rarity(legs.frequency.get(word, 0), legs.count) for word in legs.asked.words])
+    total, rarest = max(float(rarity.sum()), 1e-9), float(rarity.max(initial=0.0))
+    rows = legs.index.rows(ids, text=False)
+    holding = held_by_stems(legs)({id_: rows[id_] for id_ in ids})
+    held = np.array([holding[id_] for id_ in ids], bool).reshape(len(ids), len(rarity))
+    places = {(mark.file, mark.order): at for at, mark in enumerate(marks)}
+    around, whole = held.copy(), held.copy()
+    of_file: dict[int, list[int]] = {}
+    for at, mark in enumerate(marks):
+        of_file.setdefault(mark.file, []).append(at)
+        for beside in (places.get((mark.file, mark.order - 1)), places.get((mark.file, mark.order + 1))):
+            if beside is not None:
+                around[at] |= held[beside]
+    narrow = np.array([legs.narrow.get(id_, 0.0) for id_ in ids])
+    vector = np.array([legs.vector.get(id_, 0.0) for id_ in ids])
+    wide = np.array([legs.wide.get(mark.file, 0.0) for mark in marks])
+    own = np.array([legs.own.get((mark.file, mark.order), 0.0) for mark in marks])
+    score = np.array([sums[id_] for id_ in ids])
+    best = np.zeros((len(ids), 4))  # of each file: meaning, words, and the sums of its best candidates
+    for some in of_file.values():
+        whole[some] = held[some].any(axis=0)
+        sums_of = score[some]  # in order, the best first
+        best[some] = vector[some].max(), own[some].max(), sums_of[:3].sum(), sums_of[1:4].sum()
+    best /= max(float(vector.max()), 1e-9), max(float(own.max()), 1.0), *([max(float(score[0]), 1e-9)] * 2)
+    columns = (
+        np.full(len(ids), math.log10(max(legs.count, 1))),
+        held @ rarity / total,
+        held.mean(axis=1) if len(rarity) else np.zeros(len(ids)),
+        around @ rarity / total,
+        whole @ rarity / total,
+        [legs.cosine.get(id_, 0.0) for id_ in ids],
+        [legs.apart(id_) for id_ in ids],
+        narrow / total,
+        own / total,
+        wide / total,
+        _by_place(narrow),
+        _by_place(vector),
+        _by_place(wide),
+        *best.T,
+        np.arange(len(ids)),
+        np.full(len(ids), rarest),
+    )
+    more = np.array(columns, np.float32).T
+    return np.concatenate([features(ids, sums, legs, asked), more], axis=1)
+
+
+def _rarity(seen: int, count: int) -> float:
+    """Return how rare a word is among all passages, as BM25 has it; 0 for a word that is nowhere."""
+    return math.log(1 + (max(count, 1) - seen + 0.5) / (seen + 0.5)) if seen else 0.0
+
+
+def _by_place(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one divided by the place of each value, the highest first; 0 for a value of 0."""
+    places = np.empty(len(values))
+    places[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
+    return np.where(values > 0, 1 / places, 0.0)
 
 
 def _neighbour_features(

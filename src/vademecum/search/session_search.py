@@ -339,6 +339,7 @@ class SessionSearch:
         asked = words.terms(wanted.text)
         limit = max(_DEPTH, 8 * wanted.max_results)
         legs = Legs(index, asked)
+        legs.has_stems = False
         legs.find_words(filter, limit)
         if len(legs.narrow) >= limit:  # what tools printed may fill all places
             legs.find_more_words(filter._replace(speakers=(Role.USER,)), _OF_USER)
