@@ -20,7 +20,7 @@ from vademecum.store.heard import (
     HeardSession,
     HeardStatement,
 )
-from vademecum.text import clock, names, secrets, visible
+from vademecum.text import clock, is_command, names, secrets, visible
 from vademecum.types import Audience, Origin
 
 if TYPE_CHECKING:
@@ -245,6 +245,8 @@ def _find_statements(event: MessageEvent, before: str) -> Iterator[HeardStatemen
     from vademecum.knowledge import judge, typed
 
     text = event.message.text
+    if is_command(text) or text.lstrip().startswith("<"):  # a command, or a message of the agent's program
+        return
     typed_words = " ".join(visible(typed.own_words(text)).split())
     for signal in judge.read_signals(text, before).signals:
         if signal.text in typed_words:
