@@ -1060,7 +1060,9 @@ def _row(cells: Sequence[Any]) -> ChunkRow:
 
 def _filter_of_files(filter: Filter) -> Filter:
     """Return a filter without the conditions that only passages can meet."""
-    return filter._replace(after=None, before=None, as_of=None, speakers=(), only=None, bare=False)
+    return filter._replace(
+        after=None, before=None, as_of=None, until=None, speakers=(), only=None, bare=False
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -1091,7 +1093,8 @@ def _make_where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
         ("coalesce(c.moment, f.updated, '9') < %s", filter.before),
         ("(c.moment IS NULL OR c.moment <= %s)", filter.as_of),
         ("(c.ended IS NULL OR c.ended > %s)", filter.as_of),
-        ("c.speaker = ANY(%s::text[])", [*filter.speakers] or None),
+        ("(c.moment IS NULL OR c.moment <= %s)", filter.until),
+        ("coalesce(c.speaker, c.origin) = ANY(%s::text[])", [*filter.speakers] or None),
         ("c.id = ANY(%s::bigint[])", None if filter.only is None else [*filter.only]),
     ):
         if value is not None:

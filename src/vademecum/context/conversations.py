@@ -23,9 +23,9 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.search import SessionHits, moment_of, session_keywords
+from vademecum.search import SessionHits, last_moment_of, moment_of, session_keywords
 from vademecum.store import Fact, archive, scopes
-from vademecum.text import filenames, names
+from vademecum.text import clock, filenames, names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import read_event, read_excerpt, session_get
 from vademecum.types import Audience, Finding
@@ -229,6 +229,9 @@ class Conversations:
         if self._work.settings.incognito:
             return SessionHits(degraded=("this session is incognito: nothing is read",))
         many, most = session_keywords.clamp_limits(max_sessions, max_results)
+        named = now or self._work.settings.search.now
+        at = moment_of(named, self._work.now())
+        until = clock.stamp(last_moment_of(named, at)) if named else None
         with self._work.reported("search the sessions"):
             return self._finder.earlier.recall(
                 query,
@@ -237,7 +240,8 @@ class Conversations:
                 min_score=self._work.settings.search.min_score,
                 seconds=self._work.settings.limits.open,
                 all=all,
-                now=moment_of(now or self._work.settings.search.now, self._work.now()),
+                now=at,
+                until=until,
             )
 
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:

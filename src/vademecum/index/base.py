@@ -136,14 +136,15 @@ class Filter(NamedTuple):
     after: str | None = None
     before: str | None = None
     as_of: str | None = None  # entries that were valid at this moment
-    speakers: tuple[str, ...] = ()  # who said it, in lower case
+    speakers: tuple[str, ...] = ()  # who said or wrote it, in lower case
+    until: str | None = None  # the moment after which nothing was said; what has no time is allowed
     only: tuple[int, ...] | None = None  # ids of chunks
     bare: bool = False  # only chunks without a vector
 
     @property
     def by_file(self) -> bool:
         """Whether the filter has conditions on whole files only, and none on single passages."""
-        times = self.after is None and self.before is None and self.as_of is None
+        times = (self.after, self.before, self.as_of, self.until) == (None, None, None, None)
         return times and self.only is None and not self.bare and not self.speakers
 
 

@@ -1119,7 +1119,8 @@ def _where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
         ("coalesce(c.moment, f.updated, '9') < ?", filter.before),
         ("(c.moment is null or c.moment <= ?)", filter.as_of),
         ("(c.ended is null or c.ended > ?)", filter.as_of),
-        ("c.speaker in (select value from json_each(?))", speakers),
+        ("(c.moment is null or c.moment <= ?)", filter.until),
+        ("coalesce(c.speaker, c.origin) in (select value from json_each(?))", speakers),
         ("c.id in (select value from json_each(?))", only),
     ):
         if value is not None:

@@ -423,7 +423,8 @@ class Memory:
 
         The passages of one conversation count as one result; `conversations` has what else was said there.
         Texts are cut to `chars` characters for each result on average, by default the setting
-        `search.result_chars`; 0 cuts nothing.
+        `search.result_chars`; 0 cuts nothing. Without `max_results`, a question that counts ("how many",
+        "which of") gets twice the usual number of results, and `notes` says so.
 
         An empty question lists the newest passages. With `include_related` they are followed by the records
         that one edge relates to them, as `recall` has it.
@@ -446,17 +447,16 @@ class Memory:
             seen_from = now if now is None or isinstance(now, str) else now.isoformat()
             return search_hub(self, query, hub, sources=sources, max_weak=max_weak, now=seen_from, **given)
         question = self._finder.question(query, scope=scope, type=type, sources=sources, as_of=as_of, now=now)
-        own = self.settings.search.result_chars if chars is None else chars
-        options = self._finder.options(
+        found = self._finder.search(
+            question,
             max_results=max_results,
+            max_weak=max_weak,
+            chars=chars,
             min_score=min_score,
             mode=mode,
             sort_by=sort_by,
             explain=explain,
-            whole=own == 0,
         )
-        found = self._finder.answer(question, options, max_weak=max_weak)
-        found = self._finder.with_conversations(found, question, chars=own * max(1, options.max_results))
         return self._finder.with_related(found, question) if include_related and found.results else found
 
     @request_view()

@@ -14,9 +14,9 @@ from vademecum.errors import UsageError
 from vademecum.index import moment, words
 from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
-from vademecum.search import relevance
+from vademecum.search import evidence, relevance
 from vademecum.search.question_times import NO_TIMES
-from vademecum.text import names
+from vademecum.text import clock, names
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
@@ -154,18 +154,27 @@ def without_weak(found: Answer, most: int) -> Answer:
     return replace(found, results=found.results[:most], notes=(*found.notes, ONLY_WEAK))
 
 
-def merged(notes: Sequence[Passage], said: Sequence[Passage], places: int) -> tuple[Passage, ...]:
+def merged(
+    notes: Sequence[Passage], said: Sequence[Passage], places: int, *, sort_by: str | None = None
+) -> tuple[Passage, ...]:
     """Return passages of notes and of sessions as one list, by scores that compare.
 
     The scores of both begin at about 1, whatever was found. So each passage counts by its own score, and by
-    the best relevance from its place on in its own order, which says how likely it is an answer at all.
+    the best relevance from its place on in its own order, which says how likely it is an answer at all. In an
+    order of the caller's choice, weak matches come last; only notes have numbers of their uses.
     """
     if not notes or not said:
         return (*notes, *said)
-    both = sorted([*_on_one_scale(notes), *_on_one_scale(said)], key=lambda each: -each.score)
+    both = [*notes, *said]
+    if sort_by is None:
+        both = sorted([*_on_one_scale(notes), *_on_one_scale(said)], key=lambda each: -each.score)
+    elif sort_by == "recency":
+        both.sort(key=lambda each: moment(each.time or "") or "", reverse=True)
+        both.sort(key=lambda each: each.match == relevance.WEAK)
     groups: dict[str, None] = {}
     taken, out = 0, []
-    for each in both:
+    repeated = evidence.repetitions([each.snippet for each in both])
+    for each in [each for at, each in enumerate(both) if at not in repeated]:
         if not each.role:
             taken += 1
         elif each.path not in groups:
@@ -205,10 +214,18 @@ def nothing(why: str) -> Answer:
 
 # --- what is asked ----------------------------------------------------------------------------------------
 
-_FILTER = lazy_pattern(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
+_FILTER = lazy_pattern(r'(?<!\S)(scope|type|tag|after|before|path|by):("[^"]*"|\S+)', re.IGNORECASE)
+_COUNTS = lazy_pattern(
+    r"\bhow (?:many|often)\b|\bwhich of\b|\b(?:list|name) (?:all|every|each)\b|\ball (?:the|my|of|our)\b"
+    r"|\b(?:in total|altogether|in all)\b|\bwie ?viele\b|\bwie oft\b|\bcombien de\b|\bcuánt[oa]s\b"
+    r"|多少|几个|几次|いくつ|何回",
+    re.IGNORECASE,
+)
 _YEAR_OR_MONTH = lazy_pattern(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 _DATES = "2026-11-15, 2026-11 or 2026-11-15T08:00:00Z"
 MOST_NOTES = 5  # notes about one question
+_AGENTS = frozenset({"assistant", "agent", "ai", "bot", "model"})
+_SPEAKERS = (words.PERSON, _AGENTS, frozenset({"tool", "system"}))
 
 
 class Query(NamedTuple):
@@ -227,10 +244,32 @@ class Query(NamedTuple):
     notes: tuple[str, ...] = ()  # how it was understood, where that differs from its words
     times: TimesAsked = NO_TIMES  # times that it mentions
     now: datetime | None = None  # the moment that it is asked at, if not the clock's
+    by: str | None = None  # who said or wrote it: user, agent, tool, or a name
+
+    @property
+    def until(self) -> str | None:
+        """The moment after which nothing answers: that of asking, if it is not the clock's.
+
+        A question about a time after it, or with a filter for times, asks for that time.
+        """
+        if self.now is None or self.as_of or self.after or self.before:
+            return None
+        local = self.now.replace(tzinfo=None)  # as spans are: seen from where one asks
+        starts = [span.start.replace(tzinfo=None) for span in self.times.spans if span.start is not None]
+        return None if any(start > local for start in starts) else clock.stamp(self.now)
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The speakers and origins that the filter `by:` stands for; none without it."""
+        if self.by is None:
+            return ()
+        name = self.by.lower()
+        return next((tuple(sorted(each)) for each in _SPEAKERS if name in each), (name,))
 
 
 def parse(text: str) -> Query:
-    """Return a question as a query; `scope:`, `type:`, `tag:`, `after:`, `before:` and `path:` are filters.
+    """Return a question as a query; `scope:`, `type:`, `tag:`, `after:`, `before:`, `path:` and `by:` are
+    filters.
 
     A filter with an invalid value stays in the text as words, and a note says so: `after:lunch` asks about
     lunch. A quoted phrase must stand in every answer.
@@ -260,6 +299,11 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "ignore").decode().replace("\0", " ")
 
 
+def counts(question: str) -> bool:
+    """Return whether a question counts or lists, so that it needs all of its answers."""
+    return _COUNTS.search(question) is not None
+
+
 def _with(query: Query, name: str, value: str) -> Query | None:
     """Return the query with one more filter; None when the value of the filter is invalid."""
     if name == "scope":
@@ -273,8 +317,8 @@ def _with(query: Query, name: str, value: str) -> Query | None:
         return query._replace(after=when) if name == "after" else query._replace(before=when)
     if not value:
         return None
-    if name == "path":
-        return query._replace(path=value)
+    if name in ("path", "by"):
+        return query._replace(path=value) if name == "path" else query._replace(by=value)
     return query if value in query.tags else query._replace(tags=(*query.tags, value))
 
 
@@ -331,4 +375,6 @@ def narrowed(visible: Filter, query: Query) -> Filter:
         after=query.after,
         before=query.before,
         as_of=query.as_of,
+        until=query.until,
+        speakers=query.speakers,
     )

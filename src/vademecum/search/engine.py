@@ -15,7 +15,7 @@ from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.named_tuple import NamedTuple
-from vademecum.search import rank
+from vademecum.search import evidence, rank
 from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet
 from vademecum.search.ranking import ChunkRelevance, Weighing, held_by_stems, score_candidates
@@ -39,6 +39,7 @@ LOOKED_AT = 500  # passages whose labels are read at once
 KEPT = 3  # places within which the first result by words stays, if it has a rare word:
 RARE, RARE_SHARE = 3, 0.01  # a word in at most so many chunks, or in such a share of all
 MOST_WEIGHED = 24  # candidates that are at least weighed where the caller set a limit
+SPARE = 3  # further places that are filled, in case texts repeat each other
 SAME = 1e-9  # scores with a smaller difference are equal
 DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
@@ -248,6 +249,9 @@ class Engine:
         if options.sort_by is not None:
             again = self._in_order(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
             scored.update(again)
+            # What is relevant comes first: the newest of weak matches would push out the one that answers.
+            if options.sort_by != "score":
+                again = {id_: again[id_] for id_ in sorted(again, key=lambda id_: weighed[id_].is_weak)}
             chosen = rank.living_first([*again], rows) if query.as_of is None else [*again]
             chosen = chosen[: options.max_results]
         for id_ in chosen:
@@ -346,9 +350,14 @@ class Engine:
             weighed = weigh(self.index.rows(passing, text=False))
             passing = [id_ for id_ in passing if weighed[id_].relevance >= options.min_score]
         found.hidden = len(weighed) - len(passing) if weighed else 0
+        marks, free = weigh.legs.marks, weigh.legs.free
         wanted = len(passing) if options.sort_by else options.max_results
-        chosen = rank.take_turns(passing, weigh.legs.marks, wanted, free=weigh.legs.free)
+        chosen = rank.take_turns(passing, marks, wanted + SPARE if wanted else 0, free=free)
         rows = self.index.rows(chosen, allowed)
+        repeated = evidence.repetitions([rows[id_].body for id_ in chosen if id_ in rows])
+        unlike = [id_ for at, id_ in enumerate(id_ for id_ in chosen if id_ in rows) if at not in repeated]
+        chosen = rank.take_turns(unlike, marks, wanted, free=free)
+        rows = {id_: rows[id_] for id_ in chosen}
         weighed.update(weigh({id_: row for id_, row in rows.items() if id_ not in weighed}))
         return rows, weighed, [id_ for id_ in chosen if id_ in rows]
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.config import RESULTS
 from vademecum.index.words import PERSON
 from vademecum.lazy import lazy_pattern
+from vademecum.text import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +27,11 @@ NEAR = 1  # turns before and after a hit that are shown whoever said them
 MOST_TURNS = 12  # other turns of one conversation
 _DISTANT = 2  # how much farther away a turn counts that the user did not say
 
+_APART = 0.08  # the share of words that may differ between a text and its repetition
+_DECISIVE = frozenset(
+    "not no never none nothing nobody without cannot nicht kein keine nie ne pas non sin".split()
+)
+_ROLES = ("user:", "assistant:")
 _SENTENCE = lazy_pattern(r"(?:[^.!?…。！？\n]|[.!?…](?=\S))+[.!?…。！？]*\s*|\s+|[\s\S]")
 _MARKS = 4  # characters of the signs before and after a text that was cut
 _QUESTION = re.compile(r"[?？][\"')\]]*\s*$")
@@ -87,6 +94,11 @@ def gather(
     return tuple(made), tuple(conversations)
 
 
+def room(chars: int, places: int) -> int:
+    """Return the characters of an answer with so many places; those beyond the usual number add half."""
+    return chars * min(places, RESULTS) + chars * max(0, places - RESULTS) // 2
+
+
 def _shares(count: int, chars: int) -> list[float]:
     """Return how many characters each result gets; the first gets most."""
     weights = [1 / (1 + at) ** 0.5 for at in range(count)]
@@ -113,6 +125,30 @@ def _fitting(
         used += len(short)
         chosen[at] = turn._replace(text=short)
     return tuple(chosen[at] for at in sorted(chosen)), used
+
+
+def repetitions(texts: Sequence[str]) -> set[int]:
+    """Return the places of texts that say what a text before them says, in the same words or nearly so."""
+    found: set[int] = set()
+    seen: list[frozenset[str]] = []
+    for at, text in enumerate(texts):
+        _, colon, said = text.partition(": ") if text[:20].lower().startswith(_ROLES) else ("", "", text)
+        words = frozenset(WORD.findall((said if colon else text).lower()))
+        if any(_repeats(words, other) for other in seen):
+            found.add(at)
+        else:
+            seen.append(words)
+    return found
+
+
+def _repeats(words: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether two texts have the same words, or differ in few that decide nothing."""
+    if words == other:
+        return bool(words)
+    apart = words ^ other
+    if len(apart) > _APART * len(words | other):
+        return False
+    return not any(word in _DECISIVE or any(map(str.isdigit, word)) for word in apart)
 
 
 def sentences(text: str) -> list[str]:

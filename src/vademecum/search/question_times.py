@@ -108,6 +108,13 @@ def moment_of(now: str | datetime | None, present: datetime) -> datetime:
     return moment
 
 
+def last_moment_of(now: str | datetime, moment: datetime) -> datetime:
+    """Return the moment after which nothing answers a question asked at `now`: of a day alone, its end."""
+    if isinstance(now, str) and len(now.strip()) == len("2026-11-15"):
+        return moment.replace(hour=23, minute=59, second=59)
+    return moment
+
+
 def _around(filter: Filter, span: TimeSpan) -> Filter:
     """Return a filter for a span of time, a little widened, as stamps have different UTC offsets."""
     after = None if span.start is None else _stamp(max(span.start, _LEAST) - _OFFSETS)

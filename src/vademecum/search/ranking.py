@@ -61,6 +61,11 @@ class ChunkRelevance(NamedTuple):
     signs: relevance.Signs
     held: tuple[bool, ...]
 
+    @property
+    def is_weak(self) -> bool:
+        """Whether the chunk is a weak match."""
+        return relevance.match(self.relevance) == relevance.WEAK
+
 
 class Weighing:
     """A function that computes the relevance of chunks for one question.

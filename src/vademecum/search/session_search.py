@@ -106,6 +106,8 @@ class SessionQuery(NamedTuple):
     after: str | None = None
     before: str | None = None
     as_of: str | None = None
+    until: str | None = None
+    speakers: tuple[str, ...] = ()
     path: str | None = None
     phrases: tuple[str, ...] = ()  # phrases that a message must contain
     times: TimesAsked = NO_TIMES  # times that a message must mention
@@ -174,6 +176,7 @@ class SessionSearch:
         seconds: float,
         all: bool = False,
         now: datetime,
+        until: str | None = None,
     ) -> SessionHits:
         """Return the messages that match a query best, after new messages are indexed."""
         text = readable(query)
@@ -184,6 +187,7 @@ class SessionSearch:
             max_sessions,
             phrases=words.phrases_in(text),
             times=times_asked(text, now),
+            until=until,
         )
         found = _without_weak(self._search(wanted, self._view(all=all), seconds), max_results)
         found = found._replace(notes=(*wanted.times.notes, *found.notes))
@@ -208,6 +212,8 @@ class SessionSearch:
             after=query.after,
             before=query.before,
             as_of=query.as_of,
+            until=query.until,
+            speakers=query.speakers,
             path=query.path,
             phrases=words.units(query.text, query.phrases) if options.mode == "metadata" else query.phrases,
             newest=not query.text,
@@ -221,6 +227,7 @@ class SessionSearch:
         hits = list(found.hits)
         if options.sort_by == "recency" or options.mode == "metadata":
             hits.sort(key=lambda hit: moment(hit.time) or "", reverse=True)
+            hits.sort(key=lambda hit: options.mode != "metadata" and hit.match == relevance.WEAK)
         if options.mode == "vector" and not self._by_meaning:
             found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
         place = scopes.place_for(self.caller, Scope.PROJECT)
@@ -270,7 +277,12 @@ class SessionSearch:
         if wanted.max_results < 1:
             return SessionHits()
         filter = view.filter._replace(
-            after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
+            after=wanted.after,
+            before=wanted.before,
+            as_of=wanted.as_of,
+            path=wanted.path,
+            until=wanted.until,
+            speakers=wanted.speakers,
         )
         if wanted.newest:
             with self._file.open() as index:

@@ -91,6 +91,7 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, open_mem
     show_default=True,
     help="Rank by the session index, or by word counts in the newest sessions.",
 )
+@click.option("--now", metavar="TIME", help="The time relative dates refer to.  [default: now]")
 @click.option("--own", is_flag=True, help="Include calls of memory tools and their results; keywords only.")
 @_everything
 @common
@@ -100,6 +101,7 @@ def search(
     max_sessions: int,
     max_results: int,
     ranking: str,
+    now: str | None,
     own: bool,
     everything: bool,
     as_json: bool,
@@ -107,7 +109,13 @@ def search(
 ) -> None:
     """Search messages of earlier sessions."""
     answer = open_memory().sessions.search(
-        query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, own=own, all=everything
+        query,
+        max_sessions=max_sessions,
+        max_results=max_results,
+        ranking=ranking,
+        own=own,
+        all=everything,
+        now=now,
     )
     found = answer.hits
     if as_json:
@@ -118,7 +126,9 @@ def search(
             output.line()
         title = f" · {each.title}" if each.title else ""
         sure = each.match or f"{each.score:.1f}"
-        output.line(f"{each.session}#L{each.line} · turn {each.turn} · {each.role} · {sure}{title}")
+        output.line(
+            f"{each.session}#L{each.line} · turn {each.turn} · {each.role} · {each.time[:10]} · {sure}{title}"
+        )
         output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
     if not found:
         output.line("nothing found")

@@ -29,11 +29,13 @@ def session_search(
     query: Annotated[str, "", TextSize(1)],
     max_sessions: Annotated[int, "", Span(1, 50)] = 10,
     max_results: Annotated[int, "", Span(1, 20), Spellings(("limit", "maxResults"))] = 5,
+    now: Annotated[str | None, "The moment that dates count from."] = None,
 ) -> Read:
     """Search earlier sessions."""
 
     def do(memory: Memory) -> dict[str, Any]:
-        return RECALLED(memory.sessions.search(query, max_sessions=max_sessions, max_results=max_results))
+        found = memory.sessions.search(query, max_sessions=max_sessions, max_results=max_results, now=now)
+        return RECALLED(found)
 
     return Read(do)
 

@@ -33,6 +33,9 @@ exported_json = JsonShape("session_export", "name text")
 _LARGEST = 32 << 20  # characters of an export that is sent in one piece
 
 
+NowQuery = Annotated[str | None, Query(max_length=40, description="The moment that dates count from.")]
+
+
 @calls.add("GET", "/search", to_json.found_json, to_json.explained_found_json, scope="read")
 def search(
     call: ApiCall,
@@ -46,6 +49,7 @@ def search(
         list[str] | None, Query(max_length=10, description="memory, sessions or a source's name.")
     ] = None,
     as_of: Annotated[str | None, Query(max_length=40, description="What was known on that day.")] = None,
+    now: NowQuery = None,
     sort_by: Literal["score", "recency", "usage"] | None = None,
     explain: bool = False,
 ) -> dict[str, Any]:
@@ -58,6 +62,7 @@ def search(
         type=type,
         sources=tuple(source or ()),
         as_of=as_of,
+        now=now,
         sort_by=sort_by,
         explain=explain,
     )
@@ -79,10 +84,11 @@ def search_sessions(
     q: Words,
     limit: Annotated[int, Query(ge=1, le=20)] = 5,
     ranking: Literal["relevance", "keywords"] = "relevance",
+    now: NowQuery = None,
 ) -> dict[str, Any]:
     """Find messages of earlier sessions."""
     return to_json.hits_json(
-        call.memory.sessions.search(q, max_results=limit, ranking=ranking, all=call.is_person)
+        call.memory.sessions.search(q, max_results=limit, ranking=ranking, all=call.is_person, now=now)
     )
 
 
