@@ -135,7 +135,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "search.text_weight": 0.65,
         "search.candidate_multiplier": 4,
         "search.max_results": 6,
-        "search.result_chars": 500,
+        "search.result_chars": 400,
         "search.min_score": 0.0,
         "search.now": None,
         "search.rerank": "none",

@@ -261,7 +261,7 @@ PATTERNS = Kind(
 RESET = Kind("choice", "daily, never, or a duration as in idle:30m", _parse_reset)
 
 
-RESULT_CHARS = 500  # characters of a result of a search, on average
+RESULT_CHARS = 400  # characters of a result of a search, on average
 RESULTS = 6  # passages of an answer: the default of the setting, of every command and of every tool
 
 # Declaring a setting.
@@ -490,7 +490,7 @@ class Search(SettingsGroup):
     max_results: int = setting(RESULTS, "How many passages are returned.", whole(1, 1000), LOWER)
     result_chars: int = setting(
         RESULT_CHARS,
-        "The characters of a result on average; the first results get more, the last less. 0 cuts nothing.",
+        "The characters of a result on average; the first results get most. 0 cuts nothing.",
         whole(0, 100_000),
         NEVER,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vademecum.memory import Memory, connect
 from vademecum.search.base import Passage
-from vademecum.search.evidence import TurnBeside, cut, gather, shortened
+from vademecum.search.evidence import TurnBeside, cut, gather, repetitions, shortened
 from vademecum.transcripts import Message, Role, Text
 from vademecum.types import Origin, Place, Scope
 
@@ -105,6 +105,65 @@ def test_an_answer_keeps_to_its_characters_and_without_a_limit_cuts_nothing(tmp_
         assert size <= 6 * 300 * 1.2
         whole = memory.search("copper kettle", chars=0)
         assert max(len(each.snippet) for each in whole.results) >= len(long)
+
+
+# --- which texts --------------------------------------------------------------------------------------------
+
+
+def test_equal_and_nearly_equal_texts_come_once(tmp_path: Path) -> None:
+    fact = "The copper kettle from Lisbon stands on the upper shelf beside the old brass scales and the mill"
+    texts = [f"{fact}.", f"{fact}!", f"{fact} now.", fact.replace("from", "of")]
+    assert repetitions([("journal", text) for text in texts]) == {1, 2}
+    assert repetitions([("memory", text) for text in texts]) == set()
+    unlike = [f"{fact} 3 times", f"{fact} 4 times", f"{fact}, not"]
+    assert repetitions([("journal", text) for text in unlike]) == set()
+    with opened(tmp_path) as memory:
+        memory.store(f"{fact}.", key="kettle")
+        for name in ("one", "two"):
+            talk(memory, name, (("user", f"{fact}!"),))
+        found = memory.search("copper kettle shelf")
+        assert [each.key for each in found.results if "Lisbon" in each.snippet] == ["kettle"]
+
+
+def test_by_names_who_said_or_wrote_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        talk(memory, "shopping")
+        memory.store("The copper kettle is descaled on Mondays.", key="kettle")
+        assert {each.role for each in memory.search("copper kettle by:user").results} == {"user", ""}
+        assert {each.role for each in memory.search("copper kettle by:assistant").results} == {"assistant"}
+        assert memory.search("copper kettle by:tool").results == ()
+
+
+def test_nothing_of_a_later_day_than_now_answers_unless_it_is_asked_for(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        talk(memory, "shopping")  # on 4 March 2026
+        assert memory.search("copper kettle", now="2026-03-04T08:00").results
+        assert memory.search("copper kettle", now="2026-03-03").results == ()
+        assert memory.sessions.search("copper kettle", now="2026-03-03").hits == ()
+        assert memory.search("copper kettle after:2026-03-01", now="2026-03-03").results
+
+
+@pytest.mark.parametrize("order", ["recency", "usage"])
+def test_an_order_puts_weak_matches_behind_the_one_that_answers(tmp_path: Path, order: Any) -> None:
+    with opened(tmp_path) as memory:
+        folder = (memory.home.path / memory.store("Nothing.", key="nothing").path).parent
+        for number in range(9):
+            text = "The kettle." if number else "The copper kettle was bought in Lisbon for 80 euros."
+            entry = f"# k\n\n## 2026-0{1 + number}-01T10:00:00Z\n{text} {number}\n"
+            (folder / f"k-{number}.md").write_text(entry)
+        found = memory.search("copper kettle bought in Lisbon for euros", sort_by=order, max_results=3)
+        assert found.results[0].key == "k-0"
+
+
+def test_a_question_that_counts_gets_more_results_and_says_so(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        for number in range(12):
+            memory.store(f"The kettle number {number} is made of metal {number}.", key=f"kettle-{number}")
+        found = memory.search("how many kettles are there?")
+        assert len(found.results) == 9
+        assert "up to 9 results" in found.notes[0]
+        assert len(memory.search("how many kettles are there?", max_results=4).results) == 4
+        assert len(memory.search("the kettles").results) == 6
 
 
 # --- texts --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.search import SessionHits, last_moment_of, moment_of, session_keywords
+from vademecum.search import SessionHits, end_of_day, moment_of, session_keywords
 from vademecum.store import Fact, archive, scopes
 from vademecum.text import clock, filenames, names
 from vademecum.tokens import Estimator
@@ -231,7 +231,7 @@ class Conversations:
         many, most = session_keywords.clamp_limits(max_sessions, max_results)
         named = now or self._work.settings.search.now
         at = moment_of(named, self._work.now())
-        until = clock.stamp(last_moment_of(named, at)) if named else None
+        until = clock.stamp(end_of_day(at)) if named else None
         with self._work.reported("search the sessions"):
             return self._finder.earlier.recall(
                 query,

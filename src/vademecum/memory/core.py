@@ -424,7 +424,7 @@ class Memory:
         The passages of one conversation count as one result; `conversations` has what else was said there.
         Texts are cut to `chars` characters for each result on average, by default the setting
         `search.result_chars`; 0 cuts nothing. Without `max_results`, a question that counts ("how many",
-        "which of") gets twice the usual number of results, and `notes` says so.
+        "which of") gets half more results, and `notes` says so.
 
         An empty question lists the newest passages. With `include_related` they are followed by the records
         that one edge relates to them, as `recall` has it.

@@ -15,7 +15,7 @@ from vademecum.index import moment, words
 from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
 from vademecum.search import evidence, relevance
-from vademecum.search.question_times import NO_TIMES
+from vademecum.search.question_times import NO_TIMES, end_of_day
 from vademecum.text import clock, names
 from vademecum.types import RecordType, Scope
 
@@ -173,7 +173,7 @@ def merged(
         both.sort(key=lambda each: each.match == relevance.WEAK)
     groups: dict[str, None] = {}
     taken, out = 0, []
-    repeated = evidence.repetitions([each.snippet for each in both])
+    repeated = evidence.repetitions([(each.source, each.snippet) for each in both])
     for each in [each for at, each in enumerate(both) if at not in repeated]:
         if not each.role:
             taken += 1
@@ -248,7 +248,7 @@ class Query(NamedTuple):
 
     @property
     def until(self) -> str | None:
-        """The moment after which nothing answers: that of asking, if it is not the clock's.
+        """The moment after which nothing answers: the end of the day of asking, if that is not the clock's.
 
         A question about a time after it, or with a filter for times, asks for that time.
         """
@@ -256,7 +256,7 @@ class Query(NamedTuple):
             return None
         local = self.now.replace(tzinfo=None)  # as spans are: seen from where one asks
         starts = [span.start.replace(tzinfo=None) for span in self.times.spans if span.start is not None]
-        return None if any(start > local for start in starts) else clock.stamp(self.now)
+        return None if any(start > local for start in starts) else clock.stamp(end_of_day(self.now))
 
     @property
     def speakers(self) -> tuple[str, ...]:

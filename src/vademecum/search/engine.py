@@ -354,12 +354,13 @@ class Engine:
         wanted = len(passing) if options.sort_by else options.max_results
         chosen = rank.take_turns(passing, marks, wanted + SPARE if wanted else 0, free=free)
         rows = self.index.rows(chosen, allowed)
-        repeated = evidence.repetitions([rows[id_].body for id_ in chosen if id_ in rows])
-        unlike = [id_ for at, id_ in enumerate(id_ for id_ in chosen if id_ in rows) if at not in repeated]
-        chosen = rank.take_turns(unlike, marks, wanted, free=free)
+        chosen = [id_ for id_ in chosen if id_ in rows]
+        repeated = evidence.repetitions([(rows[id_].source, rows[id_].body) for id_ in chosen])
+        chosen = [id_ for at, id_ in enumerate(chosen) if at not in repeated]
+        chosen = rank.take_turns(chosen, marks, wanted, free=free)
         rows = {id_: rows[id_] for id_ in chosen}
         weighed.update(weigh({id_: row for id_, row in rows.items() if id_ not in weighed}))
-        return rows, weighed, [id_ for id_ in chosen if id_ in rows]
+        return rows, weighed, chosen
 
     def _in_order(
         self, sort_by: str | None, rows: dict[int, ChunkRow], keywords: dict[int, float]

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.config import RESULTS
+from vademecum.index.base import MEMORY
 from vademecum.index.words import PERSON
 from vademecum.lazy import lazy_pattern
 from vademecum.text import WORD
@@ -27,6 +28,7 @@ NEAR = 1  # turns before and after a hit that are shown whoever said them
 MOST_TURNS = 12  # other turns of one conversation
 _DISTANT = 2  # how much farther away a turn counts that the user did not say
 
+_STEEP = 0.8  # how fast the room of a result falls with its place
 _APART = 0.08  # the share of words that may differ between a text and its repetition
 _DECISIVE = frozenset(
     "not no never none nothing nobody without cannot nicht kein keine nie ne pas non sin".split()
@@ -101,7 +103,7 @@ def room(chars: int, places: int) -> int:
 
 def _shares(count: int, chars: int) -> list[float]:
     """Return how many characters each result gets; the first gets most."""
-    weights = [1 / (1 + at) ** 0.5 for at in range(count)]
+    weights = [1 / (1 + at) ** _STEEP for at in range(count)]
     return [chars * weight / sum(weights) for weight in weights]
 
 
@@ -127,14 +129,17 @@ def _fitting(
     return tuple(chosen[at] for at in sorted(chosen)), used
 
 
-def repetitions(texts: Sequence[str]) -> set[int]:
-    """Return the places of texts that say what a text before them says, in the same words or nearly so."""
+def repetitions(texts: Iterable[tuple[str, str]]) -> set[int]:
+    """Return the places of texts, each with its source, that repeat a text before them.
+
+    They have the same words or nearly so. A record is no repetition: it has a topic of its own.
+    """
     found: set[int] = set()
     seen: list[frozenset[str]] = []
-    for at, text in enumerate(texts):
+    for at, (source, text) in enumerate(texts):
         _, colon, said = text.partition(": ") if text[:20].lower().startswith(_ROLES) else ("", "", text)
         words = frozenset(WORD.findall((said if colon else text).lower()))
-        if any(_repeats(words, other) for other in seen):
+        if source != MEMORY and any(_repeats(words, other) for other in seen):
             found.add(at)
         else:
             seen.append(words)

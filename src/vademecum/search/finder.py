@@ -13,7 +13,7 @@ from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.index.words import terms
 from vademecum.search import base as searching
 from vademecum.search import evidence, relevance
-from vademecum.search.question_times import last_moment_of, moment_of, times_asked
+from vademecum.search.question_times import moment_of, times_asked
 from vademecum.store import scopes, sources
 from vademecum.text import filenames, names, outgoing
 from vademecum.text.names import parse_type
@@ -123,8 +123,7 @@ class Finder:
             )
         named = now or self._work.settings.search.now
         at = moment_of(named, self._work.now())
-        asked_at = last_moment_of(named, at) if named else None
-        asked = asked._replace(times=times_asked(asked.text, at), now=asked_at)
+        asked = asked._replace(times=times_asked(asked.text, at), now=at if named else None)
         if asked.scope is not None:
             scopes.place_for(self._work.caller, asked.scope)
         return asked
@@ -165,17 +164,19 @@ class Finder:
     ) -> searching.Answer:
         """Return the answer to a query, with what else was said in the conversations that hold its results.
 
-        A query that counts gets twice the usual number of results, unless the caller names a number.
+        A query that counts gets half more than the usual number of results, unless the caller names a number.
         """
         own = self._work.settings.search
         each = own.result_chars if chars is None else chars
         notes: tuple[str, ...] = ()
         if max_results is None and searching.counts(asked.text):
-            max_results = 2 * own.max_results
+            max_results = own.max_results * 3 // 2
             notes = (f"this question counts, so up to {max_results} results are shown",)
         options = self.options(max_results=max_results, whole=each == 0, **how)
         found = self.answer(asked, options, max_weak=max_weak)
-        found = self._with_conversations(found, asked, chars=evidence.room(each, options.max_results))
+        found = self._with_conversations(
+            found, asked, chars=evidence.room(each, max_results or own.max_results)
+        )
         return replace(found, notes=(*notes, *found.notes)) if notes and found.results else found
 
     def _with_conversations(

@@ -108,11 +108,9 @@ def moment_of(now: str | datetime | None, present: datetime) -> datetime:
     return moment
 
 
-def last_moment_of(now: str | datetime, moment: datetime) -> datetime:
-    """Return the moment after which nothing answers a question asked at `now`: of a day alone, its end."""
-    if isinstance(now, str) and len(now.strip()) == len("2026-11-15"):
-        return moment.replace(hour=23, minute=59, second=59)
-    return moment
+def end_of_day(moment: datetime) -> datetime:
+    """Return the last second of a moment's day: what happened later on the day of asking may answer too."""
+    return moment.replace(hour=23, minute=59, second=59)
 
 
 def _around(filter: Filter, span: TimeSpan) -> Filter:
