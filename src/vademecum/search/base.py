@@ -148,10 +148,14 @@ ONLY_WEAK = "only weak matches were found; they may not answer the question"
 
 
 def without_weak(found: Answer, most: int) -> Answer:
-    """Return an answer of which at most `most` results are left, with a note, if all results are weak."""
+    """Return an answer of which at most `most` results are left, with a note, if all results are weak.
+
+    Turns of conversations all stay: half of those that answer are called weak.
+    """
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
-    return replace(found, results=found.results[:most], notes=(*found.notes, ONLY_WEAK))
+    left = found.results if any(each.role for each in found.results) else found.results[:most]
+    return replace(found, results=left, notes=(*found.notes, ONLY_WEAK))
 
 
 def merged(

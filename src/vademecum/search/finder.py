@@ -133,9 +133,17 @@ class Finder:
         return searching.nothing("this session is incognito: nothing is read")
 
     def answer(
-        self, asked: searching.Query, options: Options, *, max_weak: int | None = None
+        self,
+        asked: searching.Query,
+        options: Options,
+        *,
+        max_weak: int | None = None,
+        usual: int | None = None,
     ) -> searching.Answer:
-        """Return the passages that answer a query; when every match is weak, at most `max_weak` passages."""
+        """Return the passages that answer a query; when every match is weak, at most `max_weak` passages.
+
+        By default these are half of the wanted passages, or of the `usual` number if that is smaller.
+        """
         begun = time.monotonic()
         with self._work.reported("search"):
             found = self._found(asked, options, begun=begun)
@@ -144,7 +152,7 @@ class Finder:
                 found = self._found(asked, options, begun=begun)
             if max_weak is None:  # a paraphrase looks weak: results that a model ordered are shown
                 wanted = options.max_results
-                max_weak = wanted if found.read else relevance.most_weak(wanted)
+                max_weak = wanted if found.read else relevance.most_weak(min(wanted, usual or wanted))
             found = self._with_standing(searching.without_weak(found, max_weak))
             if found.coverage.unread:
                 self._work.note_unread()
@@ -173,10 +181,10 @@ class Finder:
             max_results = own.max_results * 3 // 2
             notes = (f"this question counts, so up to {max_results} results are shown",)
         options = self.options(max_results=max_results, whole=each == 0, **how)
-        found = self.answer(asked, options, max_weak=max_weak)
-        found = self._with_conversations(
-            found, asked, chars=evidence.room(each, max_results or own.max_results)
-        )
+        found = self.answer(asked, options, max_weak=max_weak, usual=own.max_results if notes else None)
+        room = evidence.room(each, max_results or own.max_results)
+        room = room if found.match != relevance.WEAK else room * 2 // 3
+        found = self._with_conversations(found, asked, chars=room)
         return replace(found, notes=(*notes, *found.notes)) if notes and found.results else found
 
     def _with_conversations(
