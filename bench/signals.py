@@ -65,6 +65,7 @@ def _pasted_row(half: str) -> dict[str, object]:
         "proposed": proposed,
         "precision": _share(right, proposed),
         "recall": _share(right, wanted),
+        "exact kind": "-",
         "pasted words": pasted,
     }
 
@@ -111,6 +112,7 @@ def _row(reader: str, name: str, half: str, label: str, judged: list[Judged]) ->
         "precision": _share(len(right), len(proposed)) if whole else "-",
         "recall": _share(len(right), len(wanted)),
         "exact kind": _share(len(exact), len(right)),
+        "pasted words": "-",
     }
 
 

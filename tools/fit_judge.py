@@ -43,17 +43,16 @@ FOLDS = 8
 # What a message counts as worth: by the surest statement in it, or by the label that it may be proposed.
 WORTH, NUDGE = {1: 0.4, 2: 0.8, 3: 1.0}, 0.3
 # How far the weights may grow (the larger, the farther), and how much the numbers and the hashed words count.
-LOOSE, NUMBERS, WORDS = 0.1, 0.4, 0.9
+LOOSE, NUMBERS, WORDS = 0.05, 0.4, 0.9
 SHARE = 0.145  # of the messages, which the bar lets through
+SENTENCE = 0.5  # how much the best sentence counts beside the whole message
 OLD_WEIGHT = 0.05  # of a message of the old sets beside a real one
-PLAIN, MOST_TURNS, PLAIN_WEIGHT = (
-    2000,
-    6,
-    0.07,
-)  # messages of LongMemEval that ask for help, and the weight of each
+# Messages of LongMemEval that ask for help: how many at most, of how many turns of a session, and the weight
+# of each.
+PLAIN, MOST_TURNS, PLAIN_WEIGHT = 5000, 6, 0.2
 PASTED_BAR = 0.7
 PASTED_WEIGHT = 4.0  # of a pasted text of our own beside a turn of an agent
-KIND_LOOSE = 0.02
+KIND_LOOSE, PASTED_LOOSE = 0.02, 0.1
 LENGTHS = (
     "#words",
     "#words squared",
@@ -307,7 +306,7 @@ def fit_pasted(messages: Sequence[Heard]) -> Sum:
     # The length says only which texts were at hand.
     lengths = [number for number, name in enumerate(rows.names) if name in LENGTHS]
     rows.numbers[:, lengths] = 0.0
-    return fit_sum(rows, np.array([worth for _, worth in texts]), weights)
+    return fit_sum(rows, np.array([worth for _, worth in texts]), weights, loose=PASTED_LOOSE)
 
 
 class Material(NamedTuple):
@@ -501,7 +500,7 @@ class Bar(NamedTuple):
 
 def set_bar(material: Material, whole: Floats, best: Floats) -> Bar:
     """Return the bar of crossed logits that lets the wanted share through."""
-    shares = round(1 / float(whole.std()), 4), round(1 / float(best.std()), 4)
+    shares = round(1 / float(whole.std()), 4), round(SENTENCE / float(best.std()), 4)
     scores = shares[0] * whole + shares[1] * best
     bar = float(np.sort(scores)[::-1][int(SHARE * len(scores))])
     right = np.array([float(each.nudge) for each in material.messages])
@@ -567,7 +566,7 @@ def crossed(messages: Sequence[Heard]) -> None:
     for by, group in groups.items():
         for title, tried in (("with the turn before", None), ("without", alone)):
             whole, best = cross(material, group, beside, tried)
-            report(f"{by}, {title}", messages, _top(whole / whole.std() + best / best.std()))
+            report(f"{by}, {title}", messages, _top(whole / whole.std() + SENTENCE * best / best.std()))
 
 
 def main() -> None:
