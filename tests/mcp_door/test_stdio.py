@@ -505,6 +505,7 @@ def test_what_an_installation_writes_needs_no_command_tree(monkeypatch: pytest.M
         monkeypatch.setattr(stdio, "serve", lambda options, *, tools, found=served: found.append(options))
         monkeypatch.setattr(sys, "argv", [*started])
         monkeypatch.setattr(app, "run", lambda: 0)
+        monkeypatch.setattr(cli, "end_process", sys.exit)  # which would end this process
         with pytest.raises(SystemExit):
             cli.main()
         assert [(each["home"], each["client"]) for each in served] == [(home or None, "codex")]
