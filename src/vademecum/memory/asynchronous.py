@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 from vademecum.context.conversations import Conversations
 from vademecum.inject.injection import Injection
 from vademecum.lifecycle.care import Care
+from vademecum.lifecycle.heard_list import HeardList
 from vademecum.lifecycle.learning import Learning
 from vademecum.lifecycle.relations import Relations
 from vademecum.lifecycle.transfer import Transfer
@@ -166,12 +167,22 @@ class AsyncGraph(_Noun):
     related = _awaited(Relations.related)
 
 
+class AsyncHeard(_Noun):
+    """The calls of `Memory.heard`, each awaited."""
+
+    nudges = _awaited(HeardList.nudges)
+    sessions = _awaited(HeardList.sessions)
+    take_back = _awaited(HeardList.take_back)
+    waiting = _awaited(HeardList.waiting)
+
+
 class AsyncInjection(_Noun):
     """The calls of `Memory.injection`, each awaited."""
 
     block = _awaited(Injection.block)
     deliver = _awaited(Injection.deliver)
     deliveries = _awaited(Injection.deliveries)
+    nudge = _awaited(Injection.nudge)
     recent = _awaited(Injection.recent)
     remind = _awaited(Injection.remind)
     write_file = _awaited(Injection.write_file)
@@ -291,6 +302,7 @@ class AsyncMemory:
         self.browse = AsyncBrowse(self, "browse")
         self.care = AsyncCare(self, "care")
         self.graph = AsyncGraph(self, "graph")
+        self.heard = AsyncHeard(self, "heard")
         self.injection = AsyncInjection(self, "injection")
         self.knowledge = AsyncKnowledge(self, "knowledge")
         self.projects = AsyncProjects(self, "projects")
