@@ -46,6 +46,7 @@ from bench import (
     sync,
     times,
     tool_texts,
+    updates,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "copies": copies.measure,
     "times": times.measure,
     "claims": claims.measure,
+    "updates": updates.measure,
     "summary": summary.measure,
     "mcp": mcp.measure,
     "start": start.measure,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bench import updates
 
 from vademecum.memory import Memory, connect
 from vademecum.search.base import Passage
 from vademecum.search.evidence import TurnBeside, cut, gather, repetitions, shortened
+from vademecum.search.updates import states_another_value
 from vademecum.transcripts import Message, Role, Text
 from vademecum.types import Origin, Place, Scope
 
@@ -153,6 +155,30 @@ def test_an_order_puts_weak_matches_behind_the_one_that_answers(tmp_path: Path, 
             (folder / f"k-{number}.md").write_text(entry)
         found = memory.search("copper kettle bought in Lisbon for euros", sort_by=order, max_results=3)
         assert found.results[0].key == "k-0"
+
+
+def test_the_newer_of_two_values_comes_first_and_the_older_says_where_it_is(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        folder = (memory.home.path / memory.store("Nothing.", key="nothing").path).parent
+        for key, day, text in (
+            ("old", "2026-03-01", "I was pre-approved for a mortgage of $350,000."),
+            ("new", "2026-05-01", "I was pre-approved for a mortgage of $400,000."),
+            ("other", "2026-06-01", "I paid a deposit of $35,000 for the mortgage."),
+        ):
+            (folder / f"{key}.md").write_text(f"# {key}\n\n## {day}T10:00:00Z\n{text}\n")
+        found = memory.search("mortgage of $350,000 pre-approved").results
+        keys = [each.key for each in found if each.key != "other"]
+        assert keys == ["new", "old"]
+        newer = {each.key: each.newer for each in found}
+        assert newer["old"].endswith("records/new.md#L1")
+        assert (newer["new"], newer["other"]) == ("", "")
+
+
+def test_hints_of_newer_values_are_right_on_the_labelled_statements() -> None:
+    for row in updates.measure():
+        assert (row["precision"] >= 0.9, row["recall"] >= 0.5, row["pairs"] >= 100) == (True, True, True)
+    wish = "I'm looking for some advice on my wardrobe.", "I'm looking for some advice on my garden."
+    assert not states_another_value(*wish)
 
 
 def test_a_question_that_counts_gets_more_results_and_says_so(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from vademecum.errors import UsageError
 from vademecum.index import moment, words
 from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
-from vademecum.search import evidence, relevance
+from vademecum.search import evidence, relevance, updates
 from vademecum.search.question_times import NO_TIMES, end_of_day
 from vademecum.text import clock, names
 from vademecum.types import RecordType, Scope
@@ -70,6 +70,7 @@ class Passage(NamedTuple):
     vouched: tuple[str, ...] = ()  # members that a hub counts as verifiers
     role: str = ""  # who said it, if it is a turn of a conversation
     group: int = 0  # the number of its conversation in the answer
+    newer: str = ""  # where a later result gives another value to what this one is about
 
     @property
     def match(self) -> str:
@@ -197,6 +198,29 @@ def _on_one_scale(passages: Sequence[Passage]) -> list[Passage]:
         best = max(best, each.relevance)
         out.append(each._replace(score=round(each.score * (1 + best) / 2, 4)))
     return out[::-1]
+
+
+def newer_first(results: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return results in which an earlier statement says where the newer one is, and comes after it.
+
+    A statement is newer if it gives another value to the same thing on a later day. Related records and
+    superseded entries stay as they are.
+    """
+    told = [each.related is None and each.superseded is None for each in results]
+    newer = updates.find_newer(
+        [(each.snippet, (each.time or "") if tell else "") for each, tell in zip(results, told, strict=True)]
+    )
+    order = list(range(len(results)))
+    for at, later in newer.items():
+        if order.index(later) > order.index(at):
+            order.remove(later)
+            order.insert(order.index(at), later)
+    marked = [
+        each._replace(newer=f"{results[newer[at]].path}#L{results[newer[at]].start}") if at in newer else each
+        for at, each in enumerate(results)
+    ]
+    scores = [each.score for each in results]  # they stay with the places, so they stay in order
+    return tuple(marked[at]._replace(score=score) for at, score in zip(order, scores, strict=True))
 
 
 def asks_sessions(query: Query, options: Options) -> bool:

@@ -182,6 +182,8 @@ class Finder:
             notes = (f"this question counts, so up to {max_results} results are shown",)
         options = self.options(max_results=max_results, whole=each == 0, **how)
         found = self.answer(asked, options, max_weak=max_weak, usual=own.max_results if notes else None)
+        if found.mode != "metadata" and options.sort_by is None:
+            found = replace(found, results=searching.newer_first(found.results))
         room = evidence.room(each, max_results or own.max_results)
         room = room if found.match != relevance.WEAK else room * 2 // 3
         found = self._with_conversations(found, asked, chars=room)

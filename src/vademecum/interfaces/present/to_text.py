@@ -106,6 +106,7 @@ def _show_passages(answer: Answer, query: str, *, explain: bool) -> None:
             _show_conversation(conversations[passage.group], hits, query, explain=explain)
             continue
         _show_text(output.plain(passage.snippet), query)
+        _show_newer(passage)
         click.echo(_dim(f"  {output.plain(_format_place(passage))}"))
         for claim in passage.claims:
             output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
@@ -121,11 +122,17 @@ def _show_conversation(
     """Print the hits of a conversation, and then its other turns in one line each."""
     for hit in hits:
         _show_text(_said(hit.role, hit.start, hit.snippet), query)
+        _show_newer(hit)
         if explain:
             _explain(hit)
     click.echo(_dim(f"  {output.plain(conversation.path)}#L{hits[0].start}"))
     for turn in conversation.turns:
         click.echo(_dim(f"    {output.plain(_said(turn.role, turn.line, ' '.join(turn.text.split())))}"))
+
+
+def _show_newer(passage: Passage) -> None:
+    if passage.newer:
+        output.line(f"  newer: {passage.newer}")
 
 
 def _said(role: str, line: int, text: str) -> str:

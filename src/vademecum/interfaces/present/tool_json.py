@@ -79,6 +79,7 @@ hit_json = JsonShape(
     group=optional(COUNT),
     origin=at(_only("origin", "agent"), optional(TEXT)),
     superseded=optional(TEXT),
+    newer=optional(TEXT),
     related=optional(by_name(TEXT)),
     claims=optional(many(claim_json)),
     stale=optional(TEXT),

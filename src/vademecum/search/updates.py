@@ -1,0 +1,118 @@
+"""Decide whether a later statement gives another value to the thing that an earlier one is about.
+
+A hint for who reads both: "newer" beside the earlier one. It compares sentences by their words alone: both
+are about the same, and in one place each has a value of its own. A doubtful pair gets no hint. Knows texts,
+and no passages or times.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.index.words import STOP
+from vademecum.lazy import lazy_pattern
+from vademecum.search.evidence import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TOKEN = lazy_pattern(r"[$€£¥]?\d[\d.,:]*\d%?|[$€£¥]?\d%?|[^\W\d_][\w'’@.-]*[^\W_]|[^\W\d_]")
+_SPEAKER = re.compile(r"^(?:user|assistant|human|me)\s*:\s*", re.IGNORECASE)
+# Words that say that something changed, and not to what.
+_CHANGE = frozenset(
+    "now currently new newly actually instead anymore longer already far changed change moved switched"
+    " updated just recently finally meanwhile today lately final definitely really also".split()
+)
+# Words of sentences that state no lasting value: wishes, thanks, opinions, and what happened once.
+_PASSING = frozenset(
+    "look looking want need needed would like love try trying tried think thinking hope plan planning wonder"
+    " feel feeling thank thanks glad sure advice recommendation tip idea finished started got help maybe"
+    " might could should will going suggest recommend consider considering".split()
+)
+_SMALL = (STOP | _CHANGE) - {"not", "no", "never"}
+_LONGEST = 24  # words of a sentence that states one value
+_VALUE = 3  # words of a value
+_PLAIN = 3  # words of a statement that may have but one word in common with another
+_LOOKED_AT = 12  # sentences of a text that are compared
+_ALIKE = 0.5  # the share of their words that two sentences have in common at least
+
+
+class _Statement(NamedTuple):
+    words: tuple[str, ...]  # those that say something, in order
+    numbers: frozenset[str]
+
+    @property
+    def first(self) -> str:
+        """The first word that is no number: mostly what the statement is about."""
+        return next((word for word in self.words if word not in self.numbers), "")
+
+
+def states_another_value(earlier: str, later: str) -> bool:
+    """Return whether a sentence of the later text gives another value to what one of the earlier is about."""
+    return bool(find_newer([(earlier, "2026-01-01"), (later, "2026-01-02")]))
+
+
+def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
+    """Return for each text that a later one updates the place of the newest such text.
+
+    Each text has its time, empty if it has none. What was said on one day is no update.
+    """
+    stated = [_statements(text) if time else [] for text, time in texts]
+    found: dict[int, int] = {}
+    for at, ours in enumerate(stated):
+        day = texts[at][1][:10]
+        later = [other for other in range(len(texts)) if stated[other] and texts[other][1][:10] > day]
+        for other in sorted(later, key=lambda place: texts[place][1], reverse=True):
+            if any(_differ(one, two) for one in ours for two in stated[other]):
+                found[at] = other
+                break
+    return found
+
+
+def _statements(text: str) -> list[_Statement]:
+    found = []
+    for sentence in sentences(_SPEAKER.sub("", text))[:_LOOKED_AT]:
+        if sentence.rstrip().endswith(("?", "？")):
+            continue
+        tokens = [token.lower().strip(".,:") for token in _TOKEN.findall(sentence)]
+        if not _PASSING.isdisjoint(tokens) and not any(map(str.isdigit, "".join(tokens))):
+            continue
+        words = tuple(_stem(token) for token in tokens if not _is_small(token))
+        if 2 <= len(words) <= _LONGEST:
+            numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
+            found.append(_Statement(words, numbers))
+    return found
+
+
+def _is_small(token: str) -> bool:
+    """Return whether a word says nothing by itself, as `I'll` and `it's` do."""
+    return token in _SMALL or re.split("['’]", token)[0] in STOP
+
+
+def _stem(word: str) -> str:
+    for ending in ("'s", "’s", "es", "s"):
+        if word.endswith(ending) and len(word) > len(ending) + 3:
+            return word.removesuffix(ending)
+    return word
+
+
+def _differ(one: _Statement, other: _Statement) -> bool:
+    """Return whether two statements have all in common but one value."""
+    ours, theirs = set(one.words), set(other.words)
+    common = ours & theirs
+    left, right = ours - common, theirs - common
+    if not left or not right or max(len(left), len(right)) > _VALUE:
+        return False
+    if len(common) < _ALIKE * min(len(ours), len(theirs)) or one.first != other.first:
+        return False
+    if one.numbers or other.numbers:  # what is counted must be the same on both sides
+        return len(left) == len(right) == 1 and left <= one.numbers and right <= other.numbers
+    plain = len(common) > 1 or max(len(one.words), len(other.words)) <= _PLAIN
+    return plain and _is_one_run(one.words, left) and _is_one_run(other.words, right)
+
+
+def _is_one_run(words: Sequence[str], part: set[str]) -> bool:
+    """Return whether some words stand side by side, behind the first words of their sentence."""
+    places = [at for at, word in enumerate(words) if word in part]
+    return places[0] > 0 and places[-1] - places[0] < len(places)
