@@ -243,6 +243,7 @@ class AsyncSessions(_Noun):
     """The calls of `Memory.sessions`, each awaited."""
 
     card = _awaited(Conversations.card)
+    checkpoint = _awaited(Conversations.checkpoint)
     context = _awaited(Conversations.context)
     count_elsewhere = _awaited(Conversations.count_elsewhere)
     current = _awaited(Conversations.current)
