@@ -13,6 +13,8 @@ from types import FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Self
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414  - for others to import
 else:
     _new = tuple.__new__
@@ -45,13 +47,13 @@ else:
         __slots__ = ()
 
         @classmethod
-        def _make(cls, values):
+        def _make(cls, values: Iterable[Any]) -> Self:
             made = _new(cls, values)
             if len(made) != len(cls._fields):
                 raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
             return made
 
-        def _replace(self, /, **changes):
+        def _replace(self, /, **changes: Any) -> Self:
             made = self._make(map(changes.pop, self._fields, self))
             if changes:
                 raise ValueError(f"Got unexpected field names: {list(changes)!r}")
@@ -59,20 +61,20 @@ else:
 
         __replace__ = _replace
 
-        def _asdict(self):
+        def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))
 
-        def __repr__(self):
+        def __repr__(self) -> str:
             shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
             return f"{type(self).__name__}({shown})"
 
-        def __getnewargs__(self):
+        def __getnewargs__(self) -> tuple[Any, ...]:
             return tuple(self)
 
     class _NamedTupleType(type):
         """Makes the class that is written below the name `NamedTuple`."""
 
-        def __new__(cls, name, bases, namespace):
+        def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             annotations = namespace.get("__annotations__", {})
             fields = tuple(map(sys.intern, annotations))
             defaults = {field: namespace.pop(field) for field in fields if field in namespace}
@@ -91,7 +93,7 @@ else:
             }
             return type(name, (_Values,), namespace)
 
-    def _constructor(name, fields, defaults):
+    def _constructor(name: str, fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
         if len(fields) >= len(_CONSTRUCTORS):
             return namedtuple("_", fields, defaults=defaults).__new__
         code = _CONSTRUCTORS[len(fields)].__code__
@@ -103,7 +105,7 @@ else:
     class _Base:
         """What a class names as its base; the class is made by the type above."""
 
-        def __mro_entries__(self, bases):
+        def __mro_entries__(self, bases: tuple[type, ...]) -> tuple[type, ...]:
             return (_NAMED_TUPLE,)
 
     NamedTuple = _Base()
