@@ -505,8 +505,8 @@ def search(
     Prints the passages that answer a question or match words.
 
     QUERY needs no quotes. It can contain "phrases" and filters: scope:, type:, tag:,
-    after:, before:, path:. Put `--` before a query that begins with a dash. Without QUERY, the newest records
-    are listed.
+    after:, before:, path:, by:. Put `--` before a query that begins with a dash. Without QUERY, the newest
+    records are listed.
 
     Each match is strong, likely or weak. A weak match may be wrong; when all are weak, three are shown,
     or half of --max-results. Exits with 0 when nothing is found.
