@@ -211,3 +211,12 @@ def test_the_shipped_model_ranks_words_by_how_common_they_are() -> None:
         == words.RAREST
     )
     assert words.commonness("café") == words.commonness("cafe")
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_along_the_rank_relevance_falls_and_keeps_its_sum(values: list[float]) -> None:
+    made = relevance.falling(values)
+    assert len(made) == len(values)
+    assert made == sorted(made, reverse=True)
+    assert sum(made) == pytest.approx(sum(values))
+    assert relevance.falling(sorted(values, reverse=True)) == sorted(values, reverse=True)

@@ -133,20 +133,6 @@ class Answer:
         best = max((each.relevance for each in self.results if each.related is None), default=None)
         return "none" if best is None else relevance.match(best)
 
-    def by_match(self) -> list[Passage]:
-        """Return the results as people read them: strong, then likely, then weak, each group in its order.
-
-        A listing keeps its order, and so does an answer in an order of the caller's choice.
-        """
-        if self.mode == "metadata":
-            return list(self.results)
-        hits = [each for each in self.results if each.related is None]
-        beside = [each for each in self.results if each.related is not None]
-        return [*sorted(hits, key=lambda each: relevance.MATCHES.index(each.match)), *beside]
-
-
-ONLY_WEAK = "only weak matches were found; they may not answer the question"
-
 
 def without_weak(found: Answer, most: int) -> Answer:
     """Return an answer of which at most `most` results are left, with a note, if all results are weak.
@@ -156,7 +142,8 @@ def without_weak(found: Answer, most: int) -> Answer:
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
     left = found.results if any(each.role for each in found.results) else found.results[:most]
-    return replace(found, results=left, notes=(*found.notes, ONLY_WEAK))
+    notes = relevance.only_weak(len(found.results), len(left))
+    return replace(found, results=left, notes=(*found.notes, *notes))
 
 
 def merged(

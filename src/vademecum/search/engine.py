@@ -40,6 +40,7 @@ KEPT = 3  # places within which the first result by words stays, if it has a rar
 RARE, RARE_SHARE = 3, 0.01  # a word in at most so many chunks, or in such a share of all
 MOST_WEIGHED = 24  # candidates that are at least weighed where the caller set a limit
 SPARE = 3  # further places that are filled, in case texts repeat each other
+NONSENSE = "no word of the question is in memory, and none is known"
 SAME = 1e-9  # scores with a smaller difference are equal
 DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
@@ -152,10 +153,25 @@ class Engine:
             found.mode = "bm25"
             if legs.count or self.embedder is None:
                 found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
+        if self._is_nonsense(legs):
+            found.notes = (NONSENSE,)
+            return found
         if legs.marks or options.read:
             self._rank(query, legs, allowed, options, found)
         found.notes = legs.notes([hit.row.body for hit in found.hits])
         return found
+
+    def _is_nonsense(self, legs: Legs) -> bool:
+        """Return whether no word of a question is in the index, known to the model, or like a known word.
+
+        The model cuts such a word into pieces, and any text is near the vector of some pieces.
+        """
+        asked = legs.asked.words
+        if legs.narrow or legs.exact or legs.timely or not asked:
+            return False
+        if self.embedder is None or not knows_english_only(self.embedder):
+            return False
+        return all(each.isascii() and words.commonness(each) >= words.RAREST for each in asked)
 
     def _with_phrases(self, phrases: Sequence[str], allowed: Filter) -> Filter:
         """Return the filter for chunks that contain each of these phrases word for word."""

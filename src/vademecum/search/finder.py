@@ -153,7 +153,7 @@ class Finder:
             if max_weak is None:  # a paraphrase looks weak: results that a model ordered are shown
                 wanted = options.max_results
                 max_weak = wanted if found.read else relevance.most_weak(min(wanted, usual or wanted))
-            found = self._with_standing(searching.without_weak(found, max_weak))
+            found = self._with_standing(_falling(searching.without_weak(found, max_weak), options))
             if found.coverage.unread:
                 self._work.note_unread()
             notes = asked.notes if found.mode == "metadata" else (*asked.notes, *asked.times.notes)
@@ -504,6 +504,15 @@ class Finder:
                 largest=search.cache_max_mb * 1_000_000,
             )
         )
+
+
+def _falling(found: searching.Answer, options: Options) -> searching.Answer:
+    """Return an answer whose results are ordered by relevance as well, unless the caller chose an order."""
+    if found.mode == "metadata" or options.sort_by is not None:
+        return found
+    relevances = relevance.falling([each.relevance for each in found.results])
+    both = zip(found.results, relevances, strict=True)
+    return replace(found, results=tuple(each._replace(relevance=round(own, 4)) for each, own in both))
 
 
 def _new_messages(more: Iterable[str], said: Iterable[str]) -> list[str]:

@@ -36,6 +36,8 @@ EXACT_ROWS = 20  # a phrase in more chunks than this is not distinctive
 FEW = 10  # fewer vectors have no useful mean
 KNOWN = 0.4  # the share of known words that a question needs, unless it is surely English
 NEAR = 0.75  # the nearness from which on a term counts as the word itself
+OTHER_WORD = 0.6  # the nearness of a term that is probably another word
+LONGEST_ENDING = 2  # letters of an ending that a typing error may leave out
 MOST_ALIKE = 4  # terms that replace one word
 MOST_REPLACED = 4  # words of a question that are replaced
 READ_LEAST, READ_MOST = 0.6, 0.9  # the part of a score by reading, when a model read the question
@@ -121,8 +123,11 @@ class Legs:
         """Return the terms that replace a word and occur in a chunk that the filter allows."""
         best: dict[int, float] = {}
         kept: list[SimilarTerm] = []
-        for found in self.index.similar(word):
+        for similar in self.index.similar(word):
+            found = similar
             rows = self.index.match([(found.term,)], filter, limit, terms=True)
+            if rows and found.nearness >= NEAR and self._is_another_word(word, found.term, next(iter(rows))):
+                found = found._replace(nearness=OTHER_WORD)
             for id_, score in rows.items():
                 best[id_] = max(best.get(id_, 0.0), found.nearness * score)
             if rows:  # a word of invisible texts alone is not mentioned
@@ -132,6 +137,19 @@ class Legs:
         for id_, score in best.items():
             self.narrow[id_] = self.narrow.get(id_, 0.0) + score
         return kept
+
+    def _is_another_word(self, word: str, term: str, chunk: int) -> bool:
+        """Return whether a term that resembles a word is no form or typing error of the word.
+
+        Terms are stems: "hamster" is one letter from the stem of "hamstrings". And a word that English knows,
+        such as "porsche", is no typing error of "porches".
+        """
+        if word.startswith(term) or term.startswith(word):
+            return False
+        if words.commonness(word) < words.RAREST:
+            return True
+        spelled = _spelling(term, [self.index.rows([chunk])[chunk].body])
+        return len(spelled) - max(len(term), len(word)) > LONGEST_ENDING
 
     def holders(self, word: str, filter: Filter) -> dict[int, float]:
         """Return the chunks that contain a word of the question, or a term that replaces the word."""

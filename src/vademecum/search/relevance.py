@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 STRONG, LIKELY = 0.75, 0.4  # the relevance from which a match has this name
 MATCHES = ("strong", "likely", "weak")
 WEAK = MATCHES[-1]
+ONLY_WEAK = "only weak matches were found; they may not answer the question"
 FEWEST_WEAK = 3  # results that are shown when none is better
 
 BM25_MOST = 2.2  # times its idf: the most that FTS5 gives a word
@@ -126,6 +127,29 @@ def identified(share: float, *, certain: bool) -> float:
 def match(relevance: float) -> str:
     """Return the word for a relevance: `strong`, `likely` or `weak`."""
     return MATCHES[0] if relevance >= STRONG else MATCHES[1] if relevance >= LIKELY else MATCHES[2]
+
+
+def falling(relevances: Sequence[float]) -> list[float]:
+    """Return the relevance of ranked results so that none is more relevant than a result before it.
+
+    Where the order contradicts the relevance, neighbours get their mean: both are estimates, and each result
+    keeps its place.
+    """
+    pools: list[tuple[float, int]] = []  # the mean of a run of results, and their number
+    for each in relevances:
+        mean, count = each, 1
+        while pools and pools[-1][0] < mean:
+            before, others = pools.pop()
+            mean = (before * others + mean * count) / (others + count)
+            count += others
+        pools.append((mean, count))
+    return [mean for mean, count in pools for _ in range(count)]
+
+
+def only_weak(found: int, shown: int) -> tuple[str, ...]:
+    """Return the notes about an answer of which all results are weak, and some may be left out."""
+    left_out = found - shown
+    return (ONLY_WEAK, f"{left_out} more weak matches are left out") if left_out else (ONLY_WEAK,)
 
 
 def most_weak(wanted: int) -> int:

@@ -717,12 +717,16 @@ class SessionSearch:
 
 
 def _without_weak(found: SessionHits, wanted: int) -> SessionHits:
-    """Return the messages that were found; only a few of them if all are weak matches.
+    """Return the messages that were found, none more relevant than one before it; only a few if all are weak.
 
     Messages that the reader model ordered look weak but are all returned.
     """
-    weak = not found.read and all(hit.match == relevance.WEAK for hit in found.hits)
-    return found._replace(hits=found.hits[: relevance.most_weak(wanted)]) if weak else found
+    relevances = relevance.falling([hit.relevance for hit in found.hits])
+    hits = tuple(hit._replace(relevance=own) for hit, own in zip(found.hits, relevances, strict=True))
+    most = relevance.most_weak(wanted)
+    if found.read or len(hits) <= most or any(hit.match != relevance.WEAK for hit in hits):
+        return found._replace(hits=hits)
+    return found._replace(hits=hits[:most], notes=(*found.notes, *relevance.only_weak(len(hits), most)))
 
 
 def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:

@@ -90,13 +90,15 @@ def _show_passages(answer: Answer, query: str, *, explain: bool) -> None:
     heading = False
     conversations = {each.group: each for each in answer.conversations}
     shown: set[int] = set()
-    listed = answer.by_match()
-    for passage in listed:
+    listed = answer.results
+    strong = [at for at, each in enumerate(listed) if each.match != "weak" and each.related is None]
+    last = strong[-1] if strong else -1  # in an order of the caller's choice, weak ones may come before it
+    for at, passage in enumerate(listed):
         if passage.group in shown:
             continue
-        if passage is not listed[0]:
+        if at:
             output.line()
-        if passage.match == "weak" and passage.related is None and not heading:
+        if passage.match == "weak" and passage.related is None and at > last and not heading:
             heading = True
             output.line("weak matches (they may not answer this):\n")
         output.line(_format_title(passage, answer.now))
