@@ -36,6 +36,7 @@ from bench import (
     same,
     scale,
     serve,
+    shapes,
     signals,
     small_sets,
     speed,
@@ -84,6 +85,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "scale": scale.measure,
     "catalogue": catalogue.measure,
     "serve": serve.measure,
+    "shapes": shapes.measure,
     "hubsearch": hubsearch.measure,
     "speed": speed.measure,
     "clone": clone.measure,
@@ -162,6 +164,10 @@ def _parser() -> argparse.ArgumentParser:
         "reading", parents=[common], description=reading.__doc__, help="what the model that reads costs"
     )
     reading.arguments(slow)
+    shaped = names.add_parser(
+        "shapes", parents=[common], description=shapes.__doc__, help="quality by the shape of people's text"
+    )
+    shapes.arguments(shaped)
     served = names.add_parser(
         "serve", parents=[common], description=serve.__doc__, help="the page and the API under load"
     )

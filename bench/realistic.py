@@ -308,8 +308,8 @@ def _ask(
                 for name, how in asking.items()
             }
             finders[HOOK] = store.remind
-            finders[FLOOR] = lambda text: _floor(floor.find(text))
-            finders[COUNT] = lambda text: _floor(count.find(text))
+            finders[FLOOR] = lambda text: floor_hits(floor.find(text))
+            finders[COUNT] = lambda text: floor_hits(count.find(text))
             for find in finders.values():
                 find(retrieval.WARM)
             for question in asked:  # in turn, so that a noisy moment hits all of them
@@ -341,7 +341,7 @@ def _reminded(found: Sequence[Found], halves: Iterable[str]) -> Rows:
     return rows
 
 
-def _floor(answer: tuple[list[str], list[str], float]) -> tuple[list[Hit], float]:
+def floor_hits(answer: tuple[list[str], list[str], float]) -> tuple[list[Hit], float]:
     _, entries, seconds = answer
     return [Hit(frozenset({each})) for each in entries], seconds
 
