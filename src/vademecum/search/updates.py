@@ -7,6 +7,7 @@ and no passages or times.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +35,7 @@ _SMALL = (STOP | _CHANGE) - {"not", "no", "never"}
 _LONGEST = 24  # words of a sentence that states one value
 _VALUE = 3  # words of a value
 _PLAIN = 3  # words of a statement that may have but one word in common with another
+_TEXTS = 40  # texts that are compared
 _LOOKED_AT = 12  # sentences of a text that are compared
 _ALIKE = 0.5  # the share of their words that two sentences have in common at least
 
@@ -58,15 +60,17 @@ def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
 
     Each text has its time, empty if it has none. What was said on one day is no update.
     """
-    stated = [_statements(text) if time else [] for text, time in texts]
+    alike: dict[str, list[tuple[int, _Statement]]] = {}  # statements by their first word, which must be equal
+    for at, (text, time) in enumerate(texts[:_TEXTS]):
+        for statement in _statements(text) if time else ():
+            alike.setdefault(statement.first, []).append((at, statement))
     found: dict[int, int] = {}
-    for at, ours in enumerate(stated):
-        day = texts[at][1][:10]
-        later = [other for other in range(len(texts)) if stated[other] and texts[other][1][:10] > day]
-        for other in sorted(later, key=lambda place: texts[place][1], reverse=True):
-            if any(_differ(one, two) for one in ours for two in stated[other]):
-                found[at] = other
-                break
+    for group in alike.values():
+        for (at, one), (other, two) in itertools.permutations(group, 2):
+            time = texts[other][1]
+            if time[:10] > texts[at][1][:10] and _differ(one, two):
+                known = found.get(at)
+                found[at] = other if known is None or time > texts[known][1] else known
     return found
 
 
