@@ -94,11 +94,10 @@ class Imported(Product):
 
 def _message(number: int, at: int, document: Document, folder: Path) -> dict[str, object]:
     assert document.when is not None
-    speaker, _, text = document.turns[at].partition(": ")
-    role = "assistant" if speaker == "assistant" else "user"
-    content: object = text or speaker
-    if role == "assistant":
-        content = [{"type": "text", "text": text}]
+    said = document.turns[at]
+    role = "assistant" if said.startswith("assistant: ") else "user"
+    text = said.removeprefix(f"{role}: ")  # people with names keep them: their session knows a user alone
+    content: object = [{"type": "text", "text": text}] if role == "assistant" else text
     return {
         "type": role,
         "uuid": f"{number}-{at}",
