@@ -162,16 +162,18 @@ class Engine:
         return found
 
     def _is_nonsense(self, legs: Legs) -> bool:
-        """Return whether no word of a question is in the index, known to the model, or like a known word.
+        """Return whether no word of a question is in the index, like one in the index, or a word at all.
 
-        The model cuts such a word into pieces, and any text is near the vector of some pieces.
+        The model cuts such a word into letters, and any text is near the vector of some letters.
         """
         asked = legs.asked.words
         if legs.narrow or legs.exact or legs.timely or not asked:
             return False
         if self.embedder is None or not knows_english_only(self.embedder):
             return False
-        return all(each.isascii() and words.commonness(each) >= words.RAREST for each in asked)
+        from vademecum.index.embed.local import is_word
+
+        return all(each.isascii() and not is_word(each) for each in asked)
 
     def _with_phrases(self, phrases: Sequence[str], allowed: Filter) -> Filter:
         """Return the filter for chunks that contain each of these phrases word for word."""

@@ -45,6 +45,7 @@ MAX_WORDS = 1 << 16
 STATIC_PART = 1 << 13
 # A longer word is unknown to BERT, and finding its pieces takes quadratic time.
 LONGEST_WORD = 100
+SHORTEST_PIECES = 2.0  # letters of a word's pieces, on average
 PAIR_TOKENS = 256  # tokens of question and text together; the question has a quarter at most
 
 _WORD = lazy_pattern(r"[^\W_]+|[^\w\s]|_")
@@ -323,6 +324,15 @@ class _Numbers(dict[str, int]):
 @functools.cache
 def _shipped() -> Static:
     return Static()
+
+
+def is_word(word: str) -> bool:
+    """Return whether a word consists of pieces of words, and not mostly of single letters.
+
+    The vocabulary of the shipped table cuts "hamster" into "ham" and "ster", and "zzqqxx" into letters.
+    """
+    parts = len(pieces(word, _shipped()._vocabulary))
+    return parts > 0 and len(word) / parts >= SHORTEST_PIECES
 
 
 def near_words(words: Mapping[str, str], *, least: float) -> list[tuple[str, str]]:
