@@ -289,9 +289,17 @@ def test_a_project_without_sessions_names_the_command_for_those_of_other_project
     other.mkdir()
     monkeypatch.chdir(other)
     assert vade("list") == "no sessions of this project; 1 session of others: `vade sessions list --all`\n"
-    assert run(["search", "Frankfurt"]) == 0
+    assert run(["status"]) == 0
+    assert "elsewhere 1 session: `vade sessions list --all`" in vade.capsys.readouterr().out
+    assert run(["search", "zzqqxx"]) == 0
     found = vade.capsys.readouterr().out
     assert "`vade sessions search --all` searches 1 session of other projects." in found
+    assert run(["search", "Frankfurt"]) == 0
+    assert "1 session of other projects may answer: `vade search --all`" in vade.capsys.readouterr().out
+    assert run(["search", "--all", "Frankfurt"]) == 0
+    assert "In sessions of other projects:" in vade.capsys.readouterr().out
+    assert run(["search", "--all", "--json", "Frankfurt"]) == 2
+    assert "vade sessions search --all --json" in vade.capsys.readouterr().err
     assert "Frankfurt" in vade("search", "--all", "Frankfurt")
     monkeypatch.setenv("CLAUDECODE", "1")  # an agent learns nothing of other projects
     assert "of others" not in vade("list")

@@ -25,9 +25,10 @@ SETTINGS = {
     "EDITOR": "true",
     "VISUAL": "true",
 }
-# What is made from the rest and may be made otherwise tomorrow: indexes, caches, locks.
+# What is made from the rest and may be made otherwise tomorrow: indexes, caches, locks. What is heard depends on
+# whether the machine says that nobody sits at it.
 DERIVED = re.compile(
-    r"(index|cache|state|locks?|catalogue|watch|tmp)([./-]|$)|.*\.(lock|db|sqlite)(-\w+)?$|config\.toml$"
+    r"(heard|index|cache|state|locks?|catalogue|watch|tmp)([./-]|$)|.*\.(lock|db|sqlite)(-\w+)?$|config\.toml$"
 )
 SETS = Path(__file__).parent.parent.parent / "bench" / "sets"
 

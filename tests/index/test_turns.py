@@ -157,4 +157,4 @@ def test_a_written_speaker_changes_neither_origin_nor_trust(tmp_path: Path, fold
         memory.sources.add(folder)
         said, asked = (memory.search(each).results[0] for each in ("herons photos", "because you asked"))
         assert said.snippet.startswith("user: ")
-        assert (said.origin, said.role) == (asked.origin, asked.role) == (None, "")
+        assert said.origin == asked.origin is None

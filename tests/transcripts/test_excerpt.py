@@ -158,9 +158,11 @@ def test_a_checkpoint_is_read_by_its_name(memory: Memory) -> None:
 
 def test_what_a_search_result_calls_a_session_is_what_the_next_tool_takes(memory: Memory) -> None:
     spoken(memory, (Role.USER, "The lighthouse keeper is called Ione."), (Role.ASSISTANT, "Noted."))
-    (hit,) = ask(memory, memory_search, query="lighthouse keeper")["results"]
-    assert (hit["source"], hit["session"], hit["role"]) == ("transcript", "earlier", "user")
-    by_name = ask(memory, session_get, session=hit["session"], place=hit["startLine"])
+    found = ask(memory, memory_search, query="lighthouse keeper")
+    (hit,), (conversation,) = found["results"], found["conversations"]
+    assert (hit["source"], hit["role"], hit["group"]) == ("transcript", "user", conversation["group"])
+    assert conversation["session"] == "earlier"
+    by_name = ask(memory, session_get, session=conversation["session"], place=hit["startLine"])
     by_other_names = ask(memory, session_get, session_id=hit["path"], line=hit["startLine"])
     assert by_name["turns"] == by_other_names["turns"]
     assert "Ione" in by_name["turns"][0]["text"]

@@ -244,6 +244,18 @@ class Conversations:
                 until=until,
             )
 
+    def search_elsewhere(self, query: str, *, max_results: int = 5) -> Sequence[session_keywords.Hit]:
+        """Return the messages of other projects and agents that match best; none for who may not look there.
+
+        Weak matches are left out.
+        """
+        if self._work.settings.incognito or not self.count_elsewhere():
+            return ()
+        own = {each.id for each in self.list()}
+        found = self.search(query, max_results=session_keywords.MOST_RESULTS, all=True).hits
+        sure = [hit for hit in found if hit.session not in own and hit.match != "weak"]
+        return sure[:max_results]
+
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:
         """Return lines of a session as they were written, from a line number or the id of a message or call
         on.

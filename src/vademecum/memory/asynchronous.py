@@ -263,6 +263,7 @@ class AsyncSessions(_Noun):
     render = _awaited(Conversations.render)
     said_in = _awaited(Conversations.said_in)
     search = _awaited(Conversations.search)
+    search_elsewhere = _awaited(Conversations.search_elsewhere)
     todo = _awaited(Conversations.todo)
     trial = _awaited(Conversations.trial)
     trim = _awaited(Conversations.trim)

@@ -1,4 +1,4 @@
-"""TurnBeside candidates into an order by score, in which no single file or source fills the page."""
+"""Turn candidates into an order by score, in which no single file or source fills the page."""
 
 from __future__ import annotations
 

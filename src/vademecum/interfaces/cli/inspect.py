@@ -20,6 +20,7 @@ from vademecum.interfaces.cli.options import (
     scope_option,
     words_argument,
 )
+from vademecum.interfaces.cli.sessions import show_hits
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact_secrets
 from vademecum.interfaces.present.to_text import shorten, show_answer, show_findings
@@ -482,6 +483,7 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--sort-by", type=ORDERS, help="Sort by this instead of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @click.option("--full", is_flag=True, help="Show each result in full.")
+@click.option("--all", "everything", is_flag=True, help="Also show messages of other projects' sessions.")
 @click.option("--hub", is_flag=True, help="Search a workspace of a hub instead; no copy is needed.")
 @click.option("--workspace", metavar="NAME", help="With --hub: which one, where there are several.")
 @common
@@ -496,6 +498,7 @@ def search(
     include_related: bool,
     explain: bool,
     full: bool,
+    everything: bool,
     as_json: bool,
     open_memory: OpenMemory,
     **given: Any,
@@ -515,6 +518,12 @@ def search(
         raise click.UsageError(
             "--type and --include-related require --records; `type:` in the query filters."
         )
+    plain = bool(query) and not (hub or workspace or records)
+    if everything and (as_json or not plain):
+        raise click.UsageError(
+            "--all requires a QUERY, and no --json, --records or --hub; "
+            "`vade sessions search --all --json` prints JSON."
+        )
     memory = open_memory()
     if hub or workspace:
         answer = _search_hub(
@@ -530,16 +539,25 @@ def search(
     else:
         answer = memory.search(query, explain=explain, chars=0 if full else None, **given)
     show_answer(answer, query, explain=explain, as_json=as_json)
-    if query and not (answer.results or hub or workspace or records or as_json):
-        _mention_elsewhere(memory)
+    if everything or (plain and not as_json and all(each.match == "weak" for each in answer.results)):
+        _show_elsewhere(memory, query, in_full=everything, found_here=bool(answer.results))
 
 
-def _mention_elsewhere(memory: Memory) -> None:
-    """Name the command that searches the sessions of other projects, if there are any."""
-    elsewhere = 0 if memory.settings.incognito else memory.sessions.count_elsewhere()
-    if elsewhere:
-        count = output.plural(elsewhere, "session")
-        output.line(f"`vade sessions search --all` searches {count} of other projects.")
+def _show_elsewhere(memory: Memory, query: str, *, in_full: bool, found_here: bool) -> None:
+    """Print matching messages of other projects, or how many there are and how to see them.
+
+    Without a match, an answer about nothing names the sessions that it did not cover.
+    """
+    found = memory.sessions.search_elsewhere(query, max_results=5 if in_full else 1000)
+    if found and in_full:
+        output.line("\nIn sessions of other projects:\n")
+        show_hits(found)
+    elif found:
+        sessions = output.plural(len({each.session for each in found}), "session")
+        output.line(f"{sessions} of other projects may answer: `vade search --all`")
+    elif not found_here and not memory.settings.incognito and (count := memory.sessions.count_elsewhere()):
+        sessions = output.plural(count, "session")
+        output.line(f"`vade sessions search --all` searches {sessions} of other projects.")
 
 
 def _search_hub(

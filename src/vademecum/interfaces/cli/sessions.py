@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
     from vademecum.memory.values import DryRun, ImportedSession, Line
+    from vademecum.search import Hit
 
 _everything = click.option(
     "--all", "everything", is_flag=True, help="Search every project, agent and session."
@@ -121,6 +122,15 @@ def search(
     if as_json:
         output.as_json(to_json.hits_json, answer)
         return
+    show_hits(found)
+    if not found:
+        output.line("nothing found")
+    for note in (*answer.notes, *answer.degraded):
+        output.error(note)
+
+
+def show_hits(found: Sequence[Hit]) -> None:
+    """Print messages of sessions with their place, their speaker and the part that matches."""
     for number, each in enumerate(found):
         if number:
             output.line()
@@ -130,10 +140,6 @@ def search(
             f"{each.session}#L{each.line} · turn {each.turn} · {each.role} · {each.time[:10]} · {sure}{title}"
         )
         output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
-    if not found:
-        output.line("nothing found")
-    for note in (*answer.notes, *answer.degraded):
-        output.error(note)
 
 
 @sessions.command()

@@ -141,15 +141,20 @@ def search_answer(found: Answer, chars: int) -> dict[str, Any]:
     if found.mode == "metadata":  # a list answers no question, so nothing in it matches well or badly
         for each in (made, *made["results"]):
             each.pop("match", None)
-    left, kept = chars - _ENVELOPE, 0
+    groups = {each["group"]: each for each in made.get("conversations", ())}
+    left, kept, kept_groups = chars - _ENVELOPE, 0, []
     for each in made["results"]:
-        left -= json_size(each) + 1
+        group = groups.pop(each.get("group"), None)  # it comes with its first result
+        left -= json_size(each) + 1 + (0 if group is None else json_size(group) + 1)
         if left < 0:
             break
         kept += 1
+        kept_groups += [] if group is None else [group]
     if left < 0:
         more = len(made["results"]) - kept
         made["results"] = made["results"][:kept]
+        if "conversations" in made:
+            made["conversations"] = kept_groups
         note = f"{more} more results did not fit: ask with a smaller `limit`, or more exactly"
         made["notes"] = [*made.get("notes", ()), note]
     return made
