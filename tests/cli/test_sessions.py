@@ -267,7 +267,7 @@ def test_an_imported_session_has_what_its_transcript_says(vade: Vade, tmp_path: 
         }
     path = tmp_path / "s-9.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-    vade("import", str(path))
+    assert vade("import", str(path)).endswith("\n1 new\n")  # of this project: nothing more to say
     (session,) = vade.json("list")["sessions"]
     assert session["usage"]["input"] == 100
     assert session["usage"]["cost"] == 0.5
@@ -284,10 +284,10 @@ def test_a_session_that_called_nothing_says_nothing_of_it(vade: Vade) -> None:
 def test_a_project_without_sessions_names_the_command_for_those_of_other_projects(
     vade: Vade, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vade("import", str(sample))
     other = tmp_path / "other"
     other.mkdir()
     monkeypatch.chdir(other)
+    assert "1 session of other projects: `vade sessions list --all`" in vade("import", str(sample))
     assert vade("list") == "no sessions of this project; 1 session of others: `vade sessions list --all`\n"
     assert run(["status"]) == 0
     assert "elsewhere 1 session: `vade sessions list --all`" in vade.capsys.readouterr().out

@@ -112,10 +112,14 @@ _REMOVES = dict.fromkeys(
 # Words that are no command, and the sentence that names the command for them.
 HINTS = {
     "store": "`vade add TEXT` saves a memory.",
-    "note": "`vade add --journal TEXT` adds a note, `vade today --journal` shows today's notes.",
+    **dict.fromkeys(
+        ("note", "journal"),
+        "`vade add --journal TEXT` adds a note, `vade today --journal` shows today's notes.",
+    ),
     "learn": "`vade add --type TYPE TEXT` saves a lesson.",
     "recall": "`vade search --records QUERY` finds records, `vade search` alone shows the newest.",
     "get": "`vade show PATH --lines 10-20` prints lines of a file.",
+    "archive": "`vade forget KEY` archives a record, `vade list --forgotten` lists the archive.",
     "clear": "`vade forget --all --scope SCOPE` archives all records of a scope.",
     "lint": "`vade check` finds problems.",
     "heal": "`vade tidy --only heal` fixes what `vade check` finds.",

@@ -91,7 +91,7 @@ def today(*, journal: bool, scope: str, as_json: bool, open_memory: OpenMemory) 
     show_new(day)
     show_nudges(day.nudges)
     if day.pending:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in day.pending.items())
+        kinds = ", ".join(output.plural(count, kind) for kind, count in day.pending.items())
         output.line(f"\n{sum(day.pending.values()):,} pending ({kinds}): `vade review`")
     if day.problems:
         output.line(f"\n{output.plural(len(day.problems), 'problem')}: `vade status`")

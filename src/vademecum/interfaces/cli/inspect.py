@@ -511,8 +511,9 @@ def search(
     after:, before:, path:, by:. Put `--` before a query that begins with a dash. Without QUERY, the newest
     records are listed.
 
-    Each match is strong, likely or weak. A weak match may be wrong; when all are weak, three are shown,
-    or half of --max-results. Exits with 0 when nothing is found.
+    Each match is strong, likely or weak. A weak match may be wrong; when all are weak, at most three are
+    shown, or half of --max-results, unless messages of sessions are among them. Exits with 0 when nothing
+    is found.
     """
     if (kind or include_related) and not records and query and not (hub and kind):
         raise click.UsageError(

@@ -57,10 +57,11 @@ def review(
 ) -> None:
     """Decide about pending changes.
 
-    Keys: y yes, n no, e edit, s skip, a all of this kind, q quit.
+    Keys: y yes, n no, e edit, s skip, a yes to all of this kind, h yes to all that was said in this session,
+    m more of a long text, b keep both versions, q quit. Only keys that fit the item are offered.
 
     Agents' writes, an untrusted .vade folder, unverified texts, contradictions, entries with two versions
-    after a sync (y keeps the second, n the first, b both), texts that a purge on another machine has left
+    after a sync (y keeps the second, n the first), texts that a purge on another machine has left
     open, conflict copies of a sync tool, and proposals to save. `--json`, or a pipe, only lists them.
     """
     from vademecum.memory.opening import has_terminal
@@ -153,7 +154,8 @@ class ReviewScreen:
         output.line(f"\n── {KINDS[kind]} ({count:,})")
 
     def _show(self, item: PendingItem, at: int) -> None:
-        place = " · ".join(each for each in (item.scope, item.path if item.path != item.name else "") if each)
+        path = item.path if item.path != item.name and item.path not in item.why else ""
+        place = " · ".join(each for each in (item.scope, path) if each)
         output.line(f"\n[{at + 1:,}/{len(self.items):,}] {item.name}{f' · {place}' if place else ''}")
         output.line(f"  {item.why}")
         lines = spelled(mark_secrets(item.text, find_secrets(item.text))).split("\n")

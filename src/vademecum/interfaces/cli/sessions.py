@@ -15,7 +15,7 @@ from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import list_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
@@ -177,8 +177,10 @@ def import_(path: str | None, everything: bool, as_json: bool, open_memory: Open
     if (path is None) is not everything:
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
     with output.progress("sessions that are in stay; run it again for the rest") as step:
-        found = list(open_memory().sessions.import_all(path, progress=step))
-    output.show(as_json, partial(show_imported, found), to_json.sessions_imported_json, imported=found)
+        memory = open_memory()
+        found = list(memory.sessions.import_all(path, progress=step))
+    own = {each.id for each in memory.sessions.list()} if not as_json else set()
+    output.show(as_json, partial(show_imported, found, own), to_json.sessions_imported_json, imported=found)
     return 1 if any(each.outcome == "failed" for each in found) else 0
 
 
@@ -242,8 +244,11 @@ def trim(
         )
 
 
-def show_imported(found: Sequence[ImportedSession]) -> None:
-    """Print the result of an import: new and updated sessions, and failures."""
+def show_imported(found: Sequence[ImportedSession], own: Collection[str]) -> None:
+    """Print the result of an import: new and updated sessions, failures, and how many are not this project's.
+
+    `own` are the ids of this project's sessions.
+    """
     for each in found:
         if each.outcome in ("new", "grown"):
             missing = f", {output.plural(each.unread, 'line')} not understood" if each.unread else ""
@@ -258,6 +263,12 @@ def show_imported(found: Sequence[ImportedSession]) -> None:
     output.line(
         ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no transcript found"
     )
+    elsewhere = sum(each.outcome in ("new", "grown") and each.session not in own for each in found)
+    if elsewhere:
+        output.line(
+            f"{output.plural(elsewhere, 'session')} of other projects: `vade sessions list --all` lists all,"
+            " `vade search --all` searches them too"
+        )
 
 
 _WIDEST = 100
