@@ -179,7 +179,7 @@ def test_files_that_come_go_and_change_places_are_seen_by_the_next_search(tmp_pa
     other.unlink()
     other.write_text("The heron says bread.\n")
     os.link(other, vault / "linked.md")
-    assert set(where("bread")) >= {"other.md"}
+    assert where("bread") in (["other.md"], ["linked.md"])  # equal texts come once
     memory.care.searcher.close()
 
 

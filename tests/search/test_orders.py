@@ -12,7 +12,7 @@ from cases import every_case
 from vademecum.errors import UnknownName
 from vademecum.index.base import Mark
 from vademecum.memory import Memory, connect
-from vademecum.search import rank
+from vademecum.search import rank, relevance
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -249,10 +249,12 @@ def test_the_score_can_be_worked_out_from_the_numbers_that_explain_it(
 ) -> None:
     with written(tmp_path, {"a": 1, "b": 2}) as memory:
         memory.store("The error E4017 comes from the heron.", key="error")
-        for each in memory.search(question, mode=mode, explain=True, min_score=0.0, max_results=20).results:
+        results = memory.search(question, mode=mode, explain=True, min_score=0.0, max_results=20).results
+        own = [(each.arithmetic or {})["relevance"] for each in results]
+        assert relevance.falling(own) == pytest.approx([each.relevance for each in results], abs=1e-4)
+        for each in results:
             assert each.arithmetic is not None
             assert worked_out(each.arithmetic) == pytest.approx(each.score, abs=1e-4)
-            assert each.arithmetic["relevance"] == pytest.approx(each.relevance, abs=1e-4)
             assert sum(list(each.components.values())[:4]) == pytest.approx(
                 each.components["score"], abs=3e-4
             )

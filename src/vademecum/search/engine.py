@@ -153,7 +153,7 @@ class Engine:
             found.mode = "bm25"
             if legs.count or self.embedder is None:
                 found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
-        if self._is_nonsense(legs):
+        if options.mode != "vector" and self._is_nonsense(legs):  # that mode looks up no word
             found.notes = (NONSENSE,)
             return found
         if legs.marks or options.read:
