@@ -9,7 +9,7 @@ from bench import updates
 
 from vademecum.memory import Memory, connect
 from vademecum.search.base import Passage
-from vademecum.search.evidence import TurnBeside, cut, gather, repetitions, shortened
+from vademecum.search.evidence import OtherTurn, cut, gather, repetitions, shortened
 from vademecum.search.updates import states_another_value
 from vademecum.transcripts import Message, Role, Text
 from vademecum.types import Origin, Place, Scope
@@ -234,7 +234,7 @@ def test_the_first_results_get_most_of_the_characters() -> None:
 def test_other_turns_are_those_nearest_to_the_hit_in_their_order() -> None:
     hit = passage("The kettle.", "talk.md", "user", line=10)
     text = "More of that. " * 10
-    turns = [TurnBeside(line, "user", "", text) for line in range(0, 40, 2) if line != 10]
+    turns = [OtherTurn(line, "user", "", lambda: text) for line in range(0, 40, 2) if line != 10]
     _, (conversation,) = gather([hit], {"talk.md": turns}, ["kettle"], chars=700)
     lines = [turn.line for turn in conversation.turns]
     assert lines == sorted(lines)

@@ -674,9 +674,10 @@ class SqliteIndex:
         columns = _RANKED
         if text:
             columns = _WHOLE + (", c.place" if self.kind.grows else ", x''")
+        # The cross join makes SQLite begin with the ids, and not with all chunks of the places.
         found = self._ask(
             f"""select c.id, f.id, c.ord, {columns}
-            from {_JOINED}
+            from chunks c cross join files f on f.id = c.file
             where c.id in (select value from json_each(?)) and {where}""",
             (json.dumps([*ids]), *values),
         )
@@ -1084,7 +1085,9 @@ def _files_where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
         values.extend(bound)
 
     if filter.places is not None:
-        any_of = " or ".join(["(f.scope = ? and f.scope_id = ?)"] * len(filter.places)) or "0"
+        # Items find their files at once; the plus keeps SQLite from reading all files of the places instead.
+        scope = "f.scope" if filter.items is None else "+f.scope"
+        any_of = " or ".join([f"({scope} = ? and f.scope_id = ?)"] * len(filter.places)) or "0"
         add(f"({any_of})", *(value for place in filter.places for value in (str(place.scope), place.id)))
         add("f.root in ('', ?)", filter.root)
     if filter.group:
@@ -1138,7 +1141,7 @@ _WHOLE = """f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title, f.ke
 
 
 def _row(cells: tuple[Any, ...]) -> ChunkRow:
-    tags = () if cells[13] == "[]" else tuple(json.loads(cells[13]))
+    tags = () if cells[13] == "[]" else _tags_in(cells[13])
     speech = Speech(cells[25], cells[26] or 0, cells[27] or 0)
     return ChunkRow._make((*cells[:13], tags, *cells[14:25], speech, cells[28]))
 
@@ -1184,6 +1187,12 @@ def _as_one(forms: Sequence[Sequence[str]]) -> str:
 def _tags(labels: Labels) -> str:
     """Return the tags of a file as the JSON text in which the index stores them."""
     return json.dumps(labels.tags, ensure_ascii=False) if labels.tags else "[]"
+
+
+@functools.lru_cache(maxsize=1_000)
+def _tags_in(text: str) -> tuple[str, ...]:
+    """Return the tags from the JSON text of a file, which all passages of the file share."""
+    return tuple(json.loads(text))
 
 
 def _number(block: bytes, at: int) -> tuple[int, int]:

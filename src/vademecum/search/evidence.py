@@ -6,6 +6,7 @@ characters, of which the first results get more. Knows texts and numbers, and no
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from vademecum.lazy import lazy_pattern
 from vademecum.text import WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from vademecum.search.base import Passage
 
@@ -34,7 +35,7 @@ _DECISIVE = frozenset(
     "not no never none nothing nobody without cannot nicht kein keine nie ne pas non sin".split()
 )
 _ROLES = ("user:", "assistant:")
-_SENTENCE = lazy_pattern(r"(?:[^.!?…。！？\n]|[.!?…](?=\S))+[.!?…。！？]*\s*|\s+|[\s\S]")
+_SENTENCE = lazy_pattern(r"(?:[^.!?…。！？\n]+|[.!?…](?=\S))+[.!?…。！？]*\s*|\s+|[\s\S]")
 _MARKS = 4  # characters of the signs before and after a text that was cut
 _QUESTION = re.compile(r"[?？][\"')\]]*\s*$")
 
@@ -46,6 +47,18 @@ class TurnBeside(NamedTuple):
     role: str
     time: str
     text: str
+
+
+class OtherTurn(NamedTuple):
+    """A turn that may be shown beside the hits; `read` returns its text, or '' where it is gone.
+
+    Reading opens a log, and most of these turns find no room in an answer.
+    """
+
+    line: int
+    role: str
+    time: str
+    read: Callable[[], str]
 
 
 class FoundConversation(NamedTuple):
@@ -60,7 +73,7 @@ class FoundConversation(NamedTuple):
 
 def gather(
     results: Sequence[Passage],
-    turns: Mapping[str, Sequence[TurnBeside]],
+    turns: Mapping[str, Sequence[OtherTurn]],
     words: Sequence[str],
     *,
     chars: int,
@@ -108,12 +121,12 @@ def _shares(count: int, chars: int) -> list[float]:
 
 
 def _fitting(
-    turns: Iterable[TurnBeside], hits: Sequence[Passage], room: float
+    turns: Iterable[OtherTurn], hits: Sequence[Passage], room: float
 ) -> tuple[tuple[TurnBeside, ...], float]:
     """Return the turns nearest to the hits, shortened, that fit into the room, in their order."""
     lines = [hit.start for hit in hits]
 
-    def distance(numbered: tuple[int, TurnBeside]) -> int:
+    def distance(numbered: tuple[int, OtherTurn]) -> int:
         turn = numbered[1]
         return min(abs(turn.line - line) for line in lines) + (0 if turn.role in PERSON else _DISTANT)
 
@@ -123,9 +136,12 @@ def _fitting(
         size = min(TURN, room - used)
         if size < SHORTEST_TURN or len(chosen) >= MOST_TURNS:
             break
-        short = turn.text if room == float("inf") else shortened(turn.text, int(size))
+        text = turn.read()
+        if not text:
+            continue
+        short = text if room == float("inf") else shortened(text, int(size))
         used += len(short)
-        chosen[at] = turn._replace(text=short)
+        chosen[at] = TurnBeside(turn.line, turn.role, turn.time, short)
     return tuple(chosen[at] for at in sorted(chosen)), used
 
 
@@ -135,14 +151,19 @@ def repetitions(texts: Iterable[tuple[str, str]]) -> set[int]:
     They have the same words or nearly so. A record is no repetition: it has a topic of its own.
     """
     found: set[int] = set()
-    seen: list[frozenset[str]] = []
+    seen: dict[str, list[frozenset[str]]] = {}  # by each of their longest words
     for at, (source, text) in enumerate(texts):
         _, colon, said = text.partition(": ") if text[:20].lower().startswith(_ROLES) else ("", "", text)
         words = frozenset(WORD.findall((said if colon else text).lower()))
-        if source != MEMORY and any(_repeats(words, other) for other in seen):
+        # Two texts that differ in fewer words than these have one of them in common.
+        count = int(_APART * len(words) / (1 - _APART)) + 1
+        longest = sorted(sorted(words), key=len)[-count:]
+        others = itertools.chain.from_iterable(seen.get(word, ()) for word in longest)
+        if source != MEMORY and any(_repeats(words, other) for other in others):
             found.add(at)
         else:
-            seen.append(words)
+            for word in longest:
+                seen.setdefault(word, []).append(words)
     return found
 
 
@@ -175,15 +196,18 @@ def cut(text: str, words: Sequence[str], size: int, *, whole: bool = False) -> s
     # A word counts more than another word that only begins like it.
     marks = [*words, *(() if whole else (word[: max(4, len(word) - 3)] for word in words))]
     parts = sentences(text)
-    held = [{number for number, mark in enumerate(marks) if mark in part.lower()} for part in parts]
+    lowered = [part.lower() for part in parts]
+    everything = "".join(lowered)
+    numbered = [(number, mark) for number, mark in enumerate(marks) if mark in everything]
+    held = [{number for number, mark in numbered if mark in part} for part in lowered]
     first = end = best = 0
-    for start in range(len(parts)):
+    for start in [at for at, numbers in enumerate(held) if numbers]:
         length, seen, stop = 0, set[int](), start
         while stop < len(parts) and (length + len(parts[stop].rstrip()) <= room or stop == start):
             length += len(parts[stop])
             seen |= held[stop]
             stop += 1
-        if len(seen) > best or not end or (len(seen) == best and held[start] and not held[first]):
+        if len(seen) > best:
             first, end, best = start, stop, len(seen)
     shown = "".join(parts[first:end]) if best else text
     if len(shown.strip()) > room:

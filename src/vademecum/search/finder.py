@@ -195,16 +195,14 @@ class Finder:
         """Return an answer with the conversations of its results, in about so many characters."""
         if not found.results or found.mode == "metadata":
             return found
-        lines: dict[str, list[int]] = {}
-        sessions: set[str] = set()
+        notes: dict[str, list[int]] = {}
+        sessions: dict[str, list[int]] = {}
         for each in found.results:
             if each.role:
+                lines = sessions if each.source == searching.TRANSCRIPT else notes
                 lines.setdefault(each.path, []).append(each.start)
-                sessions.update({each.path} if each.source == searching.TRANSCRIPT else ())
-        turns = {
-            path: (self.earlier if path in sessions else self.searcher).turns(path, those)
-            for path, those in lines.items()
-        }
+        turns = self.searcher.turns(notes) if notes else {}
+        turns |= self.earlier.turns(sessions) if sessions else {}
         words = terms(asked.text).words
         results, conversations = evidence.gather(found.results, turns, words, chars=chars)
         return replace(found, results=results, conversations=conversations)

@@ -22,7 +22,7 @@ from vademecum.named_tuple import NamedTuple
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.conversations import turns_around
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
-from vademecum.search.evidence import TurnBeside
+from vademecum.search.evidence import OtherTurn
 from vademecum.search.locking import one_at_a_time
 from vademecum.search.reading import Passages, read_in_background, read_passages
 from vademecum.store import scopes, teams
@@ -31,10 +31,10 @@ from vademecum.text.outgoing import clean_text
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.index import Embedder, Filter, Index, LazyEmbedder, PassageReader
+    from vademecum.index import ChunkRow, Embedder, Filter, Index, LazyEmbedder, PassageReader
     from vademecum.search.base import Query
     from vademecum.search.rerank import Rerank
     from vademecum.store import Home, State
@@ -234,15 +234,13 @@ class Searcher:
         return self._answer(found, report, explain=options.explain)
 
     @one_at_a_time
-    def turns(self, path: str, lines: Sequence[int]) -> list[TurnBeside]:
-        """Return turns of a conversation in a file: what the user said, and what stands around some lines."""
-        index = self._file.open()
-        with index:
-            rows = turns_around(index, self._visible, path, lines)
-        return [
-            TurnBeside(row.start, row.speech.speaker or "", row.time or "", clean_text(row.body))
-            for row in rows
-        ]
+    def turns(self, lines: Mapping[str, Sequence[int]]) -> dict[str, list[OtherTurn]]:
+        """Return turns of the conversations in files: what the user said, and the turns around some lines."""
+        with self._file.open() as index:
+            return {
+                path: [_other_turn(row) for row in turns_around(index, self._visible, path, those)]
+                for path, those in lines.items()
+            }
 
     @one_at_a_time
     def close(self) -> None:
@@ -474,3 +472,7 @@ def passage(hit: RankedRow, *, explain: bool) -> Passage:
 @functools.lru_cache(maxsize=64)
 def _place(scope: str, id_: str) -> Place:
     return Place(Scope(scope), id_)
+
+
+def _other_turn(row: ChunkRow) -> OtherTurn:
+    return OtherTurn(row.start, row.speech.speaker or "", row.time or "", lambda: clean_text(row.body))

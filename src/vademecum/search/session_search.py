@@ -20,7 +20,7 @@ from vademecum.index.sqlite import SESSIONS
 from vademecum.search import rank, relevance, session_index
 from vademecum.search.base import TRANSCRIPT, Passage, readable
 from vademecum.search.conversations import turns_around
-from vademecum.search.evidence import TurnBeside
+from vademecum.search.evidence import OtherTurn
 from vademecum.search.legs import Legs, knows_english_only, knows_words, window
 from vademecum.search.locking import one_at_a_time
 from vademecum.search.question_times import NO_TIMES, times_asked
@@ -234,19 +234,27 @@ class SessionSearch:
         return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
 
     @one_at_a_time
-    def turns(self, path: str, lines: Sequence[int]) -> list[TurnBeside]:
-        """Return turns of a session: what the user said, and what stands around some lines of its log."""
+    def turns(self, lines: Mapping[str, Sequence[int]]) -> dict[str, list[OtherTurn]]:
+        """Return turns of sessions: what the user said, and the turns around some lines of their logs."""
+        visible = self._view().filter
         try:
             with self._file.open() as index:
-                rows = turns_around(index, self._view().filter, path, lines)
-            return [self._turn_of(row) for row in rows if row.speech.speaker != Role.TOOL]
-        except (IndexFailed, OSError, _LogChanged):
-            return []  # the hits are shown without what stands around them
+                return {
+                    path: [
+                        self._other_turn(row)
+                        for row in turns_around(index, visible, path, those)
+                        if row.speech.speaker != Role.TOOL
+                    ]
+                    for path, those in lines.items()
+                }
+        except (IndexFailed, OSError):
+            return {}  # the hits are shown without the turns around them
 
-    def _turn_of(self, row: ChunkRow) -> TurnBeside:
-        spot = PieceLocation.of(row)
-        text = clean_text(self._text(row)[spot.at : spot.at + spot.length])
-        return TurnBeside(row.start, row.speech.speaker or "", row.time or "", text)
+    def _other_turn(self, row: ChunkRow) -> OtherTurn:
+        def read() -> str:
+            return clean_text(self._piece_text(row))
+
+        return OtherTurn(row.start, row.speech.speaker or "", row.time or "", read)
 
     def _search(self, wanted: SessionQuery, view: LogFilter, seconds: float) -> SessionHits:
         until = time.monotonic() + seconds
@@ -615,7 +623,7 @@ class SessionSearch:
         return 0 < sum(each.size for each in stamps) <= _MOST_EMBEDDED and self._lazy.embedder is not None
 
     def _syncing(self, index: Index, view: LogFilter, progress: Progress | None = None) -> Sync:
-        return Sync(index, view.filter, embedder=self._lazy, progress=progress, text_of=self._to_embed)
+        return Sync(index, view.filter, embedder=self._lazy, progress=progress, text_of=self._piece_text)
 
     def _embed(self, index: Index, view: LogFilter, until: float | None, progress: Progress | None) -> None:
         """Make the missing vectors of messages; during a query, only for a short time."""
@@ -623,8 +631,8 @@ class SessionSearch:
         syncing.renew(report, vectors=True)
         syncing.embed(report, None if until is None else min(until, time.monotonic() + _MEANING))
 
-    def _to_embed(self, row: ChunkRow) -> str:
-        """Return the text of a piece from which its vector is made; '' when its log has changed."""
+    def _piece_text(self, row: ChunkRow) -> str:
+        """Return the text of a piece of a message; '' when its log has changed."""
         spot = PieceLocation.of(row)
         try:
             return self._text(row)[spot.at : spot.at + spot.length]

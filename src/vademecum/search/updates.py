@@ -60,6 +60,8 @@ def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
 
     Each text has its time, empty if it has none. What was said on one day is no update.
     """
+    if len({time[:10] for _, time in texts[:_TEXTS] if time}) < 2:
+        return {}
     alike: dict[str, list[tuple[int, _Statement]]] = {}  # statements by their first word, which must be equal
     for at, (text, time) in enumerate(texts[:_TEXTS]):
         for statement in _statements(text) if time else ():
@@ -80,18 +82,22 @@ def _statements(text: str) -> list[_Statement]:
         if sentence.rstrip().endswith(("?", "？")):
             continue
         tokens = [token.lower().strip(".,:") for token in _TOKEN.findall(sentence)]
-        if not _PASSING.isdisjoint(tokens) and not any(map(str.isdigit, "".join(tokens))):
+        if not _PASSING.isdisjoint(tokens) and not any(map(_has_digit, tokens)):
             continue
         words = tuple(_stem(token) for token in tokens if not _is_small(token))
         if 2 <= len(words) <= _LONGEST:
-            numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
+            numbers = frozenset(filter(_has_digit, words))
             found.append(_Statement(words, numbers))
     return found
 
 
 def _is_small(token: str) -> bool:
     """Return whether a word says nothing by itself, as `I'll` and `it's` do."""
-    return token in _SMALL or re.split("['’]", token)[0] in STOP
+    return token in _SMALL or token.replace("’", "'").partition("'")[0] in STOP
+
+
+def _has_digit(word: str) -> bool:
+    return not word.isalpha() and any(map(str.isdigit, word))
 
 
 def _stem(word: str) -> str:
