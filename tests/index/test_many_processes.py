@@ -132,7 +132,10 @@ def test_what_many_processes_keep_is_all_found_and_nobody_is_locked_out(
             f" longest wait {longest:.2f} s, log {max(logs, default=0):,} bytes"
         )
     assert [each["missing"] for each in written] == [[]] * writers
-    assert {said for each in (*written, *asked) for said in each["said"]} == set()
+    # Nothing is read in the background of a test, and that alone may be said.
+    assert {
+        said for each in (*written, *asked) for said in each["said"] if "not read yet" not in said
+    } == set()
     assert longest < LONGEST_WAIT * max(1, writers // (2 * (os.cpu_count() or 1)))
     assert max(logs, default=0) <= LARGEST_LOG
     everything = set()
