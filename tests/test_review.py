@@ -273,6 +273,10 @@ def test_what_the_user_said_in_a_session_and_is_worth_saving_waits(desk: Desk) -
     log.append(MessageEvent(Message(Role.USER, (Text("What time is it?"),))))
     (item,) = memory.review.inbox(["signal"]).items
     assert "pnpm" in item.text
+    sitting, _ = memory.review.decide([item], yes=False)
+    assert memory.review.inbox(["signal"]).items == ()
+    assert [(each.done, each.why) for each in memory.care.undo(sitting)[1]] == [(True, "")]
+    (item,) = memory.review.inbox(["signal"]).items
     _, decided = memory.review.decide([item], yes=True)
     assert decided[0].back.startswith("vade forget ")
     assert memory.review.inbox(["signal"]).items == ()

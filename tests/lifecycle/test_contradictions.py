@@ -164,7 +164,7 @@ def test_records_without_a_tag_in_common_are_compared_by_what_they_say(world: Wo
     memory.store("The billing service is owned by Alice.", key="amber")
     world.clock.forward(hours=1)
     memory.store("Bob owns the billing service.", key="basalt")
-    assert [clash.rule for clash in found(world)] == ["another owner of the same"]
+    assert [clash.rule for clash in found(world)] == ["another owner of the same thing"]
 
 
 def test_where_it_stands_is_told_by_the_line(world: World) -> None:

@@ -418,9 +418,8 @@ class Care:
 
         what, path = str(line.get("what")), str(line.get("path") or "")
         if what == "declined":
-            yield EditResult(
-                path, decisions.undecline(self._work.home, str(line["id"])), "it was already undone"
-            )
+            undone = decisions.undecline(self._work.home, str(line["id"]))
+            yield EditResult(path, undone, "" if undone else "it was already undone")
         elif what == "verified":
             yield self._unverify(line, path)
         elif what == "trusted":

@@ -18,13 +18,13 @@ from vademecum.text.vocabulary import CONTRASTS, UNITS, Quantity, stem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ANOTHER_VALUE = "the same, with another value"
-ANOTHER_CHOICE = "another choice for the same"
+ANOTHER_VALUE = "the same thing, with another value"
+ANOTHER_CHOICE = "another choice for the same thing"
 DENIED = "one denies the other"
-OTHER_OWNER = "another owner of the same"
-OTHER_PLACE = "another place of the same"
-OTHER_LANGUAGE = "another language of the same"
-OTHER_STATE = "the opposite state of the same"
+OTHER_OWNER = "another owner of the same thing"
+OTHER_PLACE = "another place of the same thing"
+OTHER_LANGUAGE = "another language of the same thing"
+OTHER_STATE = "the opposite state of the same thing"
 NOT_THERE = "one says that it is there, the other that it is not"
 
 # Words that name a kind of value or an everyday act, and not whose value it is.

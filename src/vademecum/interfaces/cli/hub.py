@@ -250,8 +250,8 @@ def revoke(
 ) -> None:
     """Remove a member, or revoke a token by its id.
 
-    Takes effect at once. Tokens and join codes that were made with the token end too, however many steps
-    away, because a thief may hold them; this machine's own token stays valid. Texts that were written with
+    Takes effect at once. The tokens and join codes that were made with the token, or with one of these, end
+    too, because a thief may hold them. This machine's own token stays valid. Texts that were written with
     the token stay on the hub, and files stay on the members' machines.
     """
     from vademecum.memory.sync import HubRefused
