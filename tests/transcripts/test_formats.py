@@ -1535,7 +1535,7 @@ def test_everything_in_real_claude_code_sessions_comes_out(form: TranscriptForma
     assert sum(each.output for each in usages(found)) == sum(outputs.values())
     assert len(usages(found)) == sum(1 for each in outputs.values() if each)
     assert all(each.time for each in messages(found))
-    assert all(told(found)._replace(title="x"))
+    assert all(told(found)._replace(title="x", branch="x", repository="x", checkout="x"))
 
 
 @needs_data
@@ -1621,7 +1621,7 @@ def test_everything_in_a_real_pi_session_comes_out(form: TranscriptFormat, path:
     assert sum(each.cost for each in usages(found)) == pytest.approx(sum(costs))
     assert len(usages(found)) == sum(1 for each in costs if each)
     assert all(each.time for each in messages(found))
-    assert all(told(found)._replace(title="x"))
+    assert all(told(found)._replace(title="x", branch="x", repository="x", checkout="x"))
 
 
 @needs_data

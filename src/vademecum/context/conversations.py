@@ -24,14 +24,14 @@ from vademecum.errors import (
     VadeError,
 )
 from vademecum.search import SessionHits, end_of_day, moment_of, session_keywords
-from vademecum.store import Fact, archive, scopes
+from vademecum.store import Fact, archive, decisions, scopes
 from vademecum.text import clock, filenames, names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import read_event, read_excerpt, session_get
 from vademecum.types import Audience, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.context import engine
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts import (
         Excerpt,
         ImportedSession,
+        JoinedFolders,
         Line,
         Log,
         Message,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         SessionTurn,
     )
     from vademecum.transcripts.events import Checkpoint, Ended
+    from vademecum.transcripts.gone_folders import GoneFolder, KnownRepository
     from vademecum.types import Record
 
 Progress = Callable[[str, int, int], None]
@@ -342,6 +344,91 @@ class Conversations:
         return importing.import_files(
             found, home=self._work.home, caller=self._work.caller, progress=progress, now=self._work.now
         )
+
+    def join_folders(
+        self, imported: Iterable[ImportedSession], *, project: str | os.PathLike[str] = ""
+    ) -> JoinedFolders:
+        """Join imported sessions of folders that no longer exist to the project of their repository.
+
+        The transcripts have to show which repository it was. The folders that are left join `project`, by its
+        name, id or path, if one is given. `vade undo` takes the joins back, and a later import does not
+        repeat them.
+        """
+        from vademecum.store import Projects
+        from vademecum.transcripts import gone_folders
+
+        self._work.may_write()
+        self._work.at_a_command_line("join sessions to a project", "vade sessions import --all")
+        sessions, home = [*imported], self._work.home
+        with self._work.reported("look for the projects of the sessions"):
+            target = Projects(self._work).find(project) if project else ""
+            gone = gone_folders.find_gone_folders(sessions, home=home)
+            if not gone:
+                return gone_folders.JoinedFolders()
+            known = gone_folders.known_repositories(home, self._work.caller, sessions)
+            declined = decisions.declined(home)
+            owners: dict[str, tuple[str, str]] = {}
+            for each in gone:
+                owner = self._find_owner(each, known)
+                above = next((folder for folder in owners if Path(folder) in Path(each.folder).parents), "")
+                if not owner[0] and above:
+                    owner = owners[above][0], f"it lies below {above}"
+                # Memory of a folder, and joins that were undone, are for a person to decide about.
+                is_open = decisions.mark_of(gone_folders.JOINED, each.id, owner[0]) not in declined
+                if owner[0] and is_open and not home.names("memory", "project", each.id):
+                    owners[each.folder] = owner
+                elif target and target != each.id:
+                    owners[each.folder] = target, gone_folders.CHOSEN
+            joined = [each for each in gone if each.folder in owners]
+            run = self._save_joins([(each, owners[each.folder][0]) for each in joined])
+        return gone_folders.JoinedFolders(
+            [each.result(*owners[each.folder]) for each in joined],
+            [each.result() for each in gone if each.folder not in owners],
+            run,
+        )
+
+    def _find_owner(self, gone: GoneFolder, known: Mapping[str, KnownRepository]) -> tuple[str, str]:
+        """Return the project that a folder belonged to, and what shows it; empty texts in doubt."""
+        from vademecum.agents import registry
+        from vademecum.transcripts import gone_folders
+
+        if noted := gone_folders.noted_project(self._work.home, gone.id):
+            return noted, "memory was saved for it"
+        evidence = gone_folders.read_evidence(gone, registry.transcript_format)
+        return gone_folders.find_repository(gone.folder, evidence, known, project_at=self._project_at)
+
+    def _project_at(self, folder: str) -> str:
+        """Return the project of a folder that exists, or that memory was saved for; else an empty text."""
+        if not os.path.isabs(folder) or "\0" in folder:
+            return ""
+        found, own = scopes.find_project(Path(folder), home=self._work.home.path), self._work.caller.project
+        if own is not None and own.root == found.root:
+            return own.id
+        if found.root.is_dir():
+            return found.id
+        from vademecum.transcripts.gone_folders import noted_project
+
+        return noted_project(self._work.home, found.by_path)
+
+    def _save_joins(self, joins: Sequence[tuple[GoneFolder, str]]) -> str:
+        """Save the joins of folders to projects, and return the name of the run that undoes them."""
+        from vademecum.transcripts.gone_folders import JOIN, JOINED
+
+        if not joins:
+            return ""
+        home, at, by = self._work.home, self._work.stamp(), self._work.caller.actor
+        lines = tuple(
+            {"what": JOINED, "path": each.folder, "id": each.id, "project": project}
+            for each, project in joins
+        )
+        sitting = decisions.Sitting(
+            decisions.new_sitting_id(self._work.now(), at), at, by, lines, undone=False, what=JOIN
+        )
+        decisions.put_sitting(home, sitting)
+        for each, project in joins:
+            scopes.add_alias(home, each.id, project, at=at)
+        self._work.audit("alias")
+        return sitting.id
 
     def import_transcript(
         self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool | None = False

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from vademecum.types import Record
 
 
-REVIEW = "review"  # what a sitting is called among the runs
 _UNWRITTEN = "free disk space or grant write access, and run it again; until then searches scan the files"
 
 
@@ -339,7 +338,7 @@ class Care:
         if self._work.caller.audience is Audience.PRIVATE:
             with self._work.reported("list the reviews"):
                 found += [
-                    Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
+                    Brief(each.id, each.what, each.at, len(each.done), each.undone)
                     for each in decisions.sittings(self._work.home)
                 ]
                 found += self._heard.sessions()
@@ -378,14 +377,16 @@ class Care:
         if run not in sittings:
             return self._undo_run(run, progress)
         self._work.may_write()
-        self._work.may_decide("undo a decision", f"vade undo {run}")
         sitting = sittings[run]
+        # A join of folders needs no terminal, and so its undo needs none either.
+        allowed = self._work.may_decide if sitting.what == decisions.REVIEW else self._work.only_a_person
+        allowed("undo a decision", f"vade undo {run}")
         if sitting.undone:
             return run, []
         with self._work.reported("undo"):
             results = [results for line in reversed(sitting.done) for results in self._revert_decision(line)]
             decisions.put_sitting(self._work.home, sitting._replace(undone=True))
-            self._work.audit("undo review")
+            self._work.audit(f"undo {sitting.what}")
         return run, results
 
     def _undo_run(
@@ -431,6 +432,8 @@ class Care:
         elif what == "noticed":
             decisions.keep_sync_notice(self._work.home, decisions.SyncNotice(**line["notice"]))
             yield EditResult(path, True)
+        elif what == "joined":
+            yield self._separate(line, path)
         elif what == "held":
             yield EditResult(path, *self._hold_again(line, path))
         elif what == "run":
@@ -440,6 +443,20 @@ class Care:
                 yield EditResult(path, False, str(error))
         else:
             yield EditResult(path, False, f"undo it with `{line.get('back')}`")
+
+    def _separate(self, line: dict[str, Any], path: str) -> EditResult:
+        """Take a folder that is gone out of the project that an import joined it to, for good."""
+        id, project = str(line["id"]), str(line["project"])
+        done = scopes.drop_alias(self._work.home, id, project)
+        if done:
+            decisions.decline(
+                self._work.home,
+                decisions.mark_of("joined", id, project),
+                kind="joined",
+                at=self._work.stamp(),
+                by=self._work.caller.actor,
+            )
+        return EditResult(path, done, "" if done else "it was changed since then")
 
     def _hold_again(self, line: dict[str, Any], path: str) -> tuple[bool, str]:
         """Put a text from a sync back into review, and archive the record that the review made

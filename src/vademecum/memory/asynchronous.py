@@ -207,6 +207,7 @@ class AsyncProjects(_Noun):
 
     alias = _awaited(Projects.alias)
     elsewhere = _awaited(Projects.elsewhere)
+    find = _awaited(Projects.find)
     init = _awaited(Projects.init)
     list = _awaited(Projects.list)
     moved_here = _awaited(Projects.moved_here)
@@ -255,6 +256,7 @@ class AsyncSessions(_Noun):
     page = _awaited(Conversations.page)
     import_all = _iterated(Conversations.import_all)
     import_transcript = _awaited(Conversations.import_transcript)
+    join_folders = _awaited(Conversations.join_folders)
     list = _awaited(Conversations.list)
     messages = _awaited(Conversations.messages)
     new = _awaited(Conversations.new)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from vademecum.store import Tombstone as Tombstone
     from vademecum.store.heard import HeardStatement as HeardStatement
     from vademecum.transcripts import ImportedSession as ImportedSession
+    from vademecum.transcripts import JoinedFolder as JoinedFolder
+    from vademecum.transcripts import JoinedFolders as JoinedFolders
     from vademecum.transcripts import Line as Line
     from vademecum.transcripts import SessionTurn as SessionTurn
     from vademecum.transcripts import TurnPart as TurnPart

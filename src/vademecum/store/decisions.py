@@ -229,6 +229,7 @@ def _rename_held(home: Home, workspace: str, old: str, new: str) -> bool:
 
 
 _KIND = "reviews"
+REVIEW = "review"
 _DECLINED = "declined"
 
 
@@ -240,6 +241,7 @@ class Sitting(NamedTuple):
     by: str
     done: tuple[dict[str, Any], ...] = ()
     undone: bool = False
+    what: str = REVIEW  # what it is called among the runs
 
 
 def new_sitting_id(moment: datetime, at: str) -> str:
@@ -249,7 +251,13 @@ def new_sitting_id(moment: datetime, at: str) -> str:
 
 def put_sitting(home: Home, sitting: Sitting) -> None:
     """Save the decisions that a review has made so far."""
-    value = {"at": sitting.at, "by": sitting.by, "done": list(sitting.done), "undone": sitting.undone}
+    value = {
+        "at": sitting.at,
+        "by": sitting.by,
+        "done": list(sitting.done),
+        "undone": sitting.undone,
+        "what": sitting.what,
+    }
     put(home, _KIND, sitting.id, value)
 
 
@@ -268,6 +276,7 @@ def _sitting(name: str, value: dict[str, Any]) -> Sitting:
         str(value.get("by") or ""),
         listed,
         undone=value.get("undone") is True,
+        what=str(value.get("what") or REVIEW),
     )
 
 

@@ -144,6 +144,31 @@ class Projects:
             self._work.audit("alias")
         return project.id
 
+    def find(self, name: str | os.PathLike[str]) -> str:
+        """Return the id of a project, which is given by its id, its name or its folder."""
+        self._work.only_a_person("choose another project", "vade project list")
+        own, path = self._work.caller.project, Path(name).expanduser()
+        if path.is_dir():
+            found = scopes.find_project(path, home=self._work.home.path)
+            return own.id if own is not None and own.root == found.root else found.id
+        known = {each.id: each.name for each in self.list()}
+        known.update((id, root.name) for id, root in _roots(self._work.home).items())
+        if own is not None:
+            known[own.id] = own.root.name
+        if str(name) in known:
+            return str(name)
+        matches = [id for id, each in known.items() if each == str(name)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise UsageError(
+                f"{len(matches)} projects are called {names.shown(str(name))}",
+                hint=f"use an id: {', '.join(matches)}",
+            )
+        raise NotFound(
+            f"no project {names.shown(str(name))}", hint="name its folder, or see `vade project list`"
+        )
+
     def list(self) -> Sequence[KnownProject]:
         """Return all projects that have memory here, the most recently written first."""
         if self._work.caller.audience is Audience.GROUP:

@@ -235,6 +235,14 @@ def add_alias(home: Home, alias: str, project_id: str, *, at: str) -> None:
     decisions.put(home, "aliases", names.check_id(alias, "a project"), {"project": project_id, "at": at})
 
 
+def drop_alias(home: Home, alias: str, project_id: str) -> bool:
+    """Separate the memory of an id from the project it was joined to; return False when it was not."""
+    known = decisions.get(home, "aliases", alias)
+    if known is None or known.get("project") != project_id:
+        return False
+    return decisions.drop(home, "aliases", alias)
+
+
 def remember_project(home: Home, project: Project, *, at: str) -> None:
     """Save the id of a project's root, and join memory from before the project had a remote.
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from vademecum.transcripts.excerpt import Excerpt as Excerpt
     from vademecum.transcripts.excerpt import ExcerptTurn as ExcerptTurn
     from vademecum.transcripts.excerpt import read_excerpt as read_excerpt
+    from vademecum.transcripts.gone_folders import JoinedFolder as JoinedFolder
+    from vademecum.transcripts.gone_folders import JoinedFolders as JoinedFolders
     from vademecum.transcripts.importing import ImportedSession as ImportedSession
     from vademecum.transcripts.log import Line as Line
     from vademecum.transcripts.log import Log as Log
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "events": "Event MessageEvent Usage Used",
     "excerpt": "Excerpt ExcerptTurn read_excerpt",
+    "gone_folders": "JoinedFolder JoinedFolders",
     "importing": "ImportedSession",
     "log": "Line Log LogFile MemoryLog",
     "messages": (

@@ -87,6 +87,9 @@ class SessionFacts(NamedTuple):
     folder: str = ""  # the working directory of the session
     created: str = ""
     model: str = ""
+    branch: str = ""  # of git, in a repository
+    repository: str = ""  # the URL of the remote `origin`
+    checkout: str = ""  # the folder from which the session's worktree was made
 
 
 class Unread(NamedTuple):

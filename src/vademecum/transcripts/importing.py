@@ -71,6 +71,8 @@ class ImportedSession(NamedTuple):
     unread: int = 0  # lines and parts that could not be understood
     why: str = ""
     compacted: bool = False  # whether the added messages include a compaction's summary
+    format: str = ""  # the name of the transcript's format
+    folder: str = ""  # where the session ran
 
 
 class _Head(NamedTuple):
@@ -143,21 +145,22 @@ def import_file(
         why = f"a person purged this session on {purged.at[:10]}"
         return ImportedSession(path, "purged", why=why)
     project = _project_of(home, session) or _project(home, caller, head.facts.folder)
+    done = ImportedSession(path, "same", session, project, format=known.name, folder=head.facts.folder)
     log = Log(session, LogFile(home, project, session), now=now)
     with home.lock(f"import {session}"):
         state = _read_state(log)
         mark = [stat.st_size, stat.st_mtime_ns]
         if state.closed and state.mark == mark:
-            return ImportedSession(path, "same", session, project, unread=state.unread)
+            return done._replace(unread=state.unread)
         copy = _Copy(known, path, session, state, mark, marks=marks)
         start_events = [] if state.begun else [_start_event(copy, head, caller, project)]
         events = copy.events(on_bytes)
         first = next(events)
         if state.closed and isinstance(first, Ended):  # the file was only touched, or found again elsewhere
-            return ImportedSession(path, "same", session, project, unread=copy.unread)
+            return done._replace(unread=copy.unread)
         log.extend(chain(start_events, [first], events), sync=True)
     outcome = "grown" if state.ended else "new"
-    return ImportedSession(path, outcome, session, project, copy.added, copy.unread, compacted=copy.compacted)
+    return done._replace(outcome=outcome, added=copy.added, unread=copy.unread, compacted=copy.compacted)
 
 
 def imported_log(done: ImportedSession, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:

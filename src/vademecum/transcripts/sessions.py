@@ -429,7 +429,7 @@ class Sessions:
         for project, session in self._visible():
             log = self._log(project, session)
             try:
-                started, tail = _first_event(log), [line.event for line in log.tail(_RECENT)]
+                started, tail = first_event(log), [line.event for line in log.tail(_RECENT)]
             except (OutsideMemory, StorageFailed):
                 continue  # `list` reports this log
             times = [event.time for event in tail if isinstance(event, Event)]
@@ -516,7 +516,7 @@ _SYSTEM, _HEAD = b'"role":"system"', 400
 _RARE = (Started.kind, Renamed.kind, Ended.kind, Used.kind)
 
 
-def _first_event(log: Log) -> Started | None:
+def first_event(log: Log) -> Started | None:
     """Return the event that began a session; it is on the first line unless that line is damaged."""
     for number, raw in enumerate(log.raw()):
         if raw.kind in ("", Started.kind):

@@ -12,10 +12,10 @@ itself and other `system` lines with text (`meta`); text typed ahead in `queue-o
 `attachment` lines (`meta`; the sent text is in the conversation too). A `toolUseResult` is stored in the
 `extra` of its result, without strings that the result holds already.
 
-The session facts are its id, folder, model and first time, and its title from `summary`, `custom-title` and
-`ai-title` lines; a title that a person gave is never replaced. Left out are the other `progress` lines
-(hooks, running commands), raw requests, file history, hook summaries, durations, other `system` lines without
-text, and settings.
+The session facts are its id, folder, branch, the checkout of its worktree, model and first time, and its
+title from `summary`, `custom-title` and `ai-title` lines; a title that a person gave is never replaced. Left
+out are the other `progress` lines (hooks, running commands), raw requests, file history, hook summaries,
+durations, other `system` lines without text, and settings.
 
 Memory: `CLAUDE.md`, which is always loaded, becomes `context.md`; notes below `projects/<folder>/memory/` and
 files that are loaded only in some folder become records.
@@ -139,6 +139,8 @@ def _pieces(path: Path, on_bytes: OnBytes) -> Stream:
             folder=text(value.get("cwd")),
             created=moment(value.get("timestamp")),
             model=_model(value),
+            branch=text(value.get("gitBranch")),
+            checkout=text(mapping(value.get("worktreeSession")).get("originalCwd")),
         )
         if kind in _SPOKEN:
             yield from _read_message_line(line, facts["folder"])

@@ -276,11 +276,14 @@ class _RolloutReader:
     def _session_facts(self, payload: dict[str, Json], time: str) -> list[SessionFacts]:
         model = text(payload.get("model"))
         self._model = model or self._model
+        git = mapping(payload.get("git"))
         return self._facts.add(
             id=text(payload.get("id")),
             folder=text(payload.get("cwd")),
             created=moment(payload.get("timestamp")) or time,
             model=model,
+            branch=text(git.get("branch")),
+            repository=text(git.get("repository_url")),
         )
 
     def _item(self, line: JsonLine, item: dict[str, Json], time: str) -> Stream:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.values import DryRun, ImportedSession, Line
+    from vademecum.memory.values import DryRun, ImportedSession, JoinedFolder, JoinedFolders, Line
     from vademecum.search import Hit
 
 _everything = click.option(
@@ -171,17 +171,54 @@ def _show_hits(line: Line, *, whole: bool) -> None:
 @sessions.command("import")
 @click.argument("path", required=False, type=click.Path())
 @click.option("--all", "everything", is_flag=True, help="All sessions in the agents' own folders.")
+@click.option(
+    "--project",
+    metavar="NAME|PATH",
+    default="",
+    help="The project for sessions whose folder is gone and whose repository is unknown.",
+)
 @common
-def import_(path: str | None, everything: bool, as_json: bool, open_memory: OpenMemory) -> int:
-    """Import transcripts of other agents; originals stay."""
+def import_(
+    *, path: str | None, everything: bool, project: str, as_json: bool, open_memory: OpenMemory
+) -> int:
+    """Import transcripts of other agents; originals stay.
+
+    Sessions of a folder that is gone, such as a deleted worktree, join the project whose repository their
+    transcripts show; `vade undo` reverts that.
+    """
     if (path is None) is not everything:
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
+    memory = open_memory()
+    if project:
+        memory.projects.find(project)  # a wrong name ends the command before anything is imported
     with output.progress("sessions that are in stay; run it again for the rest") as step:
-        memory = open_memory()
         found = list(memory.sessions.import_all(path, progress=step))
-    own = {each.id for each in memory.sessions.list()} if not as_json else set()
-    output.show(as_json, partial(show_imported, found, own), to_json.sessions_imported_json, imported=found)
+    joins = memory.sessions.join_folders(found, project=project)
+    if as_json:
+        given = {"imported": found, "joined": joins.joined, "left": joins.left, "run": joins.run}
+        output.as_json(to_json.sessions_imported_json, **given)
+    else:
+        show_imported(found, {each.id for each in memory.sessions.list()})
+        show_joins(joins)
+        if joins.left and (chosen := _ask_project(joins.left)):
+            show_joins(memory.sessions.join_folders(found, project=chosen))
     return 1 if any(each.outcome == "failed" for each in found) else 0
+
+
+def _ask_project(left: Sequence[JoinedFolder]) -> str:
+    """Ask a person for the project of the folders that are left.
+
+    Without a terminal, or when no session is new and the person was asked before, name the option instead.
+    """
+    sessions = output.plural(sum(each.sessions for each in left), "session")
+    folders = "a folder that is gone" if len(left) == 1 else f"{len(left)} folders that are gone"
+    if not any(each.new for each in left) or sys.stdin is None or not sys.stdin.isatty():
+        output.line(f"{sessions} of {folders} joined no project: --project NAME puts them into one")
+        return ""
+    output.line(f"\n{sessions} of {folders} joined no project, because nothing shows their repository:")
+    output.table([[str(each.sessions), each.folder] for each in left], ["sessions", "folder"])
+    question = "Their project, by name or path (empty keeps them apart)"
+    return str(click.prompt(question, default="", show_default=False)).strip()
 
 
 @sessions.command()
@@ -269,6 +306,15 @@ def show_imported(found: Sequence[ImportedSession], own: Collection[str]) -> Non
             f"{output.plural(elsewhere, 'session')} of other projects: `vade sessions list --all` lists all,"
             " `vade search --all` searches them too"
         )
+
+
+def show_joins(joins: JoinedFolders) -> None:
+    """Print which folders that no longer exist were joined to which project, and how to undo that."""
+    for each in joins.joined:
+        count = output.plural(each.sessions, "session")
+        output.line(f"joined {each.folder} ({count}) to {each.project}: {each.why}")
+    if joins.joined:
+        output.line(f"`vade undo {joins.run}` separates them again")
 
 
 _WIDEST = 100

@@ -465,7 +465,14 @@ hits_json = JsonShape(
     "session_hits", "results sessions:int degraded:list notes:list", results=at("hits", many(hit_json))
 )
 imported_json = JsonShape("session_imported", "path outcome session project added:int unread:int why")
-sessions_imported_json = JsonShape("sessions_imported", imported=many(imported_json))
+_joined_folder = JsonShape("joined_folder", "folder sessions:int project why")
+sessions_imported_json = JsonShape(
+    "sessions_imported",
+    "run",
+    imported=many(imported_json),
+    joined=many(_joined_folder),
+    left=many(_joined_folder),
+)
 session_renamed_json = JsonShape("session_renamed", "session name")
 trimmed_json = JsonShape(
     "session_trimmed", "session window:int? before:int after:int trimmed:list cut:list applied:bool"
