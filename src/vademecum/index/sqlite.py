@@ -629,6 +629,8 @@ class SqliteIndex:
         """Return whether a filter leaves out any row; if it does not, no row has to be checked."""
         if filter == EVERYTHING:
             return False
+        if filter.only is not None:
+            return True  # nearly always; each question has others, so no answer would be used again
         self._look()
         found = self._hiding.get(filter)
         if found is None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFailed
-from vademecum.index import IndexFile, SqliteIndex, Sync, SyncReport, moment, words
+from vademecum.index import Filter, IndexFile, SqliteIndex, Sync, SyncReport, moment, words
 from vademecum.index.embed.base import common_direction, likeness
 from vademecum.index.reads import ReadScope
 from vademecum.index.sqlite import SESSIONS
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from vademecum.index import (
         ChunkRow,
-        Filter,
         Index,
         LazyEmbedder,
         PassageReader,
@@ -391,7 +390,7 @@ class SessionSearch:
         weigh = Weighing(
             wanted.text,
             legs,
-            held=lambda rows: _held_by_rows(legs, rows, filter),
+            held=lambda rows: _held_by_rows(legs, rows),
             alike=lambda ids: self._similarities(legs, ids),
             kind=lambda: "static",
             whole=False,
@@ -848,9 +847,9 @@ def _newest(index: Index, wanted: SessionQuery, filter: Filter) -> list[ChunkRow
         limit *= 4
 
 
-def _held_by_rows(legs: Legs, rows: Mapping[int, ChunkRow], filter: Filter) -> dict[int, list[bool]]:
+def _held_by_rows(legs: Legs, rows: Mapping[int, ChunkRow]) -> dict[int, list[bool]]:
     """Return which words of the question each row holds; the index of sessions stores no stems of rows."""
-    these = filter._replace(only=tuple(rows))
+    these = Filter(only=tuple(rows))  # a filter allowed these rows already
     holding = [legs.holders(word, these) for word in legs.asked.words]
     return {id_: [id_ in having for having in holding] for id_ in rows}
 
