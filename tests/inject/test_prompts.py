@@ -64,6 +64,8 @@ EVIDENCE = [
     ("the caches are stale", "Redis is used for caching only.", Importance.RULE, True),
     ("make it new", "Make the new thing.", Importance.FACT, False),
     ("add one more", "Postmark sends the mails.", Importance.FACT, False),
+    ("this is confusing, try another option", "Mei found the option confusing.", Importance.FACT, False),
+    ("use a dict instead", "Say it to Mei instead of guessing.", Importance.FACT, False),
     ("look at the mail", "Fixed the mail worker.", Importance.REST, False),
     ("look at the launchdarkly outage", "The LaunchDarkly outage was short.", Importance.REST, True),
 ]
