@@ -449,13 +449,13 @@ class LimitSettings(SettingsGroup):
         3.0,
         "The time limit of a hook at a session's start or a compaction; what is late comes with the next"
         " prompt.",
-        duration(0.05, LONGEST_HOOK),
+        duration(0.005, LONGEST_HOOK),
         LOWER,
     )
     hook_prompt: float = setting(
         2.0,
         "The time limit of a prompt's hook; what is late comes with the next prompt.",
-        duration(0.05, LONGEST_HOOK),
+        duration(0.005, LONGEST_HOOK),
         LOWER,
     )
     open: float = setting(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 RULE = "Always answer in British English"
 PORT = "The staging database lives on port 5544"
 START = "start of the session. It was not ready then"
-SOON = {"VADE_LIMITS_HOOK_START": "50ms", "VADE_LIMITS_HOOK_PROMPT": "50ms"}
+SOON = {"VADE_LIMITS_HOOK_START": "5ms", "VADE_LIMITS_HOOK_PROMPT": "5ms"}
 ASKED = {"session_id": "s", "prompt": "Which port has the staging database?"}
 
 
