@@ -282,7 +282,8 @@ _TELLS = re.compile(
     r"error|exception|\b(?:fail\w*|panic|expected|want|undefined|cannot|not)\b", re.IGNORECASE
 )
 _BARE = re.compile(
-    r"^\W*(?:FAIL(?:ED)?|ok|error:?|exit (?:code|status) \d+|\S+ ERROR task failed)\W*$", re.IGNORECASE
+    r"^\W{0,9}(?:FAIL(?:ED)?|ok|error:?|exit (?:code|status) \d+|\S{1,80} ERROR task failed)\W{0,9}$",
+    re.IGNORECASE,
 )
 
 
