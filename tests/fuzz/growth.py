@@ -55,6 +55,7 @@ ALONE = {
     "interfaces.hooks.deadline.answer": "starts the hook's own process",
     "interfaces.hooks.session_sync.run": "syncs the home that it is given the path of",
     "interfaces.hooks.session_sync.main": "syncs it, and ends the process after a while",
+    "memory.background_reading.main": "reads the home that it is given the path of, at low priority",
     "agents.registry._agent_in": "imports a module by its name",
     "context.host._prefixes": "makes every beginning of a word of ours, of which there are few",
     "store.purge._forms": "makes a pattern as long as what a person typed",

@@ -145,8 +145,8 @@ def _said(role: str, line: int, text: str) -> str:
 
 
 def _show_text(text: str, query: str) -> None:
-    lines = (line for line in output.plain(text).split("\n") if line.strip())
-    click.echo("\n".join(f"  {_highlight(line, query)}" for line in lines))
+    lines = (f"  {line}" for line in output.plain(text).split("\n") if line.strip())
+    click.echo(_highlight("\n".join(lines), query))
 
 
 def _format_title(passage: Passage, now: datetime | None = None) -> str:
