@@ -166,7 +166,7 @@ def misplaced(module: str, path: Path) -> Iterator[str]:
 
 def imported(path: Path) -> list[str]:
     """Every module a file imports, wherever in the file it does."""
-    return [name for node in ast.walk(ast.parse(path.read_text("utf-8"))) for name in house.named_by(node)]
+    return [name for node in ast.walk(house.parse(path)) for name in house.named_by(node)]
 
 
 def test_imports_point_down_and_siblings_do_not_know_each_other() -> None:

@@ -125,6 +125,7 @@ def test_an_import_that_a_person_stops_says_what_is_done_and_goes_on_when_run_ag
     assert json.loads(place.run("list", "--scope", "global", "--json"))["records"] == []
 
 
+@pytest.mark.full
 def test_a_pipe_shows_no_bar_and_a_stopped_command_still_says_one_sentence(place: Place) -> None:
     words = place.words("import", "okf", str(place.top / "bundle"), "--scope", "global")
     records = place.top / "home" / "memory" / "global" / "records"

@@ -256,6 +256,7 @@ def test_a_session_goes_on_and_its_old_lines_stay(world: World) -> None:
 # --- the command line ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full(but=6)
 @pytest.mark.parametrize(
     "words",
     [

@@ -127,6 +127,7 @@ def test_a_disk_that_refuses_is_told_and_reading_goes_on(place: Place, page: Cli
     assert page("GET", "/records/lint").status_code == 200
 
 
+@pytest.mark.full
 def test_a_port_in_use_is_told_with_what_to_try(server: Served, tmp_path: Path) -> None:
     done = subprocess.run(
         [VADE, "--home", str(tmp_path / "home"), "serve", "--port", str(server.port)],

@@ -201,6 +201,7 @@ def test_a_server_that_says_nonsense_is_an_error_and_not_a_hang(machine: Machine
     assert found["claude-code stop"]["said"] == "stop: the hook failed with 3"
 
 
+@pytest.mark.full
 def test_uninstalling_without_a_name_disconnects_every_agent(machine: Machine) -> None:
     machine.has(".claude", ".codex")
     (machine.person / ".claude.json").write_text('{"numStartups": 3}')

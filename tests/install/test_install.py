@@ -304,6 +304,7 @@ def test_copilots_project_has_its_hooks_where_git_does_not_share_them(place: Pla
     assert 'applyTo: "**"' in (top / "instructions" / "vade.instructions.md").read_text()
 
 
+@pytest.mark.full
 def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_LIMITS_HOOK_START", "9s")
     monkeypatch.setenv("VADE_LIMITS_HOOK_PROMPT", "9s")
@@ -510,6 +511,7 @@ def test_an_agent_nobody_knows_is_wrong_usage(place: Place) -> None:
     assert run(["uninstall", "emacs"]) == 2
 
 
+@pytest.mark.full
 def test_installs_at_once_leave_one_of_each(place: Place) -> None:
     words = [sys.executable, "-m", "vademecum", "install", "claude-code"]
     children = [subprocess.Popen(words, stdout=subprocess.DEVNULL) for _ in range(6)]

@@ -357,6 +357,7 @@ def vade(base: Path, *words: str, **environment: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.full
 def test_two_real_sessions_confirm_and_two_runs_without_a_session_do_not(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     agent_learns(tmp_path)

@@ -199,6 +199,7 @@ def test_of_many_corrupted_plans_none_is_accepted(seen: RecordFile) -> None:
         assert isinstance(rewrite.rewrite(seen, Scripted(answer), now=NOW), rewrite.Refusal), answer
 
 
+@pytest.mark.full
 def test_pairs_that_are_not_so_change_nothing_in_what_is_said(seen: RecordFile) -> None:
     chance = random.Random(17)
     units = rewrite.split_units(seen.record.live)

@@ -133,6 +133,7 @@ def test_a_merge_is_told_with_what_it_superseded_and_the_way_back(folder: Path) 
     talk(conversation)
 
 
+@pytest.mark.full
 def test_an_agent_uses_every_tool_over_http_in_both_eras(with_session: Path) -> None:
     with served(with_session, "--session", "here") as address:
 
@@ -322,6 +323,7 @@ def test_families_are_chosen_by_name(folder: Path, family: str, count: int) -> N
     talk(conversation)
 
 
+@pytest.mark.full
 def test_a_connection_is_a_session_of_its_own_unless_one_is_named(folder: Path) -> None:
     with served(folder) as address:
 

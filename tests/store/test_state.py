@@ -537,6 +537,7 @@ assert state.uses([{RECORD!r}])
     assert state.uses([RECORD]) == {RECORD: Use(2, minutes(5))}
 
 
+@pytest.mark.full
 def test_eight_processes_begin_and_use_one_database_at_once(home: Home) -> None:
     code = """
 import random

@@ -416,6 +416,7 @@ def test_a_mark_that_is_set_with_an_edit_outlives_one_that_somebody_lifted_meanw
     assert world.a.files.texts[PATH].count("superseded") == 1
 
 
+@pytest.mark.full
 @every_case("kill", KILLS)
 def test_a_file_that_was_renamed_between_two_syncs_that_were_killed_is_no_copy(kill: int) -> None:
     for again in KILLS:

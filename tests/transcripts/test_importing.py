@@ -448,6 +448,7 @@ def test_a_long_file_is_kept_in_bounded_memory(vault: Vault, tmp_path: Path) -> 
     assert peak < 4_000_000
 
 
+@pytest.mark.full
 @needs_data
 def test_every_real_sample_is_kept_whole_and_once(vault: Vault) -> None:
     found = vault.take(DATA)

@@ -67,6 +67,7 @@ def test_what_turns_the_direction_of_a_text_is_written_out(web: Web) -> None:
     assert "\u202e" not in page.content()
 
 
+@pytest.mark.full
 def test_a_line_of_any_length_stays_in_its_box(web: Web) -> None:
     page = web.open("/records/long?scope=project")
     assert "\u202e" not in page.title()
