@@ -262,7 +262,7 @@ RESET = Kind("choice", "daily, never, or a duration as in idle:30m", _parse_rese
 
 
 RESULT_CHARS = 400  # characters of a result of a search, on average
-RESULTS = 6  # passages of an answer: the default of the setting, of every command and of every tool
+RESULTS = 6  # passages of an answer: of the setting, `vade search`, `memory_search` and hub search
 
 # Declaring a setting.
 

@@ -899,7 +899,10 @@ class PostgresIndex:
         return [row[0] for row in near], float(mean or 0.0), float(deviation), self._count_passages()
 
     def _read_vectors(self, near: Sequence[bytes], also: Iterable[int]) -> dict[int, tuple[Mark, bytes]]:
-        """Return the marks and text hashes of passages with these texts or ids, and cache their vectors."""
+        """Return mark and text hash of each passage whose text hash is in `near` or whose id is in `also`.
+
+        Their vectors are cached.
+        """
         rows = self._ask(
             f"SELECT c.id, c.text_sha, {_MARK}, public.halfvec_send(v.vec)"
             f" FROM {_JOINED} LEFT JOIN hub.vector v ON v.ws = c.ws AND v.text_sha = c.text_sha"

@@ -684,5 +684,5 @@ def test_after_an_edit_what_holds_is_exactly_the_new_text(texts: list[str], text
 
 
 def _without_borders(text: str) -> list[str]:
-    """The lines of a text without white space at their ends: an edit may drop it at the border of an entry."""
+    """The lines of a text without white space at their ends: an edit may drop it where an entry ends."""
     return [line.rstrip() for line in text.split("\n") if line.strip()]

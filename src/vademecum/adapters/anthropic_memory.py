@@ -274,7 +274,7 @@ class MemoryTool(BetaAbstractMemoryTool):
             yield
 
     def _files(self) -> dict[str, MemoryFile]:
-        """Return every file by its name below `/memories`."""
+        """Return files by name below `/memories`: records, pinned documents and the newest journal days."""
         listing = self._memory.list(scope=self._scope)
         found: dict[str, MemoryFile] = {}
         for record in listing.records:

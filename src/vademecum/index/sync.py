@@ -447,7 +447,10 @@ class Sync:
 def _changed(
     folder: IndexedFolder, labels: tuple[str, ...], known: dict[str, KnownFile], ids: set[tuple[str, Place]]
 ) -> Iterator[tuple[str, Stamp]]:
-    """Yield the changed files of a folder; usually nearly all of many thousands are unchanged."""
+    """Yield the files of a folder that must be read; move the unchanged ones from `known` to `ids`.
+
+    Files that failed are tried again. Usually nearly all of many thousands are unchanged.
+    """
     prefix, display_prefix, place = folder.prefix, folder.shown, folder.place
     attached = folder.kind == "markdown"
     for name, stamp in folder.states():

@@ -489,7 +489,7 @@ def _index(listed: Iterable[tuple[str, Record]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text as one short line without secrets and without Markdown."""
+    """Return a text as one short line, without secrets and with its Markdown escaped."""
     line = " ".join(clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return "".join(f"\\{each}" if each in "[]()<>*_`\\" else each for each in short)

@@ -78,9 +78,9 @@ def gather(
     *,
     chars: int,
 ) -> tuple[tuple[Passage, ...], tuple[FoundConversation, ...]]:
-    """Return the results with texts that fit, and the conversations that hold some of them.
+    """Return the results with their texts cut to fit, and each conversation in which a result stands.
 
-    `turns` are other turns of each conversation by the path of its file, in order; `words` are those of the
+    `turns` has the turns that are no results, in order, by the path of their file; `words` are those of the
     question. With no `chars`, nothing is cut.
     """
     groups: dict[str, list[int]] = {}

@@ -822,7 +822,7 @@ class _Turns:
         return True
 
     def hits(self) -> list[_Scored]:
-        """Return the hits in their order."""
+        """Return the hits that got a place, best first; further hits of a session fill what is left."""
         left = self._wanted.max_results - self._places
         return [hit for _, hit in sorted([*self._first, *self._later[:left]], key=lambda each: each[0])]
 

@@ -140,7 +140,7 @@ def _asks_the_same(one: Request, other: Request) -> bool:
 
 
 def put_back(home: Home, content: bytes) -> None:
-    """Save a decided request again under its id."""
+    """Make a rejected request pending again, under its id."""
     parse(content)
     with home.lock("/".join(_WHERE)), home.folder(*_WHERE, create=True) as folder:
         folder.update(f"{digest(content)}{_ENDING}", lambda _: content)

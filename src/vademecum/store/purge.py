@@ -600,7 +600,7 @@ def _in_line(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
-    """Remove a text from an event's spoken words; kinds, ids and times stay, so that replays work."""
+    """Replace a text in all strings of an event but its kinds, ids and times, so that replays work."""
     if not forms.search(raw.decode(errors="replace")):  # it would stand there as it is, or escaped
         return _Replaced(raw, 0)
     try:

@@ -132,7 +132,10 @@ class Log:
         return self.append_all([event], sync=sync)[0]
 
     def append_all(self, events: Sequence[Event], *, sync: bool = False) -> list[Event]:
-        """Append events under one lock, one write each, synced at the end; return them as stored."""
+        """Append events under one lock, with one write each, and return them as stored.
+
+        With `sync`, all of them survive a power cut.
+        """
         drafts = [self._draft(event) for event in events]
         seqs = self._write(drafts, sync=sync) if drafts else []
         return [_stored_event(*each) for each in zip(events, drafts, seqs, strict=True)]

@@ -180,7 +180,7 @@ class Sessions:
     def current(self, *, model: str = "", cwd: str = "") -> Log:
         """Return the session to continue: the newest, unless it has ended or is over by the reset rule.
 
-        A session id that the caller passes is the caller's to end; the session is begun if it does not exist.
+        If the caller was opened with a session, it is that one, also if it is over; it is begun if need be.
         """
         named = self.caller.session
         if named:

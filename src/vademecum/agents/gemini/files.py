@@ -180,7 +180,7 @@ class _Deduplicator:
         self._words.add(hash(_words(value)))
 
     def was_said(self, value: dict[str, Json]) -> bool:
-        """Return whether an earlier message said the same; messages of calls and results say nothing."""
+        """Return whether an earlier message had the same words, or the message has none, as calls do."""
         words = _words(value)
         return not words or hash(words) in self._words
 

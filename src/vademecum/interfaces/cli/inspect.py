@@ -466,7 +466,9 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--type", "kind", type=TYPES, help="With --records: only this type.")
 @click.option("--include-related", is_flag=True, help="With --records: also show related records.")
 @click.option(
-    "--max-results", type=click.IntRange(1, 1000), help=f"The number of passages.  [default: {RESULTS}]"
+    "--max-results",
+    type=click.IntRange(1, 1000),
+    help=f"The number of passages.  [default: {RESULTS}; 10 records]",
 )
 @click.option(
     "--min-score",

@@ -129,7 +129,7 @@ def _has_reader(agent: Agent, hook_input: HookInput) -> bool:
 
 
 def _heard_session(memory: Memory, agent: Agent, hook_input: HookInput) -> HeardSession:
-    """Return the session under the id that its copy has or will have."""
+    """Return the agent's session under the id that its imported log has or will have."""
     from vademecum.store.heard import HeardSession
     from vademecum.transcripts.paths import imported_id
 

@@ -107,8 +107,9 @@ def serve(
 
 
 def run_server(guarded: ASGIApp, listener: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serve an application, with the limits that all local servers have, until a signal stops it.
+    """Serve an application, with the limits that all local servers have.
 
+    A signal stops it, and so does the end of its parent process, unless it was started to outlive that one.
     The application checks its own requests.
     """
     server = _Server(

@@ -45,7 +45,7 @@ _WHY = {
 
 
 class BriefingRequest(NamedTuple):
-    """The agent whose block is shown, and the parts that are switched off to see the effect."""
+    """The agent and the prompt of the block that is shown, and what differs from the block that is sent."""
 
     agent: str = ""
     prompt: str = ""
