@@ -91,8 +91,9 @@ def render_size(size: int) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds that a text such as "500ms", "10s", "5m" or "2h" names; a plain number is
-    seconds.
+    """Return the seconds that a text such as "500ms", "10s", "5m" or "2h" names.
+
+    A plain number is a number of seconds.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?) ?(ms|s|m|h|)", text.strip())
     if match is None:
@@ -103,7 +104,7 @@ def parse_duration(text: str) -> float:
 
 
 def render_duration(seconds: float) -> str:
-    """Write a number of seconds in the largest unit that keeps it a whole number."""
+    """Write a number of seconds in the largest unit that keeps it whole, or else in seconds."""
     for unit, scale in (("h", 3600), ("m", 60), ("s", 1)):
         if seconds and seconds % scale == 0:
             return f"{seconds / scale:.0f}{unit}"
@@ -790,7 +791,10 @@ class Approval(SettingsGroup):
     )
 
     def before(self, door: str, scope: Scope) -> Consent:
-        """Return the consent that a write needs through an interface to a scope: the stricter of both."""
+        """Return the consent that an agent's write through an interface needs.
+
+        For a scope that others read, the stricter of this consent and `federated` counts.
+        """
         own = Consent(getattr(self, door))
         strictness = tuple(Consent)
         return max(own, self.federated, key=strictness.index) if scope.rule.others else own
@@ -867,7 +871,7 @@ class Settings(SettingsGroup):
 
     @property
     def reader_is_shipped(self) -> bool:
-        """Whether the reader model in the package reads beside the shipped embedder."""
+        """Whether the packaged reader model is used: for hybrid search with the packaged local embedder."""
         return self.search.hybrid and self.embedder is Provider.LOCAL and not self.embed.path
 
 
@@ -1009,9 +1013,10 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Loaded:
-    """Return the settings from all layers; a later layer wins over an earlier one, and flags over all.
+    """Return the settings: flags win over variables, then come a repository's file and the user's own file.
 
-    A flag with the value None was not given. The file of a repository that is not `trusted` has no effect.
+    A flag with the value None counts as not given. The file of a repository that is not `trusted` has no
+    effect.
     """
     environ = os.environ if environ is None else environ
     below: _Layer = {name: _Given(each.default, "default") for name, each in SETTINGS.items()}
@@ -1231,7 +1236,7 @@ def _effective(name: str, layer: _Layer) -> Any:
 def _without_looser(repository: _Layer, own: _Layer) -> _Layer:
     """Return a repository's settings without those for one scope that are looser than the user's.
 
-    The user has no value for this scope, but a stricter value for all scopes, which counts here.
+    Where the user has no value for a scope, the user's value for all scopes is compared.
     """
     return {
         name: given
@@ -1245,7 +1250,7 @@ def _without_looser(repository: _Layer, own: _Layer) -> _Layer:
 
 
 def is_a_home(folder: Path, home: Path) -> bool:
-    """Return whether a `.vade` folder is the memory of a person, and no part of a repository."""
+    """Return whether a folder is this home or the usual home `~/.vade`, and so no part of a repository."""
     # The usual home counts even when VADE_HOME points elsewhere: it lies above every folder of that person.
     homes = {os.path.realpath(home), os.path.realpath(os.path.expanduser("~/.vade"))}
     return os.path.realpath(folder) in homes

@@ -154,7 +154,7 @@ class PersonsText(Refused):
 
 
 class OutsideMemory(Refused):
-    """The path leads out of the memory's folder, or through a link."""
+    """The path points outside of the memory's folder, or goes through a link."""
 
     hint = "use a path from `vade list --json`"
 

@@ -95,7 +95,7 @@ class RecordField(NamedTuple):
         return getattr(record, self.name) if self.typed else record.fields.get(self.name)
 
     def check(self, value: object) -> str:
-        """Return the reason why a value is not valid; '' when it is valid, or None."""
+        """Return the reason why a value is not valid; '' for a valid value and for None."""
         if value is None or self.kind.fits(value):
             return ""
         shown = " ".join(str(value).split())[:60]

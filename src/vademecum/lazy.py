@@ -56,8 +56,7 @@ def lazy_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 def defer_modules(*names: str) -> None:
     """Let modules of Python be imported when they are used, and not when other modules import them.
 
-    For short processes alone: `dataclasses` imports `inspect`, with the parser of Python behind it, and does
-    without it for our classes.
+    Only for short processes: `dataclasses`, for one, imports `inspect`, which our classes never need.
     """
     for name in names:
         if name not in sys.modules:
@@ -65,7 +64,7 @@ def defer_modules(*names: str) -> None:
 
 
 class _StandIn(ModuleType):
-    """What stands in `sys.modules` for a module until an attribute of it is read."""
+    """A placeholder in `sys.modules` for a module that is imported when an attribute is first read."""
 
     def __getattr__(self, attribute: str) -> Any:
         if sys.modules.get(self.__name__) is self:

@@ -42,7 +42,7 @@ else:
     )
 
     class _Values(tuple):
-        """What all named tuples have in common."""
+        """The methods that all named tuples share."""
 
         __slots__ = ()
 
@@ -72,7 +72,7 @@ else:
             return tuple(self)
 
     class _NamedTupleType(type):
-        """Makes the class that is written below the name `NamedTuple`."""
+        """The type that makes a named tuple from a class with the base `NamedTuple`."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             annotations = namespace.get("__annotations__", {})
@@ -103,7 +103,7 @@ else:
     _NAMED_TUPLE = type.__new__(_NamedTupleType, "NamedTuple", (), {})
 
     class _Base:
-        """What a class names as its base; the class is made by the type above."""
+        """The object behind the name `NamedTuple`, as whose subclasses named tuples are written."""
 
         def __mro_entries__(self, bases: tuple[type, ...]) -> tuple[type, ...]:
             return (_NAMED_TUPLE,)

@@ -21,7 +21,7 @@ _watching: ContextVar[Step | None] = ContextVar("watching", default=None)
 
 @contextlib.contextmanager
 def watched(step: Step | None) -> Iterator[None]:
-    """Report the progress of the block to the function `step`; for None, to the one of an outer block."""
+    """Report the progress of the block to the function `step`; with None, to that of an outer block."""
     token = _watching.set(step or _watching.get())
     try:
         yield
@@ -30,7 +30,7 @@ def watched(step: Step | None) -> Iterator[None]:
 
 
 def counted(things: Sequence[T], what: str) -> Iterator[T]:
-    """Yield the items one by one, and report to the watcher how many are finished."""
+    """Yield the items one by one, and report to the watcher, if there is one, how many are finished."""
     step = _watching.get()
     if step is None:
         yield from things

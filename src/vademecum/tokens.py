@@ -52,7 +52,7 @@ def count(size: Size, ratio: float) -> int:
 
 
 def clamp(ratio: float) -> float:
-    """Return a ratio within the limits of real tokenizers; a value that is no number becomes the default."""
+    """Return a ratio within the limits of real tokenizers; infinity and NaN become the default."""
     if not math.isfinite(ratio):
         return DEFAULT_RATIO
     return min(max(ratio, LEAST_RATIO), MOST_RATIO)

@@ -27,7 +27,7 @@ class ScopeRule(NamedTuple):
 
 
 class Scope(StrEnum):
-    """Where a text is kept and who can read it; the members stand in order of precedence.
+    """Where a text is kept and who can read it; the members are listed in order of precedence.
 
     A new scope needs only a new member here, because nothing else lists the scopes.
     """
@@ -89,7 +89,7 @@ MEMBER_NAME = "[a-z0-9][a-z0-9._-]{0,39}"  # what a member of a team may be call
 
 
 class Origin(StrEnum):
-    """The origin of a text; the members stand in order from the most to the least trusted.
+    """The origin of a text; the members are listed from the most to the least trusted.
 
     A text that another member of a team wrote has the origin `member:NAME`, trusted less than any listed.
     """
@@ -222,7 +222,7 @@ def find_versions(among: Sequence[Entry]) -> list[tuple[Entry, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The record of one topic, with all its entries, as it stands in its file."""
+    """The record of one topic, with all its entries, as read from its file."""
 
     key: str
     place: Place

@@ -57,8 +57,8 @@ def create_workspace(database: str, keys: HubKeys, name: str, *, kind: str, owne
 def index_large(database: str) -> int:
     """Create an HNSW index of the vectors for each large workspace without such an index.
 
-    Return how many indexes were created. Nothing is locked meanwhile. Without the index searches have the
-    same results, but are slower.
+    Return how many indexes were created. The hub works meanwhile. Without the index, a search compares all
+    vectors, which is slower and finds a little more.
     """
     made = 0
     with listen.connect(database) as connection:
@@ -97,7 +97,7 @@ def index_large(database: str) -> int:
 
 
 def _lacking_index(connection: Connection[Any], ws: int, name: str) -> int:
-    """Return the number of passages of a large workspace without a valid HNSW index; 0 for others."""
+    """Return the number of passages of a large workspace without a valid HNSW index; 0 for any other."""
     with connection.transaction():
         enter(connection, ws)
         row = connection.execute(

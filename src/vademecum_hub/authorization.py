@@ -82,10 +82,10 @@ def read_keys(path: Path, *, make: bool) -> HubKeys:
 
 
 def check_address(request: Request) -> None:
-    """Reject requests that another website caused, and requests for another host name.
+    """Reject forms, requests that another website caused, and without TLS other host names.
 
     Without TLS the hub serves this machine alone, so another name in `Host` means DNS rebinding. Browsers
-    send the forms of any page without a preflight request, so the hub accepts no forms.
+    send the forms of any page without a preflight request.
     """
     host, path = request.headers.get("host", ""), request.url.path
     scheme = request.scope.get("scheme", "http")
@@ -154,12 +154,15 @@ class HubCaller:
 
 
 def new_token() -> str:
-    """Return a new random token; it is shown once and stored nowhere."""
+    """Return a new random token; the hub shows it once, and stores only its hash."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def new_code(*, strong: bool) -> tuple[str, str]:
-    """Return the two parts of a new join code: the part that finds the invitation, and the secret."""
+    """Return the two parts of a new join code: the part that finds the invitation, and the secret.
+
+    With `strong`, the secret is longer.
+    """
     finds, opens = (6, 26) if strong else (6, 8)
     return tuple("".join(secrets.choice(ALPHABET) for _ in range(n)) for n in (finds, opens))  # type: ignore[return-value]  # two
 
@@ -215,7 +218,7 @@ def check_right(fact: SyncFact, caller: HubCaller, about: team_trust.FactContext
 
 
 def check_own_replica(caller: HubCaller, replica: str, owner: str | None) -> None:
-    """Raise a rejection if the replica belongs to another member's machine."""
+    """Raise a rejection if `owner`, the author of the replica's last fact, is another member."""
     if owner is not None and owner != caller.name:
         raise Rejection(
             409, "forked", "this replica's name is another machine's: take a new one", replica=replica

@@ -92,7 +92,7 @@ class HubChanges:
         self._heads = {ws: heads for ws, heads in self._heads.items() if ws in listened}
 
     async def _follow(self, hub: Hub) -> None:
-        """Read the newest numbers again and again and notify the listeners, as long as there are any."""
+        """Read the newest numbers each second and notify the listeners, until there are no listeners."""
         while self._listeners:
             with contextlib.suppress(Rejection):  # the database is away; the next round reads again
                 found = await run_in_threadpool(self._read_heads, hub, list(self._listeners))

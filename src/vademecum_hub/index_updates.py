@@ -119,7 +119,10 @@ def _find_purged_documents(indexed: IndexedStream, new: Sequence[SyncFact]) -> s
 
 
 def _update_documents(indexed: IndexedStream, docs: Collection[str], *, purge: bool = False) -> None:
-    """Index the current files of these documents, and of documents that share a file with them."""
+    """Index the current files of these documents, and of documents that share a file with them.
+
+    With `purge`, nothing of the earlier texts of these files stays in the index.
+    """
     connection, at = indexed.connection, (indexed.ws, indexed.stream)
     before = _find_file_mates(indexed, docs)
     wanted = {*docs, *before}
@@ -145,7 +148,7 @@ def _update_documents(indexed: IndexedStream, docs: Collection[str], *, purge: b
 
 
 def _warn_about_size(ws: int, passages: int, slow: bool) -> None:
-    """Log a warning, once for each workspace, if search is slow for want of `vade hub index`."""
+    """Log a warning, once for each workspace, if search is slow until somebody runs `vade hub index`."""
     if slow and ws not in _WARNED:
         _LOG.warning(
             "workspace %d has %d passages and no index of their vectors: run `vade hub index`", ws, passages
@@ -156,7 +159,7 @@ def _warn_about_size(ws: int, passages: int, slow: bool) -> None:
 def _save_file_names(
     indexed: IndexedStream, before: Mapping[str, tuple[str, str]], now: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Save in which file each document is, for the documents whose file has changed."""
+    """Save the file of each document whose file has changed; `before` and `now` have the files."""
     gone = sorted(before.keys() - now.keys())
     if gone:
         indexed.connection.execute(
@@ -216,7 +219,7 @@ def count_stale(connection: Connection[Any], ws: int) -> int:
 
 
 def catch_up(connection: Connection[Any], ws: int) -> bool:
-    """Index a batch of documents that are waiting; return False when none is left."""
+    """Index the next batch of a workspace's waiting documents; return False if there was none to index."""
     enter(connection, ws)
     _reset_outdated_index(connection, ws)
     row = connection.execute(

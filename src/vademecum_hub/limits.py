@@ -73,12 +73,15 @@ class FairQueue:
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # the one served last comes last
 
     def is_full(self, who: Hashable, most: float | None = None) -> bool:
-        """Return whether a workspace has so many requests that no other request may wait."""
+        """Return whether a workspace has as many requests as it may have: `most`, or the usual number."""
         return self._running[who] + len(self._waiting.get(who, ())) >= (most or WAITING)
 
     @contextlib.asynccontextmanager
     async def take(self, who: Hashable, *, most: float | None = None) -> AsyncIterator[None]:
-        """Wait for the workspace's turn; reject the request if too many wait, or if it waits too long."""
+        """Wait for the workspace's turn; reject the request if it waits too long.
+
+        Also reject it if the workspace has too many requests: `most`, or the usual number.
+        """
         if self.is_full(who, most):
             await asyncio.sleep(HELD_BACK)
             raise workspace_busy()

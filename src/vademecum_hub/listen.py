@@ -116,7 +116,10 @@ def _read_password(database: str) -> str:
 
 
 def open_pool(database: str, *, size: int = POOL) -> ConnectionPool[Any]:
-    """Return a pool of database connections; refuse a login for which row-level security does not hold."""
+    """Return a pool of database connections, which the caller opens.
+
+    Refuse a login for which row-level security does not hold.
+    """
     with connect(database) as connection:
         check_schema(connection)
         row = connection.execute(
@@ -143,7 +146,11 @@ def open_pool(database: str, *, size: int = POOL) -> ConnectionPool[Any]:
 def run_hub(
     database: str, keys: HubKeys, listening: Listening, *, ready: Callable[[str], None], log: bool = False
 ) -> None:
-    """Run the hub's server until a signal stops the process."""
+    """Run the hub's server until it is stopped, such as by a signal.
+
+    `ready` is called with the server's URL as soon as clients can connect; with `log`, requests are logged on
+    stderr.
+    """
     from vademecum_hub.protocol import create_hub
 
     check_listening(listening)

@@ -73,7 +73,7 @@ def list_members(connection: Connection[Any], caller: HubCaller) -> list[dict[st
 def change_member(
     connection: Connection[Any], caller: HubCaller, name: str, *, role: str | None
 ) -> dict[str, Any]:
-    """Change a member's role, or with None remove the member; the last owner cannot be removed."""
+    """Change a member's role, or with None remove the member; a workspace keeps at least one owner."""
     if role is not None and role not in ROLES:
         raise malformed("there is no such role")
     if not (role is None and name == caller.name and caller.person):  # members may leave by themselves
@@ -208,7 +208,7 @@ def list_tokens(connection: Connection[Any], caller: HubCaller) -> list[dict[str
 
 
 def _read_children(connection: Connection[Any], caller: HubCaller) -> dict[str, list[str]]:
-    """Return by each token the tokens that were made with it; the caller's token is left out."""
+    """Return the tokens that were made with each token, by that token; the caller's token is left out."""
     rows = connection.execute(
         "SELECT made_with::text, array_agg(token::text ORDER BY created_at) FROM hub.token"
         " WHERE ws = %s AND made_with IS NOT NULL AND token <> %s GROUP BY made_with",
@@ -228,11 +228,12 @@ def _list_descendants(invitation: Mapping[str, list[str]], token: str) -> list[s
 def revoke_token(
     connection: Connection[Any], caller: HubCaller, number: str, *, only: bool = False
 ) -> dict[str, Any]:
-    """Revoke a token, and all tokens and codes made with it unless `only` is set.
+    """Revoke a token, and unless `only` is set all tokens made with it, directly or through others.
 
-    Members revoke their own tokens, owners with the scope `write` all tokens. The caller's token and those
-    made with it stay valid, so the second machine of a member can revoke the first one, through which it
-    joined.
+    The join codes made with a revoked token end; for a person's token, all unused join codes of the member
+    end. Members revoke their own tokens, owners with the scope `write` all tokens. If the caller's token was
+    made with the revoked one, it stays valid with those made with it. So the second machine of a member can
+    revoke the first one, through which it joined.
     """
     anybodys = caller.has_role("owner") and "write" in caller.scopes
     caller.require("reader", scope="write" if anybodys else "read", person=True)
@@ -267,8 +268,9 @@ def _lock_descendants(
 ) -> tuple[list[str], int]:
     """Lock a token and all tokens made with it, and end the join codes made with them.
 
-    Return the tokens, and the number of ended codes. One level is locked at a time: whoever makes a token
-    holds the row of its parent until the new row is visible.
+    With `only`, lock the token alone; `anybodys` allows tokens of other members. Return the tokens, and the
+    number of ended codes. One level is locked at a time: whoever makes a token holds the row of its parent
+    until the new row is visible.
     """
     whose = (caller.ws, anybodys, caller.member)
     root = connection.execute(f"{_LOCKED} AND token = %s FOR NO KEY UPDATE", (*whose, number)).fetchone()
@@ -307,7 +309,10 @@ def make_invite(
     role: str = "",
     scopes: Iterable[str] = _EVERYTHING,
 ) -> dict[str, Any]:
-    """Create a join code: valid ten minutes for an own machine, seven days for a new member."""
+    """Create a join code: for another machine of `member`, else for a new member with `name` and `role`.
+
+    The code is valid ten minutes for a machine, seven days for a new member.
+    """
     finds, opens = new_code(strong=member is None)
     lasts = timedelta(minutes=DEVICE_MINUTES) if member is not None else timedelta(days=INVITE_DAYS)
     connection.execute(
@@ -364,9 +369,10 @@ def invalid_code() -> Rejection:
 
 
 def count_attempt(connection: Connection[Any], code: str) -> tuple[int, tuple[Any, ...]] | None:
-    """Count an attempt to use a join code; return its workspace and its invitation, or None.
+    """Count an attempt to use a join code; return its workspace and its invitation.
 
-    Commit the count before the secret part of the code is checked, so that failed attempts count.
+    Return None if the code is unknown, was used, or has had too many attempts. Commit the count before the
+    secret part of the code is checked, so that failed attempts count.
     """
     finds, _ = read_code(code)
     found = connection.execute("SELECT ws FROM hub.find_invite(%s)", (finds,)).fetchone()
@@ -385,7 +391,10 @@ def count_attempt(connection: Connection[Any], code: str) -> tuple[int, tuple[An
 def join(
     connection: Connection[Any], keys: HubKeys, ws: int, row: tuple[Any, ...], body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Join a workspace with a join code, which works once; return the new token and the membership."""
+    """Join a workspace with a join code, which works once; return the new token and the membership.
+
+    `row` is the invitation that `count_attempt` has returned.
+    """
     code, replica = str(body.get("code") or ""), str(body.get("replica") or "")
     hashed, member, name, role, scopes, made_with = row
     if not hmac.compare_digest(bytes(hashed), keys.hash_token("".join(read_code(code)))):
@@ -434,7 +443,7 @@ def join(
 def append_log(connection: Connection[Any], ws: int, by: str, did: str, **more: Any) -> None:
     """Append a line to the workspace's log of members, whose lines are chained by hashes.
 
-    The row of the workspace is locked meanwhile.
+    The row of the workspace stays locked until the end of the transaction.
     """
     connection.execute("SELECT 1 FROM hub.workspace WHERE ws = %s FOR UPDATE", (ws,))
     last = connection.execute(

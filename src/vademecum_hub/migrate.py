@@ -77,7 +77,11 @@ def read_migrations() -> tuple[Migration, ...]:
 
 
 def migrate(connection: Connection[Any], migrations: Sequence[Migration] | None = None) -> list[Migration]:
-    """Run the migrations that the database lacks, and return them; a failed migration changes nothing."""
+    """Run the migrations that the database lacks, and return them.
+
+    A failed migration changes nothing; the migrations before it stay. `migrations` replaces those of this
+    version.
+    """
     known = read_migrations() if migrations is None else migrations
     connection.autocommit = True
     _check_server(connection)

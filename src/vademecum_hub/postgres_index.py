@@ -183,7 +183,8 @@ class _PassageChanges:
     ) -> None:
         """Work out the changes that give a file its new passages.
 
-        A new passage takes the id of a deleted passage, so that fewer rows change.
+        A passage with unchanged text stays, or is moved. Other new passages take the ids of deleted passages
+        as far as possible, so that fewer rows change.
         """
         same: dict[tuple[Any, ...], list[_PassageRow]] = {}
         for each in reversed(before):
@@ -471,7 +472,7 @@ class PostgresIndex:
             )
 
     def _read_passages(self, files: Sequence[int]) -> dict[int, list[_PassageRow]]:
-        """Return the stored passages of each of these files, in their order."""
+        """Return the stored passages of these files, by file, in the order in which the file has them."""
         if not files:
             return {}
         rows = self._ask(
@@ -540,9 +541,10 @@ class PostgresIndex:
         return found
 
     def _file_terms(self, passages: Sequence[_PassageRow] | None) -> list[str] | None:
-        """Return the terms of a file with several passages; None for a file with a single passage.
+        """Return the terms of a file with several passages.
 
-        Words in the headings of passages count once for the whole file.
+        Return None for a file with a single passage, or if `passages` is None. Words in the headings of
+        passages count once for the whole file.
         """
         if passages is None or len(passages) == 1:
             return None
@@ -567,7 +569,7 @@ class PostgresIndex:
         self._removed.update(files, passages.gone)
 
     def _write_postings(self, postings: _PostingChanges, rows: Iterable[tuple[Key, int, bytes]]) -> None:
-        """Write changes to postings; `rows` are the stored rows that lose some of their positions."""
+        """Write changes to postings; `rows` are the stored rows from which positions are removed."""
         both = {key: self._update_posting_row(key, seen, blob, postings) for key, seen, blob in rows}
         empty = [key for key, (_, blob) in both.items() if not blob]
         if empty:
@@ -668,7 +670,7 @@ class PostgresIndex:
         """Return passages with any of the phrases, each with its BM25 weight, best first.
 
         With `every`, each result has all phrases; with `wide`, results are whole files. `terms` means that
-        the phrases are stems already.
+        the phrases are stems already. Without phrases, return the newest passages that the filter allows.
         """
         if not phrases:
             return dict.fromkeys(self._list_newest(filter, limit), 0.0)
@@ -741,7 +743,7 @@ class PostgresIndex:
         return self._lengths[wide]
 
     def _list_newest(self, filter: Filter, limit: int | None) -> list[int]:
-        """Return the ids of the newest passages that a filter allows."""
+        """Return the ids of the passages that a filter allows, newest first; by id for a bare filter."""
         where, values = _make_where(filter)
         order = f"coalesce(c.moment, f.updated, '') DESC, {_PRECEDENCE}, f.path COLLATE \"C\", c.ord DESC"
         order = "c.id" if filter.bare else order
@@ -818,9 +820,9 @@ class PostgresIndex:
     def nearest(
         self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
     ) -> Nearest:
-        """Return the passages nearest to a vector with their cosines, and the cosines of those in `also`.
+        """Return the passages nearest to a vector and the passages in `also`, with their cosines.
 
-        The result is empty when the vectors were made by another model.
+        The result is empty unless the model `made_by` made the vectors, with as many dimensions as the query.
         """
         dimension = int(self.row.settings.get("dimension", 0))
         if not dimension or self.row.settings.get("vectors") != made_by:
@@ -930,7 +932,10 @@ class PostgresIndex:
     def rows(
         self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
     ) -> dict[int, ChunkRow]:
-        """Return passages with the labels of their files by id, as far as the filter allows them."""
+        """Return passages with the labels of their files by id, as far as the filter allows them.
+
+        Without `text`, texts and headings may be empty.
+        """
         wanted = [*dict.fromkeys(ids)]
         lacking = [id_ for id_ in wanted if id_ not in (self._whole if text else self._rows)]
         if lacking:
@@ -959,7 +964,10 @@ class PostgresIndex:
         return {row[0] for row in rows}
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
-        """Return the numbers of passages, of passages with each word, and of files that a filter allows."""
+        """Return the number of passages, and the number of passages with each word.
+
+        With a filter, also count the files that it allows, and their passages without a vector.
+        """
         forms_by_word = {word: self._stem_forms((word,)) for word in words}
         if forms_by_word:
             self._load_postings({stem for forms in forms_by_word.values() for form in forms for stem in form})

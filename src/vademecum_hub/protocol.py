@@ -229,7 +229,10 @@ def _parse_json(body: bytes) -> dict[str, Any]:
 
 
 async def _handle(hub: Hub, request: Request, route: Route) -> Any:
-    """Count a request, read its body, wait for its turn, and run its route in a thread."""
+    """Read a request's body, wait for the turn of its workspace, and run its route in a thread.
+
+    A request with an unknown token first counts for its network address.
+    """
     header = request.headers.get("authorization", "")
     if not header:
         raise unknown_caller()

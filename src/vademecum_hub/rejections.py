@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Rejection(Exception):
-    """A request that the hub refuses; nothing was changed."""
+    """The hub's refusal of a request; the transaction that raises it changes nothing."""
 
     def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
         super().__init__(message)

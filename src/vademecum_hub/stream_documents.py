@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def read_stamped(
     connection: Connection[Any], ws: int, stream: str, docs: Collection[str] | None = None
 ) -> Iterator[tuple[SyncFact, HubStamp]]:
-    """Yield the facts of a stream with their stamps, in order.
+    """Yield the facts of a stream with their stamps, in the order of their sequence numbers.
 
     With `docs`, yield the facts of these documents and all purges.
     """

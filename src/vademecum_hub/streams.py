@@ -212,7 +212,10 @@ COLUMNS = (
 
 
 def read_facts(context: RequestContext, *, epoch: int, after: int, chain: str, limit: int) -> Iterator[bytes]:
-    """Yield the facts after a cursor, one line for each; reject a cursor that the hub does not know."""
+    """Yield the facts after a cursor, one line for each; reject a cursor that the hub does not know.
+
+    The number of facts is limited by `limit`, by the protocol, and by the size of an answer.
+    """
     context.caller.require("reader", scope="read")
     row = context.connection.execute(
         "SELECT epoch, head FROM hub.stream WHERE ws = %s AND stream = %s",
@@ -288,9 +291,10 @@ def _parse_fact_ids(given: Sequence[str]) -> tuple[FactId, ...]:
 
 
 def push_facts(context: RequestContext, push: Push) -> dict[str, Any]:
-    """Add the facts of a push in the transaction, and return their stamps.
+    """Add the facts of a push in the transaction, and return the stamps of all its facts.
 
-    Facts that are stored already are acknowledged again.
+    Facts that are stored already are not added again. The answer has `stale` if search does not find all
+    facts yet.
     """
     _need_writer(context.caller, push.facts)
     row = lock_stream(context)
@@ -402,7 +406,10 @@ def _insert_facts(
     *,
     owner: str | None,
 ) -> list[dict[str, Any]]:
-    """Check and insert new facts; return their stamps."""
+    """Check and insert new facts, carry out their purges, and return their stamps.
+
+    `relayed` has the stamps that the client sent, and `owner` is the author of the replica's last fact.
+    """
     previous, known, limits = (
         _read_previous_facts(context, new),
         _read_authorship(context, new),
@@ -494,9 +501,10 @@ def _check_lamport(fact: SyncFact, row: StreamRow) -> None:
 
 
 def _check_replaced(fact: SyncFact, previous: Mapping[FactId, PreviousFact]) -> list[PreviousFact]:
-    """Return the facts that a fact replaces.
+    """Return the facts that a fact replaces, without purged facts.
 
-    Reject the fact if a replaced fact is unknown, of another register, not older, or purged.
+    Reject the fact if a replaced fact is unknown, of another register, not older, or purged. A purged fact
+    may replace purged facts and facts of another register.
     """
     replaced = []
     for fact_id in fact.based_on:
@@ -600,7 +608,7 @@ _VOUCH = "vouch"
 def _read_authorship(context: RequestContext, new: Sequence[SyncFact]) -> _Authorship:
     """Return the authors on whom the right to add these facts depends.
 
-    Nothing is read for editors and owners, whose right depends on nobody.
+    Nothing is read for a person who is editor or owner, whose right depends on no author.
     """
     if context.caller.person and context.caller.has_role("editor"):
         return _Authorship()
@@ -623,7 +631,7 @@ def _read_authorship(context: RequestContext, new: Sequence[SyncFact]) -> _Autho
 
 
 def _read_own_vouches(context: RequestContext, new: Sequence[SyncFact]) -> dict[tuple[str, str], set[FactId]]:
-    """Return the valid vouches of the sender for the texts whose vouch the new facts withdraw."""
+    """Return the sender's vouches in force for the texts whose vouch the new facts withdraw."""
     meant = [fact for fact in new if team_trust.takes_back(fact, context.caller.sender)]
     if not meant:
         return {}
@@ -694,7 +702,10 @@ _LARGEST_LEAP = 100_000  # between a claimed number and the last given one
 
 
 def _assign_number(context: RequestContext, fact: SyncFact, old: HubStamp | None) -> int | None:
-    """Return a record's number, assigned once: the claimed number if it is free, else the next number."""
+    """Return a record's number, assigned once; None if the fact is not about a number.
+
+    This is the claimed number if it is free and not too large, else the next number.
+    """
     if fact.kind != "num" or fact.purged:
         return None
     there = context.connection.execute(
@@ -836,7 +847,10 @@ def acknowledge_purge(context: RequestContext, seq: int, replica: str) -> None:
 
 
 def list_purges(context: RequestContext) -> list[dict[str, Any]]:
-    """Return the purges of a stream, each with author, time and the number of machines that did it."""
+    """Return the purges of a stream, each with author, time and two numbers of machines.
+
+    The numbers are the machines that have carried it out (`acknowledged`), and all machines.
+    """
     context.caller.require("reader", scope="read")
     machines = context.connection.execute(
         "SELECT count(DISTINCT t.replica) FROM hub.token t"
@@ -892,7 +906,10 @@ def begin_epoch(context: RequestContext, fact: SyncFact, stamp: HubStamp) -> int
 
 
 def take_lease(context: RequestContext, holder: str, seconds: int) -> dict[str, Any]:
-    """Lease a stream's maintenance to one machine for some seconds; the holder can renew the lease."""
+    """Lease a stream's maintenance to one machine for some seconds, an hour at most.
+
+    The holder can renew the lease; others are rejected until it ends.
+    """
     context.caller.require("writer")
     seconds = max(1, min(seconds, 3600))
     lock_stream(context)

@@ -50,7 +50,10 @@ class HubExported(NamedTuple):
 
 
 def export_hub(database: str, path: Path, *, workspace: str = "", force: bool = False) -> HubExported:
-    """Write all workspaces, or the workspace with this name or id, as folders of Markdown."""
+    """Write all workspaces, or the workspace with this name or id, as folders of Markdown.
+
+    With `force`, overwrite existing files.
+    """
     folders: list[str] = []
     with operating(database, snapshot=True) as connection:
         chosen = [
@@ -76,7 +79,7 @@ def export_hub(database: str, path: Path, *, workspace: str = "", force: bool = 
 
 
 def list_workspaces(connection: Connection[Any]) -> Iterator[HubWorkspace]:
-    """Yield every workspace; row-level security shows even the tables' owner one at a time."""
+    """Yield all workspaces; row-level security shows one at a time, even to the tables' owner."""
     row = connection.execute("SELECT last_value FROM hub.workspaces").fetchone()
     for ws in range(1, int(row[0] if row else 0) + 1):
         enter(connection, ws)

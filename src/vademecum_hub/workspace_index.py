@@ -73,7 +73,7 @@ class HubFile(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """A hash that changes with anything in the file or its labels."""
+        """A hash that changes with the path, the text or the labels of the file."""
         return hashlib.sha256(json.dumps([self.path, self.text, self.blocks]).encode()).hexdigest()
 
 
@@ -143,7 +143,7 @@ def is_outdated(connection: Any, ws: int) -> bool:
 
 
 def exact_search_limit() -> int:
-    """Return up to how many passages a search compares every vector."""
+    """Return the largest number of passages for which a search compares every vector."""
     return postgres.EXACT
 
 
@@ -189,12 +189,15 @@ def _embed_texts(texts: Sequence[tuple[str, str]]) -> list[bytes]:
 
 
 def make_sync(index: PostgresIndex, filter: Filter) -> Sync:
-    """Return the updater for a part of the index, with the model and passage size of every hub."""
+    """Return the updater for a part of the index, with the model and passage size that all hubs use."""
     return Sync(index, filter, embedder=lazily_shipped(), tokens=_SHAPE.tokens, overlap=_SHAPE.overlap)
 
 
 def _make_document(file: HubFile) -> IndexDocument:
-    """Return a file's passages as every machine would split it, with the authors the hub knows."""
+    """Return a file's passages, split as machines split them, with the authors that the hub knows.
+
+    A file that cannot be read has no passages, but a reason.
+    """
     source, kind = _KINDS.get(file.folder, (PINNED, "pinned"))
     item = IndexItem(file.item, file.path, source, kind, file.place, "", _NEVER, lambda: None)
     content = base.readable(file.text).encode()

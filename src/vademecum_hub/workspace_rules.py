@@ -32,7 +32,7 @@ def needs_two_people(connection: Connection[Any], ws: int) -> bool:
 
 
 def set_rule(connection: Connection[Any], caller: HubCaller, name: str, *, on: object) -> dict[str, Any]:
-    """Switch a rule of the workspace on or off."""
+    """Switch a rule of the workspace on or off; only the two-person rule exists."""
     caller.require("owner", person=True)
     if name != TWO_PERSON or not isinstance(on, bool):
         raise malformed("there is no such rule")

@@ -75,7 +75,7 @@ class MemoryFile(NamedTuple):
 
 
 def relative(path: str) -> str:
-    """Return a path relative to `/memories`; refuse a path that could lead anywhere else."""
+    """Return a path relative to `/memories`; raises ToolError for an unsafe name or a path elsewhere."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Error: Path must start with {ROOT}, got: {path}")
     plain = unicodedata.normalize("NFKC", path)
@@ -110,7 +110,7 @@ def _is_read_only(name: str) -> bool:
 
 
 def key_for(name: str, taken: set[str]) -> str:
-    """Return the key for a new file's record: the file's name if it is a valid key, else made from it."""
+    """Return the key for a new file's record, made from its name; keys in `taken` get a number added."""
     stem = name.removesuffix(".md")
     key = stem if name.endswith(".md") and is_new_key(stem) else slug(name)
     number, free = 2, key
@@ -133,7 +133,7 @@ def with_numbers(lines: Sequence[str], first: int = 1) -> str:
 
 
 def size_of(size: float) -> str:
-    """Return a size in bytes as people write it."""
+    """Return a size in bytes in a short form, such as `512B` or `1.5K`."""
     for unit in ("B", "K"):
         if size < 1024:
             return f"{size:.0f}B" if unit == "B" else f"{size:.1f}K"
@@ -164,11 +164,11 @@ class MemoryTool(BetaAbstractMemoryTool):
         self._turn = threading.Lock()
 
     def call(self, input: object) -> str:
-        """Run the model's command; raises ToolError, which the model reads, if that is impossible."""
+        """Run the model's command; raises ToolError, whose text the model reads, if the command fails."""
         return str(super().call(check_input(input)))
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """Run one command under a lock among all users of this memory."""
+        """Check and run one command; all commands but `view` lock out other users of this memory."""
         check_input({name: getattr(command, name) for name in _PARAMETERS if hasattr(command, name)})
         try:
             with contextlib.nullcontext() if command.command == "view" else self._locked():
@@ -257,7 +257,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         return f"Successfully renamed {command.old_path} to {command.new_path}{noted}"
 
     def clear_all_memory(self) -> str:
-        """Move every file to the archive, except those of protected records."""
+        """Move all records of the scope to the archive, except protected ones."""
         with self._locked():
             self._memory.archive.clear(scope=self._scope)
         return "All memory cleared"
@@ -372,7 +372,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = MemoryTool(memory, scope=scope)
 
     async def call(self, input: object) -> str:
-        """Run the model's command; raises ToolError, which the model reads, if that is impossible."""
+        """Run the model's command; raises ToolError, whose text the model reads, if the command fails."""
         return await asyncio.to_thread(self._tool.call, input)
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
@@ -404,7 +404,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         return await self.execute(command)
 
     async def clear_all_memory(self) -> str:
-        """Move every file to the archive, except those of protected records."""
+        """Move all records of the scope to the archive, except protected ones."""
         return await asyncio.to_thread(self._tool.clear_all_memory)
 
 

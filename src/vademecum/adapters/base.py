@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_agent(memory: Memory) -> Memory:
-    """Return a copy of the memory that writes everything with an agent's origin, whoever opened it."""
+    """Return the memory itself, or, if the user opened it, a copy that writes with an agent's origin."""
     if memory.caller.origin is not Origin.USER:
         return memory
     own = Memory(memory.home, memory.caller.as_agent(), memory.workspace.loaded, now=memory.workspace.now)
@@ -43,7 +43,7 @@ def open_session(memory: Memory, session: str) -> Log:
 
 @contextlib.contextmanager
 def locked(memory: Memory, what: str, *, doing: str) -> Iterator[None]:
-    """Hold a lock among all processes of a home; the error of a failing disk names the action `doing`."""
+    """Hold the lock named `what` among all processes of a home; a disk error names the action `doing`."""
     with memory.workspace.reported(doing), memory.home.lock(what):
         yield
 

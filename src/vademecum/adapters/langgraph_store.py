@@ -116,7 +116,7 @@ def render(namespace: Sequence[str], key: str, value: Mapping[str, Any], *, inde
 
 
 def parse(record: Record) -> StoredItem:
-    """Return the item in a record; raise Malformed for a record that somebody has broken."""
+    """Return the item in a record; raise Malformed if the record holds no valid item."""
     texts = [entry.text.strip() for entry in record.live or record.entries]
     # A person may have appended text behind the item.
     inner = (fences.unwrap(text, "json") for text in reversed(texts))
@@ -155,7 +155,7 @@ def _moment(stamp: str | None) -> datetime:
 
 
 class RecordStore(BaseStore):
-    """A store with an item in each record of one scope; `scopes` gives some first labels other scopes.
+    """A store with an item in each record of one scope; `scopes` maps first labels to other scopes.
 
     A search returns the nearest items however far they are, as other stores do; `min_score` sets a limit.
     """
@@ -217,7 +217,7 @@ class RecordStore(BaseStore):
         return parse(record)
 
     def _all(self, prefix: tuple[str, ...]) -> list[StoredItem]:
-        """Return all items in or below a namespace, the last changed first."""
+        """Return all items in or below a namespace, the last changed first; broken items are skipped."""
         found = []
         for scope in self._scopes_of(prefix):
             for record in self._memory.list(scope=scope, tag=tag_of(prefix), reveal=True).records:
@@ -299,7 +299,7 @@ class RecordStore(BaseStore):
             self._memory.forget(name, scope=self._scope_of(op.namespace))
 
     def _check_op(self, op: Op) -> Op:
-        """Return an operation if it can be run, else raise an error, before its batch is begun."""
+        """Return an operation with its namespace as a tuple; raise an error if it cannot be run."""
         if not isinstance(op, GetOp | PutOp | SearchOp | ListNamespacesOp):
             raise ValueError(f"Unknown operation type: {type(op)}")
         validate_op_namespace(op)
@@ -350,7 +350,7 @@ def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
 
 
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Return whether a value has every field that a filter asks for."""
+    """Return whether a value meets all conditions of a filter; None as filter accepts any value."""
     return all([_has(value.get(name), each) for name, each in (wanted or {}).items()])  # noqa: C419
 
 

@@ -35,7 +35,7 @@ _ENVELOPE = 1024  # the largest size of a line around its message
 
 
 class TranscriptSession:
-    """A `Session` for `Runner.run(..., session=...)`; an existing transcript is continued, else begun."""
+    """A `Session` for `Runner.run(..., session=...)` on a new transcript, or on one that exists already."""
 
     session_settings: SessionSettings | None = None
 

@@ -67,7 +67,7 @@ def memory_toolset(memory: Memory, *, id: str | None = "memory") -> FunctionTool
 
 
 def _convert_tool(tool: Tool, memory: Memory) -> Offered[Any]:
-    """Return a tool of this program as pydantic-ai's, which checks that the model's input is an object."""
+    """Return one of our tools as a tool of pydantic-ai, which checks that the model's input is an object."""
 
     async def declared(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
         # Called before each request, because a workspace may be joined or left while an agent runs.
@@ -95,7 +95,7 @@ def _without_shared_scopes(tool: Tool) -> Tool:
 
 
 def _make_call(tool: Tool, memory: Memory) -> Callable[..., dict[str, Any]]:
-    """Return a function that calls a tool; its answers hold no secrets, and its errors do not end the run."""
+    """Return a function that calls a tool; secrets are redacted, and an error is raised as ToolFailed."""
 
     def call(**given: Any) -> dict[str, Any]:
         try:
@@ -142,7 +142,7 @@ class _Run:
         window: int,
         complete: Complete | None,
     ) -> Prepared:
-        """Return the request to send: the whole window, or a smaller one if the last was refused."""
+        """Return the request to send; a smaller one if the provider refused the last one as too long."""
         with self.alone:
             refused, self.refused = self.refused, None
             if refused is not None and self.turn is not None:
@@ -172,7 +172,7 @@ class _Run:
             turn.__exit__(None, error or (None if turn.answers else UNANSWERED), None)
 
     def keep(self, messages: Sequence[Message]) -> None:
-        """Log the messages that are new since the last request."""
+        """End the turn in progress, and log the messages that are new since the last request."""
         with self.alone:
             self.leave()
             if self.engine is not None:
@@ -257,7 +257,7 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
     async def on_model_request_error(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
-        """Retry with a smaller request if the provider says that it was too long."""
+        """Retry with a smaller request if the provider says that it was too long; else raise the error."""
         if self._run is None or not (
             isinstance(error, ModelContextWindowExceededError) or is_overflow(error)
         ):

@@ -93,7 +93,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with who wrote it: before a person says something, Aider itself alone."""
+    """Yield the writer and the text of each line; until a person writes, the writer is Aider itself."""
     writer, is_open = "aider", False
     for line in text.split("\n"):
         person = _PERSON.match(line)

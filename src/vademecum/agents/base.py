@@ -278,7 +278,7 @@ def containing_folder(where: InstallTarget, folder: Path) -> Path:
 
 
 def fill_plugin(text: str, program: Program) -> str:
-    """Return the text of a plugin in JavaScript with the command that starts this program, and its limit."""
+    """Return a plugin's JavaScript with this program's command and the time limit filled in."""
     home = ["--home", program.home] if program.home else []
     values = {"WORDS": json.dumps(program.words), "HOME": json.dumps(home)}
     values["MILLISECONDS"] = str(SECONDS * 1000)

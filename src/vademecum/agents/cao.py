@@ -91,7 +91,10 @@ def _entry(entry: Entry, changed: str) -> Entry:
 
 
 def _where(tree: FileTree, name: str, header_scope: str) -> _TopicOwner | None:
-    """Return the scope and owner of a topic, by its path; without a wiki folder, by its header."""
+    """Return the scope and owner of a topic, by its path; without a wiki folder, by its header.
+
+    Return None if the scope is unknown.
+    """
     parts, depth = tree.full_path(name)
     at = max((index for index, part in enumerate(parts) if part == "wiki"), default=None)
     inside = parts[at + 1 :] if at is not None else []

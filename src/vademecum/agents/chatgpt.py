@@ -141,7 +141,7 @@ def _last_branch(nodes: dict[str, dict[str, Json]], last: str) -> set[str]:
 
 
 def _call_above(nodes: dict[str, dict[str, Json]], name: str) -> str:
-    """Return the id of the message that a tool's result answers: the nearest message above from no tool."""
+    """Return the id of the nearest message above a tool's result that is not itself a tool's."""
     visited: set[str] = set()
     while (name := text(nodes[name].get("parent"))) in nodes and name not in visited:
         visited.add(name)

@@ -30,7 +30,7 @@ def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
 
 
 def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> list[base.Part]:
-    """Return the parts to install; a person's rules are in the editor's settings, out of reach."""
+    """Return the parts to install; a person's rules are in the editor's settings, which cannot be edited."""
     found: list[base.Part] = [
         base.JsonServer(folder / "mcp.json", program.entry),
         base.HookList(

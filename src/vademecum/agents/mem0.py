@@ -163,7 +163,7 @@ def _read_history(tree: FileTree, name: str, found: dict[str, TopicPiece]) -> It
 
 
 def _events(content: bytes) -> list[_Event]:
-    """Return the events of `history.db` in order; the database is read from memory, not in place."""
+    """Return the events of `history.db` by time; the database is read from memory, not in place."""
     connection = sqlite3.connect(":memory:")
     try:
         # Bytes 18 and 19 declare a write-ahead log, which a database in memory cannot have.

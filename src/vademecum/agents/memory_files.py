@@ -142,7 +142,10 @@ class FileTree(abc.ABC):
 
 
 def open_tree(path: Path, also: tuple[str, ...] = ()) -> FileTree:
-    """Return the tree at a path that the user named; links on the way to the path are followed."""
+    """Return the tree at a path that the user named; links on the way to the path are followed.
+
+    `also` names further endings and hidden names that are read.
+    """
     real = Path(os.path.realpath(path))
     if real.is_dir():
         return FolderTree(real, also=also)
@@ -329,7 +332,7 @@ def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Member:
 
 
 def _safe_path(member: _Member) -> str:
-    """Return the path of an archive's entry; raise an error for a path that leads out of the archive."""
+    """Return the path of an archive's entry; raise an error for a link, or a path out of the archive."""
     name = member.name.replace("\\", "/")
     parts = [each for each in name.split("/") if each not in ("", ".")]
     if name.startswith("/") or ".." in parts or (parts and parts[0].endswith(":")):

@@ -142,7 +142,10 @@ def find_transcripts(person: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
 
 
 def find_transcripts_in(path: Path, *, without: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
-    """Yield a file, or the transcripts of any format in a folder and below, except below `without`."""
+    """Yield a file, or the transcripts of any format in a folder and below.
+
+    The folder `without` and folders named `.git` are left out.
+    """
     if path.is_file():
         format_ = recognise_transcript(path)
         if format_ is None:

@@ -45,7 +45,7 @@ class Window(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """The largest possible prompt."""
+        """The size of the largest prompt that leaves room for the reply."""
         return max(self.context - self.reply, 0)
 
     @property
@@ -80,7 +80,7 @@ class Move(StrEnum):
 class Stage(StrEnum):
     """The stage of a trim: before the window is full, or after a refused request, smaller with each refusal.
 
-    After the first refusal half of the window is left, then a quarter, then a tenth.
+    After the first refusal the messages may use half of their room, then a quarter, then a tenth.
     """
 
     NONE = ""
@@ -141,8 +141,8 @@ def next_step(
 
     `used` is the estimated size of the prompt; `flushed` says whether the flush of this cycle has run;
     `trims` is the number of trims made for this call. `overflows` is the number of refusals since the
-    provider last accepted a request, and is passed only when a refusal is being answered: then something must
-    go, whatever the estimate says.
+    provider last accepted a request, if a refusal is being answered, and else 0: after a refusal the prompt
+    must become smaller, whatever the estimate says.
     """
     if overflows:
         return _after_overflow(window, used, overflows, may_drop=flushed or not flush.enabled)
@@ -167,9 +167,9 @@ def _after_overflow(window: Window, used: int, overflows: int, *, may_drop: bool
 
 
 def _rung(window: Window, used: int, rung: int) -> Step:
-    """Return a trim, after a refusal, to the share that this rung (0, 1 or 2) allows; after the last, FAIL.
+    """Return a trim to the share of the room for messages that `rung` 0, 1 or 2 allows; else FAIL.
 
-    The share is of the largest conversation; at most half of the current conversation stays.
+    At most half of the current messages, in tokens, stays.
     """
     if rung >= len(_LADDER):
         return Step(Move.FAIL)

@@ -150,9 +150,10 @@ class Conversations:
     def page(
         self, *, all: bool = False, project: str = "", agent: str = "", limit: int = 50, offset: int = 0
     ) -> SessionPage:
-        """Return one page of the sessions, last written first, and how many there are.
+        """Return one page of the sessions of a project and agent, last written first, with the total.
 
-        Only the logs of this page are read. `agent` is the program a session was imported from, or `vade`.
+        Only the logs of this page are read. With `all`, sessions of every project count. An empty `project`
+        or `agent` selects all; `agent` is the program that a session was imported from, or `vade`.
         """
         from vademecum.agents import registry
 
@@ -214,8 +215,9 @@ class Conversations:
     ) -> SessionHits:
         """Return the messages of earlier sessions that match best, and how many sessions were searched.
 
-        `ranking="keywords"` counts the query's words in the newest sessions, without an index. Calls of
-        memory's own tools and their results never match, unless `own` includes them in a search by keywords.
+        `ranking="keywords"` counts the query's words in the newest sessions, without an index. `own` does the
+        same and includes calls of memory's own tools and their results, which otherwise never match. Other
+        searches find only messages up to the end of the day `now`, if one is given.
         """
         by_keywords = session_keywords.check_ranking(ranking) == "keywords" or own
         found = self._transcripts(all=all)
@@ -247,9 +249,9 @@ class Conversations:
             )
 
     def search_elsewhere(self, query: str, *, max_results: int = 5) -> Sequence[session_keywords.Hit]:
-        """Return the messages of other projects and agents that match best; none for who may not look there.
+        """Return the messages of other projects and agents that match best, without weak matches.
 
-        Weak matches are left out.
+        A caller who may not see other projects gets none.
         """
         if self._work.settings.incognito or not self.count_elsewhere():
             return ()
@@ -259,8 +261,9 @@ class Conversations:
         return sure[:max_results]
 
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:
-        """Return lines of a session as they were written, from a line number or the id of a message or call
-        on.
+        """Return `lines` lines of a session as they were written.
+
+        `place` is the number of the first line, or the id of a message or call.
         """
         return session_get(self.open(which, all=all), place, lines=lines)
 
@@ -289,7 +292,10 @@ class Conversations:
         return self._transcripts(all=all).card(which, all=all)
 
     def turns(self, which: str, start: int = 1, *, lines: int = 100, all: bool = False) -> TurnPage:
-        """Return some turns of a session with secrets redacted; each tool result is shown with its call."""
+        """Return the turns in `lines` lines of a session from the line `start` on, with secrets redacted.
+
+        Each tool result is shown with its call.
+        """
         from vademecum.transcripts.page_turns import read_turns
 
         log = self.open(which, all=all)
@@ -350,9 +356,8 @@ class Conversations:
     ) -> JoinedFolders:
         """Join imported sessions of folders that no longer exist to the project of their repository.
 
-        The transcripts have to show which repository it was. The folders that are left join `project`, by its
-        name, id or path, if one is given. `vade undo` takes the joins back, and a later import does not
-        repeat them.
+        The transcripts have to show which repository it was. If `project` is given, by its name, id or path,
+        the remaining folders join it. `vade undo` undoes the joins, and a later import does not repeat them.
         """
         from vademecum.store import Projects
         from vademecum.transcripts import gone_folders
@@ -433,7 +438,7 @@ class Conversations:
     def import_transcript(
         self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool | None = False
     ) -> ImportedSession:
-        """Import one transcript from an agent's own folder, or add the new part of it.
+        """Import one transcript from an agent's own folder; if it was imported before, add its new part.
 
         With `checkpoint`, the messages that a compaction is about to remove are summarized in the imported
         log too; with None, only if the new part of the transcript holds a compaction.
@@ -464,7 +469,10 @@ class Conversations:
     def export(
         self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
     ) -> Path:
-        """Write a session to a new file, in the format of its ending: `.html`, `.md` or `.jsonl`."""
+        """Write a session to a file, in the format of its ending: `.html`, `.md` or `.jsonl`.
+
+        An existing file is overwritten only with `force`.
+        """
         from vademecum.transcripts import export
 
         self._work.at_a_command_line("write files of this machine", "vade sessions export")
@@ -476,7 +484,7 @@ class Conversations:
         return target
 
     def render(self, which: str, ending: str, *, all: bool = False) -> Iterator[str]:
-        """Yield a session as a file of its own, in the format of the ending: `.html`, `.md` or `.jsonl`."""
+        """Yield the text of a file that shows a session, as `.html`, `.md` or `.jsonl`, as `ending` says."""
         from vademecum.transcripts import export
 
         draw = export.renderer(ending)
@@ -489,7 +497,10 @@ class Conversations:
         return self._transcripts(all=all).rename(which, name, all=all)
 
     def new(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
-        """Begin a session and return its log, whose first line is on disk by then."""
+        """Begin a session and return its log.
+
+        The first line is on disk by then, except in an incognito session.
+        """
         return self._finder.transcripts.new(id=id, name=name, model=model, cwd=cwd)
 
     def current(self, *, model: str = "", cwd: str = "", slug: Callable[[str], str] | None = None) -> Log:
@@ -587,8 +598,10 @@ class Conversations:
         )
 
     def _known_window(self, place: str, served: int | None, *, keeps: bool) -> int | None:
-        """Return the window size learned for a model; forget it after a week, or when the server reports
-        another size.
+        """Return the smaller of a model's served and learned window size; None without either.
+
+        A learned size is forgotten after a week, or when the server reports another size; `keeps` says
+        whether such changes are saved.
         """
         state, served_key = self._work.state, f"{place} served"
         learned = state.window(place)
@@ -614,7 +627,7 @@ class Conversations:
         model: str = "",
         progress: Progress | None = None,
     ) -> engine.DryRun:
-        """Replay a transcript, a file or a session, at the given window; writes nothing."""
+        """Replay a session, or a transcript file, with a window of `window` tokens; writes nothing."""
         from vademecum.context import engine
 
         if window < 1:
@@ -715,7 +728,7 @@ class Conversations:
         return self._finder.transcripts
 
     def newest_logs(self, most: int) -> Iterator[Log]:
-        """Yield the logs of the newest sessions of this project and agent."""
+        """Yield the logs of the newest `most` sessions of this project and agent."""
         return self._finder.newest_logs(most)
 
     def checkpoint(self) -> Checkpoint | None:
@@ -757,10 +770,10 @@ class Conversations:
         return todo, text
 
     def _todo_log(self, *, only_reads: bool) -> Log | None:
-        """Return the log that holds the to-do list: that of the agent's own session, else of the caller's.
+        """Return the log with the to-do list; None if `only_reads` and the session has no log.
 
-        The copy of an agent's session has the same id from the start, so the list is there after a resume,
-        and before the first message was copied. A session that ends with its connection has none.
+        The log is the copy of the agent's own session, else the caller's session. The copy has the same id
+        before and after the first import. Raises ScopeUnresolved for a session that ends with its connection.
         """
         caller, sessions = self._work.caller, self._finder.transcripts
         if caller.session is None or (caller.connection and not caller.conversation):

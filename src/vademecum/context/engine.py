@@ -92,9 +92,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """The result of a planned trim: which messages leave and stay, the summary block, and the
-    window's size.
-    """
+    """A planned trim: the messages that leave and stay, the summary block, and the size of the new window."""
 
     leaving: tuple[ThreadEntry, ...]
     dropped: tuple[Message, ...]
@@ -108,9 +106,10 @@ class Plan(NamedTuple):
 def make_plan(
     thread: Thread, past: WindowHistory, scale: Scale, target: int, render: Render, *, words: str, share: int
 ) -> Plan:
-    """Return a plan of a trim to `target` tokens, of which the block may use one `share`th of the context.
+    """Return a plan that trims the window to about `target` tokens.
 
-    `render` makes the block from the summary, a model's text about it, and the tokens that the block may use.
+    The summary block may use at most 1/`share` of the context. `render` makes the block from the summary, a
+    model's text about it (`words`), and the number of tokens that the block may use.
     """
     messages = thread.window()
     window = scale.window(messages)
@@ -145,8 +144,8 @@ def _split_live(
 ) -> tuple[tuple[ThreadEntry, ...], tuple[ThreadEntry, ...]]:
     """Return the messages that leave the window, and the messages that stay.
 
-    A message can be part of two units (as results and text) and stays if either unit does. A message in no
-    unit, because a repair removed it, leaves with its neighbours.
+    A message can be part of two units (as results and text) and stays if either unit stays. A message that a
+    repair removed from all units leaves if a later message leaves.
     """
     if not dropped:
         return (), tuple(live)
@@ -189,7 +188,7 @@ class WindowTrimmer:
         self._todo = todo
 
     def flush(self, report: PrepareReport) -> None:
-        """Let the model save notes before messages leave the window, unless it has done so in this cycle."""
+        """Run the flush turn if this cycle has had none, and log its outcome; skip it if nothing is new."""
         if self._past.flushed:
             return
         if self._flush is None:
@@ -202,8 +201,9 @@ class WindowTrimmer:
         report.flushed = outcome
 
     def leave(self, plan: Plan, report: PrepareReport, *, why: str, by_model: bool = False) -> None:
-        """Remove from the window the messages that a plan names; `by_model`: a model wrote the plan's summary
-        block.
+        """Flush, then apply a plan: remove the messages that leave, make the cuts, and log both.
+
+        `by_model` says that a model wrote the plan's summary block.
         """
         if not plan.leaving and not plan.cuts:
             return
@@ -294,9 +294,10 @@ class ContextEngine:
     # ---------------------------------------------------------------- for the host
 
     def turn(self, messages: Sequence[Message], tools: Tools = ()) -> Turn:
-        """Return a turn: `with engine.turn(thread, tools) as turn:`; answers are added to the thread.
+        """Return a turn, to be used as `with engine.turn(thread, tools) as turn:`.
 
-        `tools` may be a function if fewer tools go with a smaller window.
+        Answers are added to `messages` if it is a list. `tools` may be a function, called for each request,
+        if fewer tools go with a smaller window.
         """
         return Turn(self, messages, tools)
 
@@ -309,14 +310,18 @@ class ContextEngine:
         return self._prepare_fitting(refusals=0)
 
     def record(self, messages: Sequence[Message]) -> None:
-        """Write the new messages of a thread to the log, such as an answer that nothing follows yet."""
+        """Write the messages of a thread that are new to the log.
+
+        `messages` is the whole thread: known messages that it no longer has are taken out of the window.
+        """
         for event in self._thread.absorb(messages):
             self._past.apply(event)
 
     def overflowed(self, error: object = None, tools: Sequence[Json] | None = None) -> Prepared:
-        """Return what to send after the provider refused a request as too long; raises WindowFull in the end.
+        """Return a smaller request after the provider refused one as too long with `error`.
 
-        Pass `tools` if the host offers fewer of them to a smaller `window`.
+        Raises WindowFull if no smaller request is possible. Pass `tools` if the host offers fewer of them in
+        a smaller `window`.
         """
         self._refusals += 1
         self.learn_window(error)
@@ -325,7 +330,7 @@ class ContextEngine:
         return self._prepare_fitting(refusals=self._refusals, error=error)
 
     def observe(self, usage: Used) -> None:
-        """Record the usage of an answered request, as the provider counted it."""
+        """Record the tokens of an answered request, and correct the learned ratio and window size by them."""
         self._log.append(usage, sync=True)
         self._refusals = 0
         self._past.last_call = self._now()
@@ -340,10 +345,10 @@ class ContextEngine:
             self.estimator = self.estimator.learned(self._model, self._sent, usage.input)
 
     def compact(self, focus: str | None = None, *, by_model: bool = True) -> Prepared:
-        """Summarize all but the newest messages now; `focus` says in words which matters the summary should
-        keep.
+        """Replace all but the newest messages by a summary now; `focus` says in words what it should keep.
 
-        With `by_model` off, the summary is extracted; the model still runs the flush before it.
+        With `by_model` off, or if the model fails, the summary is extracted; the model still runs the flush
+        before it.
         """
         report, self._todo, self._git = PrepareReport(), None, None
         self._compact(report, focus or "", manual=True, by_model=by_model)
@@ -354,7 +359,7 @@ class ContextEngine:
         return self._prepared(report)
 
     def todo(self, request: Mapping[str, Json]) -> str:
-        """Run one operation on the to-do list, and return the list as text."""
+        """Run the operation that `request` names on the to-do list, and return the list as text."""
         made, text = todos.operate(todos.read_log(self._log), request)
         value = todos.to_json(made)
         if request.get("operation", "list") != "list":
@@ -386,7 +391,7 @@ class ContextEngine:
         )
 
     def filled(self, system: Sequence[Message], tools: Sequence[Json]) -> Sections:
-        """Return how full the window is with the system prompt and tools, even before the first message."""
+        """Return the sizes of the window's parts; `system` and `tools` count if the window has none yet."""
         found, ratio = self._sections(), self._scale.ratio
         opening = found.system or count(measure_all(system), ratio)
         schemas = found.schemas or count(measure_schemas(tools), ratio)
@@ -399,9 +404,7 @@ class ContextEngine:
         return self._context
 
     def _prepare_fitting(self, *, refusals: int, error: object = None) -> Prepared:
-        """Prepare a request; if a learned window size leaves no room, forget that size, which
-        may be wrong.
-        """
+        """Prepare a request; if it cannot fit a learned window size, forget that and use the given size."""
         try:
             return self._run(refusals=refusals, error=error)
         except WindowFull:
@@ -411,10 +414,10 @@ class ContextEngine:
             return self._run(refusals=refusals, error=error)
 
     def learn_window(self, error: object) -> None:
-        """Take the model's window size from a provider's refusal of a request, as `overflowed` does.
+        """Learn the model's window size from the error with which a provider refused a request.
 
-        If the refusal has no plausible number, the window is smaller than the refused request; how much
-        smaller is known once a smaller request was answered.
+        If the error has no plausible number, only the size of the refused request is noted; `observe` sets a
+        smaller window after the next answer.
         """
         sent = count(self._sent, self._scale.ratio) if self._sent is not None else self._context
         limit = overflow_limit(error)
@@ -445,9 +448,10 @@ class ContextEngine:
             self._turn = None
 
     def check_answered(self, thread: list[Message]) -> None:
-        """Raise UsageError if a thread continues without the last turn's answer; keep that answer only once.
+        """Raise UsageError if a thread continues without the last turn's answer.
 
-        A thread that ends before the answer asks for a new answer, and takes the old answer back.
+        If the thread repeats that answer, the repetition is removed. A thread that ends before the answer is
+        valid: it asks for a new answer.
         """
         known, agreed = self._thread.match_prefix(thread)
         if agreed == known:
@@ -511,8 +515,9 @@ class ContextEngine:
         self._trimmer.leave(self._fitting_plan(target), report, why=str(stage))
 
     def _fitting_plan(self, target: int) -> Plan:
-        """Return a plan whose window has at most `target` tokens; raise WindowFull if no trim
-        reaches that.
+        """Return a plan that trims to about `target` tokens, or further until the request fits.
+
+        Raises WindowFull if no trim makes the request fit.
         """
         plan = self._plan(target)
         trims = 1
@@ -531,10 +536,10 @@ class ContextEngine:
         )
 
     def _render(self, known: summary.ThreadSummary, words: str, tokens: int) -> str:
-        """Render the block for messages that leave, in the given tokens or as many as tasks and rules need.
+        """Return the summary block in `tokens` tokens, or in more if tasks and rules need them.
 
-        In a small window they may use a fifth of it: the user's rules are worth more than the last tool
-        result, which can be read again.
+        Tasks and rules may use up to a fifth of the window: the user's rules are worth more than the last
+        tool result, which can be read again.
         """
         todo, ratio, readers = self._todo_list(), self._scale.ratio, self._thread.block_readers
         least = summary.least_tokens(known, todo, ratio, readers) + self._context // 20
@@ -547,9 +552,10 @@ class ContextEngine:
     # ---------------------------------------------------------------- compaction
 
     def _compact(self, report: PrepareReport, focus: str, *, manual: bool, by_model: bool = True) -> bool:
-        """Remove older messages with a summary by the host's model, and return whether that was done.
+        """Replace older messages by a summary of the host's model; return whether that was done.
 
-        If the model fails and a person asked for the compaction (`manual`), an extracted summary is used.
+        If a person asked for the compaction (`manual`) and the model fails or `by_model` is off, the summary
+        is extracted. `focus` says in words what the summary should keep.
         """
         hindrance = silent_turns.skip_reason(self._past.record, manual=manual)
         if hindrance:
@@ -601,7 +607,7 @@ class ContextEngine:
     # ---------------------------------------------------------------- calls of the host
 
     def _flush_turn(self) -> str:
-        """Run the flush turn over the window, which is made smaller for this turn if it were too long."""
+        """Run the flush turn over the part of the window that fits into a request, and return its outcome."""
         window = self._window()
         room = (window.limit * 9 // 10 if not self._refusals else window.limit // 2) - PRIMING
         fitting = trim(
@@ -617,7 +623,7 @@ class ContextEngine:
         return outcome
 
     def _learn_from_refusal(self, why: str) -> None:
-        """Take the model's window size from a provider's refusal of a silent turn."""
+        """Learn the window size from `why` if a provider refused a silent turn as too long."""
         limit = overflow_limit(why) if is_overflow(why) else None
         if limit is not None and _LEAST_WINDOW <= limit < self._context:
             self._set_window(limit)
@@ -728,7 +734,7 @@ def settings_from(
 
 
 class LearningEngine(ContextEngine):
-    """An engine that tells its caller, after each call, what it has learned of the model."""
+    """An engine that passes learned ratios to `learned(model, ratio)` and window sizes to `found(tokens)`."""
 
     def __init__(
         self,

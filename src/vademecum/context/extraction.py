@@ -128,14 +128,14 @@ def request_text(message: Message) -> str:
 def find_task(messages: Iterable[Message], previous: str = "", *, chars: int = TASK_CHARS) -> str:
     """Return the current task: the newest real request, with later additions to that request.
 
-    A short confirmation or a rule is never a task. If no message qualifies, the previous task stays; without
-    a previous task, it is the newest request that is not small talk.
+    Short confirmations and rules do not count. If there is no real request, the `previous` task stays;
+    without a previous task, it is the newest message of the user that has content words.
     """
     return follow_tasks(messages, Tasks(previous), chars=chars).now
 
 
 def follow_tasks(messages: Iterable[Message], known: Tasks = _NO_TASKS, *, chars: int = TASK_CHARS) -> Tasks:
-    """Return the current task after all of these messages, and the task before that."""
+    """Return the current task and the task before it, after these messages; `known` has both from earlier."""
     now, before = known
     fallback = ""
     for message in messages:
@@ -177,7 +177,7 @@ _FEW_WORDS = 3  # content words of an order that names only a verb and its objec
 
 
 def _is_order(text: str) -> bool:
-    """Whether a sentence orders some work, in at least three words."""
+    """Whether a text begins like an order of work, and has enough content words."""
     words = len(content_words(text))
     if not ORDER.match(text) or words < _FEW_WORDS - 1:
         return False
@@ -214,7 +214,8 @@ _IDLE = re.compile(
 def find_exchanges(dropped: Sequence[Message], kept: Sequence[Message], pending: str = "") -> list[Exchange]:
     """Return the agent's questions with the user's answers; a question without an answer is open.
 
-    `pending` is a question that was asked earlier: the first request here answers it.
+    `pending` is a question that was asked earlier: the first request here answers it. In `kept`, only the
+    first request counts, as an answer.
     """
     calls: dict[str, ToolCall] = {}
     found: list[Exchange] = []
@@ -244,9 +245,7 @@ def find_exchanges(dropped: Sequence[Message], kept: Sequence[Message], pending:
 
 
 def last_question(text: str) -> str:
-    """Return the question at the end of a text; a full stop in a number, name or bracket does not
-    split it.
-    """
+    """Return the question that ends a text; empty if there is none, or only one like "Anything else?"."""
     tail = _CLOSING.sub("", text[-2_000:])
     if not tail.endswith(("?", "？")):
         return ""
@@ -264,9 +263,7 @@ _SHORTEST_QUESTION = 6  # words; a shorter question ("Which one?") refers to the
 
 
 def _is_broken(line: str, start: int) -> bool:
-    """Whether no question can begin at this position: inside brackets or code, in lower case,
-    or too short.
-    """
+    """Whether no question can begin at `start`: inside brackets or code, in lower case, or too short."""
     before = line[:start]
     inside = before.count("(") > before.count(")") or before.count("`") % 2 == 1
     return inside or line[start : start + 1].islower() or len(line[start:].split()) < _SHORTEST_QUESTION
@@ -389,7 +386,10 @@ class Changes(NamedTuple):
 
 
 def find_changes(messages: Iterable[Message], failing: Sequence[FailedCommand] = ()) -> Changes:
-    """Return commits reported by git, files written, and failed commands, with whether they work now."""
+    """Return commits reported by git, files written, and failed commands, with whether they work now.
+
+    `failing` are commands that failed earlier.
+    """
     calls: dict[str, ToolCall] = {}
     files: dict[str, None] = {}
     commits: dict[str, Commit] = {}
@@ -419,7 +419,7 @@ def count_tool_calls(messages: Iterable[Message]) -> list[ToolCount]:
 
 
 def add_tool_counts(older: Iterable[ToolCount], newer: Iterable[ToolCount]) -> list[ToolCount]:
-    """Return the counts of both together, the most called first."""
+    """Return the sums of two lists of tool counts, the most called tool first."""
     total = Counter[str]()
     for each in (*older, *newer):
         total[each.name] += each.calls
@@ -496,7 +496,7 @@ def _command(arguments: str) -> str:
 
 
 def _error_line(text: str) -> str:
-    """Return the last line of a command's output that states an error."""
+    """Return the last line of a command's output that mentions an error; else the last line."""
     lines = [line for line in text[-8_000:].splitlines() if line.strip()]
     found = [line for line in lines if _TELLS.search(line)] or lines
     return clip_line(safe_line(found[-1]), SUBJECT_CHARS) if found else ""

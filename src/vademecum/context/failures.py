@@ -186,7 +186,7 @@ def _find_corrected(steps: Sequence[_Step]) -> Iterator[FailureLesson]:
 
 
 def _next_commands(steps: Sequence[_Step], at: int) -> Iterator[_Step]:
-    """Yield the commands after a step, until the user speaks or a file changes."""
+    """Yield up to six commands after the step at `at`, until the user speaks or a file is edited."""
     left = _AHEAD
     for step in steps[at + 1 :]:
         if step.kind in ("user", "edit") or not left:
@@ -197,7 +197,11 @@ def _next_commands(steps: Sequence[_Step], at: int) -> Iterator[_Step]:
 
 
 def _pair(failed: str, worked: str, missing: str) -> tuple[str, str] | None:
-    """Return the failed command and its corrected form, without the commands around them."""
+    """Return a failed command and its corrected form, taken from two shell lines; None without a correction.
+
+    `missing` is the program that was not found, or empty. A correction that only adds a command before the
+    failed command is returned as the whole line.
+    """
     olds, news = _split(failed), _split(worked)
     for old in olds:
         if old[0] in _LOOKING or (missing and old[0] != missing):

@@ -42,8 +42,9 @@ class Host(Protocol):
 
     @property
     def complete(self) -> Complete | None:
-        """Call the model with messages, system prompt, tools and a time limit; None when there is
-        no model.
+        """The function that calls the model; None without a model.
+
+        It gets the messages, the system prompt, the tools and a time limit.
         """
 
     @property
@@ -127,9 +128,7 @@ def call_with_timeout(function: Callable[..., Any], *values: Any, seconds: float
 
 
 def call_host(host: Host, name: str, *values: Any, seconds: float) -> Any:
-    """Return the result of a host's method, called by name with a time limit: even the lookup may run host
-    code.
-    """
+    """Return the result of a host's method; the time limit also covers the lookup of the method by `name`."""
     return call_with_timeout(lambda: getattr(host, name)(*values), seconds=seconds)
 
 
@@ -223,7 +222,11 @@ class _GitRunner:
         }
 
     def __call__(self, *arguments: str, settings: Sequence[str] = ()) -> str | None:
-        """Return the output of a git command; None when git fails, does not exist, or takes too long."""
+        """Return a git command's output, at most its first 256 KiB.
+
+        Returns None when git fails, does not exist or takes too long. `settings` are options that stand
+        before the command.
+        """
         left = self._until - time.monotonic()
         if left <= 0:
             return None

@@ -61,7 +61,7 @@ class PruneKind(StrEnum):
 
 
 class PruneDecision(NamedTuple):
-    """A tool result and how it was shortened, with all that is needed to shorten it so again."""
+    """A tool result and how it was shortened, with all values that are needed to repeat it exactly."""
 
     message: str
     part: int
@@ -82,10 +82,10 @@ def decide(
     trimming: bool = False,
     readers: ReaderTools = NO_READERS,
 ) -> list[PruneDecision]:
-    """Return decisions about which tool results of a window to shorten; times are in seconds.
+    """Return decisions about which tool results of a window to shorten; `now` and `last_call` are in seconds.
 
-    Without a last call nothing is in the provider's cache yet. If the clock was set back, nothing is
-    shortened.
+    In the mode `cache-ttl`, results are shortened only if `trimming`, or if no call was made in the last
+    `ttl` seconds.
     """
     if settings.mode is PruneMode.OFF or not _is_due(settings, now, last_call, trimming=trimming):
         return []
@@ -149,9 +149,9 @@ def _prunable(
 
 
 def _protected_start(messages: Sequence[Message], keep: int) -> int:
-    """Return the index from which messages are protected: the last assistant messages and what follows.
+    """Return the index of the oldest of the last `keep` assistant messages; from there all is protected.
 
-    Returns 0, which protects all messages, if there are too few.
+    If there are fewer, the index is 0, and all messages are protected; with `keep` 0, none is.
     """
     if keep <= 0:
         return len(messages)
@@ -183,8 +183,9 @@ def _clears(
     settings: PruneSettings,
     readers: ReaderTools,
 ) -> list[PruneDecision]:
-    """Return decisions to clear the oldest results, until the rest that could be cleared is below the
-    threshold.
+    """Return decisions to clear the oldest results that can be cleared.
+
+    They end when the clearable rest has fewer than `min_prunable_chars` characters.
     """
     trimmed_sizes = {(each.message, each.part): _trimmed_chars(each, readers) for each in trims}
     sizes = [trimmed_sizes.get((message.id, index), _chars(result)) for message, index, result in results]
@@ -242,8 +243,9 @@ def _apply_to_message(message: Message, decisions: list[PruneDecision], readers:
 
 
 def _shorten(result: ToolResult, decision: PruneDecision, readers: ReaderTools) -> ToolResult:
-    """Return a tool result shortened as decided; a result that is shorter already, or not only
-    text, stays.
+    """Return a tool result cleared or trimmed as decided.
+
+    A result that is not only text stays; so does a result to trim whose length has changed since.
     """
     if not result.content or not all(isinstance(each, Text) for each in result.content):
         return result

@@ -68,9 +68,7 @@ def flush(
     settings: FlushSettings = FLUSH,
     seconds: float = FLUSH_SECONDS,
 ) -> str:
-    """Ask the host's model, without a visible reply, for notes on a window; save them and
-    return the outcome.
-    """
+    """Ask the host's model for notes on the messages of a window, save them, and return the outcome."""
     try:
         barred = call_with_timeout(lambda: host.barred, seconds=_WRITE_SECONDS)
         complete = call_with_timeout(lambda: host.complete, seconds=_WRITE_SECONDS)
@@ -234,10 +232,7 @@ class CompactionRecord(NamedTuple):
 
 
 def skip_reason(record: CompactionRecord, *, manual: bool = False) -> str:
-    """Return why the model must not be asked for a summary now; empty when it may.
-
-    A person's request is never refused.
-    """
+    """Return why the model must not be asked for a summary now; empty if it may be, and for `manual`."""
     if manual:
         return ""
     if record.failures >= FAILURES:
@@ -248,12 +243,12 @@ def skip_reason(record: CompactionRecord, *, manual: bool = False) -> str:
 
 
 def is_worthwhile(before: int, after: int) -> bool:
-    """Whether a compaction freed enough of the window."""
+    """Whether a compaction from `before` to `after` tokens frees at least a tenth."""
     return after <= before * (1 - _LEAST_GAIN)
 
 
 def compact(task: CompactionTask, host: Host, *, seconds: float = COMPACTION_SECONDS) -> Compaction:
-    """Ask the model for a summary, and once more if it has defects; never raises."""
+    """Ask the model for a summary, a second time if the first has defects; the result says why it failed."""
     try:
         complete = call_with_timeout(lambda: host.complete, seconds=seconds)
         if complete is None:
@@ -324,7 +319,10 @@ def find_identifiers(messages: Iterable[Message], known: ThreadSummary) -> tuple
 
 
 def render_record(messages: Iterable[Message], *, before: str = "", chars: int) -> str:
-    """Return messages as a text to summarize, with long ones shortened, of at most `chars` bytes."""
+    """Return messages as one text to summarize, after the summary `before`; long messages are shortened.
+
+    The text is cut to about `chars` bytes.
+    """
     blocks = [f"Summary of what came before:\n{before}"] if before else []
     blocks += [block for message in messages if (block := _block(message))]
     text = "\n\n".join(blocks).replace("</record", "‹/record")
@@ -365,7 +363,7 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _mentions(text: str, request: str) -> bool:
-    """Whether a text contains most of the words of a request, in any order."""
+    """Whether a text contains at least half of the longer words of a request, in any order."""
     if request in text:
         return True
     words = set(re.findall(r"\w{4,}", request.casefold()))

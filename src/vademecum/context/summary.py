@@ -81,7 +81,7 @@ def summarize(
     kept: Sequence[Message] = (),
     caps: SummaryCaps = CAPS,
 ) -> ThreadSummary:
-    """Return the previous summary with the messages added that leave the window.
+    """Return the previous summary, extended by the messages that leave the window.
 
     The `kept` messages only show how the work continues.
     """
@@ -110,7 +110,7 @@ def summarize(
 
 
 def _summary_in_messages(messages: Iterable[Message]) -> ThreadSummary:
-    """Return the last summary in the messages themselves, if no other was saved."""
+    """Return the last summary that a system message contains; an empty summary if there is none."""
     found = [each.text for each in messages if each.role is Role.SYSTEM and _SUMMARY_OPEN in each.text]
     return parse_summary(found[-1]) if found else ThreadSummary()
 
@@ -125,7 +125,7 @@ def _first_request(messages: Iterable[Message]) -> str:
 def merge_summaries(older: ThreadSummary, newer: ThreadSummary, *, caps: SummaryCaps = CAPS) -> ThreadSummary:
     """Merge two summaries within the limits; of repeated items, the newest wording stays.
 
-    Exchanges that are no longer among the newest become decisions if they settled a question.
+    Exchanges that are no longer among the newest become rules if the answer settled the question.
     """
     talks = _unique([*older.discussion, *newer.discussion])
     settled = [each for each in talks[: -caps.discussion] if _decides(each.answer)]
@@ -196,9 +196,7 @@ def _bounded_failures(failures: list[FailedCommand], most: int) -> tuple[FailedC
 
 
 def _without(values: tuple[_T, ...], number: int, first: Sequence[int]) -> tuple[_T, ...]:
-    """Return values without `number` of them: first those at the indexes `first`, then the oldest of the
-    rest.
-    """
+    """Return values with `number` removed: first those at the indexes `first`, then the oldest others."""
     if number <= 0:
         return values
     rest = [at for at in range(len(values)) if at not in set(first)]
@@ -207,7 +205,7 @@ def _without(values: tuple[_T, ...], number: int, first: Sequence[int]) -> tuple
 
 
 def _newest_commits(older: Iterable[Commit], newer: Iterable[Commit]) -> list[Commit]:
-    """Return the commits of both, newest first; a commit that is seen again keeps its position."""
+    """Return the commits of both lists, newest first; a commit in both keeps its place in `older`."""
     known = list(older)
     hashes = {each.hash[:7] for each in known}
     return [*(each for each in newer if each.hash[:7] not in hashes), *known]
@@ -296,7 +294,7 @@ def parse_summary(text: str) -> ThreadSummary:
 
 
 def fit_summary(summary: ThreadSummary, chars: int) -> ThreadSummary:
-    """Return a summary whose text has at most `chars` characters.
+    """Return a summary shortened until its text has at most `chars` characters, as far as that is possible.
 
     Details that the transcript gives back most easily are dropped first: counts of tool calls, files, failed
     commands, findings, answered questions, commits; the rarest tools first, and the oldest of all others.
@@ -325,8 +323,9 @@ _LAST: dict[str, Callable[[str], bool]] = {"rules": is_lasting, "findings": extr
 
 
 def _without_oldest(name: str, values: str | tuple[Any, ...], excess: int) -> str | tuple[Any, ...]:
-    """Return a part of a summary without its oldest entries, so that it is shorter by at least `excess`
-    characters.
+    """Return the part `name` of a summary, without its oldest entries, to save `excess` characters.
+
+    A single text is removed whole; of tools, the least called go first; entries that matter go last.
     """
     if isinstance(values, str):
         return ""
@@ -475,7 +474,10 @@ def render_block(
     ratio: float,
     readers: ReaderTools = NO_READERS,
 ) -> str:
-    """Return the summary block in at most `tokens` tokens; `words` is a model's summary, or empty."""
+    """Return the summary block, shortened to `tokens` tokens as far as possible.
+
+    `words` is a model's summary, or empty.
+    """
     short = todo._replace(items=todo.open[:_MOST_ITEMS])
     tame = _TAGS.sub("‹", words)
     head = f"{_OPEN}\n{tame}\n{_CLOSE}\n\n" if words else ""

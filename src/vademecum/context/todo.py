@@ -69,7 +69,10 @@ class TodoList(NamedTuple):
 
 
 def write(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList:
-    """Return a list with these entries only; an entry with a known number keeps its item, others are new."""
+    """Return a list with these entries only.
+
+    An entry with a known number changes that item; other entries become new items.
+    """
     present = {item.number: item for item in todo.items}
     made = TodoList((), todo.next)
     for entry in entries:
@@ -91,7 +94,7 @@ def add(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList
 
 
 def update(todo: TodoList, number: int, *, title: str | None = None, status: str | None = None) -> TodoList:
-    """Return the list with the title or the status of one item changed."""
+    """Return the list with the title, the status, or both of one item changed."""
     found = _find(todo, number)
     changed = TodoItem(
         number,
@@ -161,7 +164,7 @@ def from_items(items: Items) -> TodoList:
 
 
 def read_log(log: Log) -> TodoList:
-    """Return the newest to-do list in a session's log."""
+    """Return the newest to-do list in a session's log; an empty list if there is none or it is damaged."""
     last = None
     for raw in log.raw():
         last = raw if raw.kind == Event.kind else last

@@ -87,7 +87,7 @@ class Turn:
                 return self.keep(reply)
 
     async def asend(self, call: SendAwaited) -> Message:
-        """Send as `send` does, but with an awaitable `call`; the engine works in a thread meanwhile."""
+        """Do the same as `send` with an asynchronous `call`; the engine's own steps run in a thread."""
         ready = await _run_in_thread(self._ready)
         while True:
             try:
@@ -103,8 +103,9 @@ class Turn:
     # `send`.
 
     def refused(self, error: Exception) -> Prepared:
-        """Return what to send after the provider refused the request as too long; raises WindowFull in the
-        end.
+        """Return a smaller request after the provider refused one as too long.
+
+        Raises WindowFull if no smaller request is possible.
         """
         _ = self.prepared
         self._engine.learn_window(error)  # the window may be smaller now, so fewer tools may be offered
@@ -115,7 +116,7 @@ class Turn:
         return self._prepared
 
     def keep(self, reply: Reply) -> Message:
-        """Record the model's answer and its usage."""
+        """Record the model's answer and its usage, and return the last message of the assistant in it."""
         _ = self.prepared
         messages, used = read_reply(reply)
         self._last_answer = len(self.thread), len(messages)
@@ -199,14 +200,14 @@ class Turn:
 
 
 def drop_repeated_answer(thread: list[Message], at: int, many: int) -> None:
-    """Remove an answer from the thread that the host appended although the turn had done so."""
+    """Remove copies that directly follow an answer: the `many` messages at index `at` of the thread."""
     behind = at + many
     while many and same_content(thread[at:behind], thread[behind : behind + many]):
         del thread[behind : behind + many]
 
 
 def same_content(one: Sequence[object], other: Sequence[object]) -> bool:
-    """Whether two messages have the same content; ids and times do not count, since a host may lose them."""
+    """Whether two lists hold messages with equal content; ids and times are ignored: a host may lose them."""
     return len(one) == len(other) and all(
         isinstance(left, Message)
         and isinstance(right, Message)

@@ -163,7 +163,7 @@ class Fix(NamedTuple):
 
 
 class BuiltUnits(NamedTuple):
-    """Valid units in their order, and the repairs that made them valid."""
+    """Valid units, in the order of the messages, and the repairs that made them valid."""
 
     units: tuple[Unit, ...]
     fixes: tuple[Fix, ...]
@@ -180,7 +180,10 @@ def flatten(units: Iterable[Unit]) -> tuple[Message, ...]:
 
 
 def is_request(message: Message) -> bool:
-    """Whether the user wrote a message; messages with only results or from an agent's host do not count."""
+    """Whether the user wrote a message.
+
+    Tool results alone, empty messages, summaries and messages of an agent's host do not count.
+    """
     return (
         message.role is Role.USER
         and META not in message.extra
@@ -212,7 +215,7 @@ def build_units(messages: Sequence[Message]) -> BuiltUnits:
 
 
 class _Call:
-    """A tool call that has no result yet."""
+    """A tool call: its place, its unique id, and the place of its result once that is found."""
 
     __slots__ = ("at", "id", "part", "result")
 
@@ -231,9 +234,7 @@ class _Links(NamedTuple):
 
 
 def _pair(messages: Sequence[Message]) -> _Links:
-    """Return which call each result belongs to, and which results stand directly behind their
-    call already.
-    """
+    """Return which call each result belongs to, and which results stand directly behind their call."""
     links = _Links({}, {}, {}, set())
     open_calls: dict[str, deque[deque[_Call]]] = {}
     early: list[tuple[int, int, str]] = []
@@ -263,8 +264,9 @@ def _pair(messages: Sequence[Message]) -> _Links:
 
 
 def _unique_id(name: str, names: dict[str, int]) -> str:
-    """Return a call's id, or a new id made from it when it is missing or taken; digits and `_` are always
-    legal.
+    """Return a call's id, or a new id made from it if it is missing or taken, and add the id to `names`.
+
+    A new id adds only digits and `_`, which are always legal.
     """
     base = name or "call"
     found = base
@@ -307,7 +309,10 @@ def _find_in_place(messages: Sequence[Message], links: _Links) -> None:
 
 
 def _valid_parts(message: Message, at: int, links: _Links, fixes: list[Fix]) -> tuple[tuple[Part, ...], bool]:
-    """Return a message's parts without misplaced tool results, and whether any tool result remains."""
+    """Return a message's parts without misplaced results, and whether a result remains.
+
+    Missing or repeated ids of calls are replaced. The repairs are added to `fixes`.
+    """
     parts: list[Part] = []
     has_result = False
     for index, part in enumerate(message.parts):
@@ -327,9 +332,10 @@ def _valid_parts(message: Message, at: int, links: _Links, fixes: list[Fix]) -> 
 
 
 def _missing_results(messages: Sequence[Message], at: int, links: _Links, fixes: list[Fix]) -> list[Message]:
-    """Return tool messages with the results that must be placed behind the calls of a message.
+    """Return tool messages with the results that are missing directly behind the calls of message `at`.
 
-    Results that already stand there follow after these.
+    A result from elsewhere is moved; if there is none, the new result says so. Results that already stand
+    behind the calls follow after these messages. The repairs are added to `fixes`.
     """
     found: list[Message] = []
     for call in links.groups[at]:
@@ -376,12 +382,11 @@ _LEAST_CHARS = 200  # characters; a shorter head and tail say nothing, so the re
 
 
 class Cut(NamedTuple):
-    """How a unit was shortened, with all that is needed to shorten it so again, byte for byte.
+    """How a unit was shortened; the same cut always gives the same bytes.
 
-    Texts longer than `limit` characters keep half of `limit` at the beginning and half at the end. Only
-    results are cut, unless `deep`: then texts and argument values are cut too, and pictures and unknown parts
-    of results, and reasoning and unknown parts longer than `limit`, are left out. Calls and a user's pictures
-    always stay.
+    Results longer than `limit` characters keep half of `limit` at the beginning and half at the end. With
+    `deep`, other texts and argument values are cut too; pictures and unknown parts in results are left out,
+    and so are reasoning and unknown parts longer than `limit`. Calls and a user's pictures always stay.
     """
 
     limit: int
@@ -414,9 +419,7 @@ _INSTEAD = {_FIND: "memory_search"}  # finds messages of sessions too, where not
 def find_reader_tools(
     session: str, tools: Iterable[Json], names: Mapping[str, str] | None = None
 ) -> ReaderTools:
-    """Return the host's tools that read its sessions: those it names, else memory's own among
-    those offered.
-    """
+    """Return the tools that read a session: those in `names`, else memory's own among the offered `tools`."""
     if names is None:
         offered = [*_offered_names(tools)]
         names = {
@@ -544,9 +547,7 @@ def _cut_value(value: Json, where: str, limit: int) -> Json:
 
 
 def clip(text: str, limit: int, where: str = "whole in the transcript") -> str:
-    """Return the beginning and end of a text, with a note between that says where the full text
-    can be read.
-    """
+    """Return a text; if it is much longer than `limit`, only its ends around a note that says `where`."""
     if len(text) <= limit + _NOTE_ROOM:
         return text
     head, tail = limit - limit // 2, limit // 2
@@ -562,9 +563,7 @@ def _left_out_note(what: str, where: str) -> str:
 
 
 class TrimResult(NamedTuple):
-    """The units that stay and those that leave, in order; and the cuts, by the id of a unit's
-    first message.
-    """
+    """The units that stay and leave, cuts by the id of a unit's first message, and the tokens that stay."""
 
     kept: tuple[Unit, ...]
     dropped: tuple[Unit, ...]
@@ -575,7 +574,11 @@ class TrimResult(NamedTuple):
 def trim(
     units: Sequence[Unit], *, tokens: int, ratio: float, readers: ReaderTools = NO_READERS
 ) -> TrimResult:
-    """Return the units that fit into the given number of tokens, and those that have to leave."""
+    """Return which units stay so that they fit into `tokens` tokens, and which leave.
+
+    The last unit with a request of the user and the newest unit always stay, but are cut if they are too
+    large. The system prompt stays whole, so the result can still be too large.
+    """
     sizes = [count(unit.size, ratio) for unit in units]
     if sum(sizes) <= tokens or not units:
         return TrimResult(tuple(units), (), (), sum(sizes))
@@ -604,7 +607,7 @@ def system_prompt(units: Sequence[Unit]) -> int:
 
 
 def _anchors(units: Sequence[Unit], head: int) -> list[int]:
-    """Return the indexes of two units that always stay: the last in which the user speaks, and the newest."""
+    """Return the indexes of the units that always stay: the last with a user's request, and the newest."""
     found = {len(units) - 1}
     for at in range(len(units) - 1, head - 1, -1):
         if any(is_request(message) for message in units[at].messages):
@@ -614,8 +617,9 @@ def _anchors(units: Sequence[Unit], head: int) -> list[int]:
 
 
 def _shares(anchors: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
-    """Return how many tokens each always-kept unit may use: all it needs, half, or the rest of the other's
-    half.
+    """Return how many of `room` tokens each always-kept unit may use.
+
+    If there is too little room, the smaller unit gets at most half, and the larger unit the rest.
     """
     room = max(room, 0)
     if sum(size for _, size in anchors) <= room:
@@ -628,7 +632,10 @@ def _shares(anchors: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
 
 
 def _walk(units: Sequence[Unit], sizes: list[int], head: int, anchors: list[int], room: int) -> list[int]:
-    """Return the indexes of other units to keep: from the newest back to the first that does not fit."""
+    """Return the indexes of other units to keep, from the newest back until a unit does not fit into `room`.
+
+    System messages at the oldest end of these are not kept.
+    """
     found: list[int] = []
     for at in range(len(units) - 1, head - 1, -1):
         if at in anchors:

@@ -89,7 +89,10 @@ _VALUE = _any_of(
 
 
 def find_rules(text: str) -> tuple[str, ...]:
-    """Return the rules in a user's message, in the user's words and order."""
+    """Return at most six rules in a user's message, in the user's words and order.
+
+    Of a very long message, only the beginning and the end are read.
+    """
     return (
         _rules_in(text)
         if len(text) <= _LONGEST
@@ -225,7 +228,7 @@ def is_replaced(old: str, new: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _plain_sentences(rule: str) -> tuple[str, ...]:
-    """Return a rule's sentences without words that only announce a change, and without reasons."""
+    """Return a rule's sentences without words about a change, each also cut before its first comma."""
     found = []
     for sentence in split_sentences(rule):
         plain = _CHANGES.sub("", _CHANGES.sub("", sentence))

@@ -148,9 +148,7 @@ def read_decisions(event: Pruned | Trimmed) -> Iterable[tuple[str, PruneDecision
 def apply_all(
     message: Message, decisions: Iterable[PruneDecision | Cut], readers: ReaderTools = NO_READERS
 ) -> Message:
-    """Return a message after all decisions about it, in order; notes in it name the host's own
-    reading tools.
-    """
+    """Return a message with decisions about it applied in order; notes in it name the tools in `readers`."""
     for how in decisions:
         if isinstance(how, Cut):
             message = cut(Unit((message,)), how, readers).messages[0]
@@ -165,7 +163,7 @@ def count_opening(messages: Sequence[Message]) -> int:
 
 
 def _holds_memory(entry: ThreadEntry) -> bool:
-    """Whether a block of memory stands in a message."""
+    """Whether a message, as the host gave it, contains a block of memory."""
     text = entry.given.text
     return shapes.replace_memory_blocks(text) != text
 
@@ -197,7 +195,7 @@ class Scale(NamedTuple):
         return count(measure_all(messages), self.ratio)
 
     def total(self, messages: Sequence[Message], block: str) -> int:
-        """Return the number of tokens of a whole request."""
+        """Return the number of tokens of a request: messages, summary block and tool schemas."""
         return count(measure_all(compose(messages, block)) + self.schemas, self.ratio) + PRIMING
 
     def window(self, messages: Sequence[Message]) -> Window:
@@ -236,7 +234,7 @@ class ThreadEntry:
         self.logged_message = logged_message
 
     def update(self, given: Message) -> None:
-        """Update the host's message, which after a restart may hold content that the log could not keep."""
+        """Replace the host's form if its parts differ: after a restart, it may have more than the log."""
         if given.parts != self.given.parts:
             self.given = given
 
@@ -269,7 +267,10 @@ class Thread:
     def sent_message(
         self, entry: ThreadEntry, decisions: Mapping[str, list[PruneDecision | Cut]] | None = None
     ) -> Message:
-        """Return a message in the form in which it is sent: the host's, or the log's if it was shortened."""
+        """Return a message as it is sent: the host's form, or the log's form shortened by decisions.
+
+        `decisions` replaces the decisions made so far.
+        """
         found = self.decisions if decisions is None else decisions
         if entry.logged_message.id in found:
             return apply_all(entry.logged_message, found[entry.logged_message.id], self.readers)
@@ -282,7 +283,7 @@ class Thread:
 
     @property
     def block_readers(self) -> ReaderTools:
-        """What the summary block may name: the tools that read the rest, and memory in the system prompt."""
+        """The tools that the summary block may name, and whether the system prompt contains memory."""
         opening = self.live[: count_opening([entry.given for entry in self.live])]
         return self.readers._replace(knowledge=any(map(_holds_memory, opening)))
 
@@ -317,7 +318,11 @@ class Thread:
         return len(self._all), at
 
     def absorb(self, messages: Sequence[Message]) -> list[Event]:
-        """Write the new messages of the host's thread to the log; return the events written."""
+        """Write the new messages of the host's thread to the log, and return their events.
+
+        A changed system prompt replaces the old one. Known messages after the first difference are taken out
+        of the window.
+        """
         messages = [_check_message(message, at) for at, message in enumerate(messages)]
         head = count_opening(messages)
         if head == count_opening([entry.given for entry in self._all]):
@@ -347,9 +352,9 @@ class Thread:
         return events
 
     def _with_usable_id(self, message: Message, key: str) -> Message:
-        """Return the message with an id that others can refer to: its own, or its event's.
+        """Return the message with its own id, or with the id `key` of its event if its own is not usable.
 
-        A number cannot be an id, because it would be read as a line number.
+        An id is not usable if it is empty, already used, or a number, which would be read as a line number.
         """
         own = message.id and not message.id.isdecimal() and message.id not in self._names
         named = message if own else message._replace(id=key)
@@ -386,7 +391,7 @@ class Thread:
 
 
 def _check_message(message: object, at: int) -> Message:
-    """Return a message if the log can hold it; raise InvalidText for anything else."""
+    """Return a message whose role is a `Role`; raise InvalidText for other values and unknown roles."""
     if not isinstance(message, Message):
         raise InvalidText(
             f"message {at + 1} of the thread is a {type(message).__name__}, not a message",
@@ -405,9 +410,7 @@ def _check_message(message: object, at: int) -> Message:
 
 
 def _same_message(given: Message, entry: ThreadEntry) -> bool:
-    """Whether a host's message is one already known; ids and times do not count, since a host
-    may lose them.
-    """
+    """Whether a host's message has the role and content of a known message; ids and times may differ."""
     if given is entry.given:
         return True
     for known in (entry.given, entry.logged_message):
@@ -470,7 +473,7 @@ class WindowHistory:
             self.flushed = False
 
     def _count_failure(self, event: Summary | Trimmed) -> None:
-        """Count an event that reports a failed summary by the model."""
+        """Count a failure if an event reports that the model's summary failed."""
         reason = event.extra.get(COMPACTION)
         if isinstance(reason, str) and reason:
             stalled = reason == failure_field(NO_PROGRESS)[COMPACTION]
@@ -483,16 +486,12 @@ def failure_field(why: str) -> dict[str, str]:
 
 
 def whole_field(known: summary.ThreadSummary | None, block: str) -> dict[str, str]:
-    """Return the event field with the full summary if the block holds only a part; a later block may hold
-    more.
-    """
+    """Return the event field with the full summary if the block holds only a part of it; else no field."""
     if known is None or summary.parse_summary(block) == known:
         return {}
     return {_WHOLE: summary.render_summary(known)}
 
 
 def _ends_cycle(event: Trimmed) -> bool:
-    """Whether an event ended a cycle of the window; the cuts logged with a compaction do not end another
-    cycle.
-    """
+    """Whether a trim ends a cycle of the window; removals by the host, and cuts of a compaction, do not."""
     return event.why != TAKEN_BACK and bool(event.ids or event.why != COMPACTION)

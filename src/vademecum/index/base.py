@@ -71,7 +71,10 @@ class IndexedFolder(NamedTuple):
     )
 
     def states(self) -> Iterator[tuple[str, Stamp]]:
-        """Yield the name and stamp of each file in the folder, in no particular order."""
+        """Yield the name and stamp of each wanted file of the folder, in no particular order.
+
+        Hidden second copies are left out; with `plain`, so are links, pipes and folders.
+        """
         folder = self.open()
         if folder is None:
             return
@@ -83,7 +86,7 @@ class IndexedFolder(NamedTuple):
                 yield name, Stamp(*stamp)
 
     def state(self, name: str) -> Stamp | None:
-        """Return the stamp of the file with this name; None where the file is absent or not wanted."""
+        """Return the stamp of the file with this name; None if it is absent or `states` leaves it out."""
         if not self.wanted(name):
             return None
         folder = self.open()
@@ -97,7 +100,7 @@ class IndexedFolder(NamedTuple):
         return None if found is None or (self.plain and found == NO_FILE) else Stamp(*found)
 
     def _is_hidden(self, folder: Directory, name: str) -> bool:
-        """Return whether a file is a second copy of a record; a file with the name of a record never is."""
+        """Return whether a file is a second copy of a record; a file named like a record never is one."""
         if self.hidden is None or not names.not_keys([name]):
             return False
         return name in self.hidden(folder, [*filter(self.wanted, folder.names(ordered=False))])
@@ -121,7 +124,7 @@ class IndexedFolder(NamedTuple):
 class Filter(NamedTuple):
     """A filter for rows: what the caller may see, narrowed by the conditions of the question.
 
-    The labels of a session are: `key` its id, `type` its agent, `tags` its audience.
+    For a session, `key` is the session's id, `type` its agent, and `tags` its audience.
     """
 
     places: tuple[Place, ...] | None = None  # None allows every place; an empty tuple allows none
@@ -152,7 +155,7 @@ EVERYTHING = Filter()
 
 
 class KnownFile(NamedTuple):
-    """A file in the state in which the index has stored it."""
+    """What the index has stored about a file: its hash, stamp and labels, or why it has no rows."""
 
     id: int
     hash: str
@@ -195,7 +198,11 @@ class Piece(NamedTuple):
 
 
 class IndexDocument(NamedTuple):
-    """A file with its current passages; without passages, only its stamp is updated."""
+    """A file with its passages, to be stored in the index.
+
+    Without `pieces`, only the hash and the stamp of the file are updated. With a `reason`, the file's rows
+    are removed. With `grown`, the pieces are added to the stored ones.
+    """
 
     item: IndexItem
     hash: str
@@ -219,7 +226,7 @@ class Mark(NamedTuple):
 
     @property
     def in_conversation(self) -> bool:
-        """Whether it is a turn of a conversation; a record that begins with a name and a colon is none."""
+        """Whether the chunk is a turn of a conversation; records and files of one chunk never are."""
         return self.speech.speaker is not None and not self.alone and self.source != MEMORY
 
 
@@ -326,7 +333,7 @@ class Index(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def known(self, filter: Filter) -> dict[str, KnownFile]:
-        """Return the stored files that a filter allows, each under the id of its item."""
+        """Return the stored files that a filter allows, by the ids of their items."""
         ...
 
     def put(
@@ -339,16 +346,19 @@ class Index(Protocol):
     ) -> bool:
         """Store files, vectors and settings in one transaction, and return whether they were stored.
 
-        The result is False, and nothing is written, when another process wrote first: a document was appended
-        to another state than the stored one, or the stored vectors have another `dimension`. With `last`, the
-        keyword tables are optimized.
+        Return False, and write nothing, if another process wrote first: a document was to be added to another
+        state than the stored one, or the stored vectors have another `dimension`. With `last`, the keyword
+        tables are optimized if many chunks were added.
         """
         ...
 
     def drop(
         self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
     ) -> None:
-        """Remove some files from the index (None: all files); with `vectors`, remove all vectors as well."""
+        """Remove some files from the index (None: all files); with `vectors`, remove all vectors as well.
+
+        The `settings` are stored in the same transaction.
+        """
         ...
 
     def match(
@@ -364,8 +374,9 @@ class Index(Protocol):
         """Return the chunks with any (with `every`: all) of the phrases, the best by BM25 first.
 
         A phrase is a sequence of words in any inflection; with `terms`, its words are terms as `similar`
-        returns them. `wide` matches whole files that have several chunks, filtered by file. Without phrases
-        the newest chunks come first; chunks without a vector come in their order of arrival.
+        returns them. With `wide`, return the ids of files that have several chunks and match as a whole.
+        Without phrases, return the newest chunks, or, with a `bare` filter, chunks in the order in which they
+        were indexed.
         """
         ...
 
@@ -381,7 +392,7 @@ class Index(Protocol):
     def rows(
         self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
     ) -> dict[int, ChunkRow]:
-        """Return the chunks with these ids, each with the labels of its file, as far as a filter allows.
+        """Return those chunks with these ids that a filter allows, each with the labels of its file.
 
         Without `text`, a row may hold only the fields that ranking needs: place, source, words and speaker.
         """
@@ -400,7 +411,11 @@ class Index(Protocol):
         ...
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
-        """Return the counts of the index, how many chunks contain each of `words`, and its settings."""
+        """Return the index's settings and number of chunks, and how many chunks contain each of `words`.
+
+        With a `filter`, also count the files that it allows; with a `bare` filter, count the allowed chunks
+        that have no vector instead.
+        """
         ...
 
     def close(self) -> None:

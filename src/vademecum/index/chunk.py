@@ -87,8 +87,9 @@ def chunks(
 ) -> list[TextChunk]:
     """Cut a text into passages in file order; `kind` is `record`, `journal`, `pinned` or `markdown`.
 
-    Any text is legal; a text with unreadable frontmatter is cut as plain Markdown. `parsed` is the text
-    parsed, if the caller has it.
+    A text of more than about `tokens` tokens is cut into pieces, which may repeat up to `overlap` tokens of
+    the piece before. No text is refused: with unreadable frontmatter, it is cut as plain Markdown. `parsed`
+    is the parsed text, if the caller has it.
     """
     page = _page(text, tokens=tokens, overlap=overlap)
     if not page.lines:
@@ -109,7 +110,7 @@ def chunks(
 
 
 def is_conversation(text: str) -> bool:
-    """Return whether a file of a source is cut by turns."""
+    """Return whether the text of an attached file is a conversation, which is cut by turns."""
     try:
         front = frontmatter.parse(text)
     except Malformed:
@@ -172,7 +173,10 @@ def _front(page: _Page, text: str, front: frontmatter.Front) -> list[TextChunk]:
 
 
 def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
-    """Yield one chunk for each entry that fits into one; the title of the file belongs to the first entry."""
+    """Yield one chunk for each entry, or several chunks for an entry that is too long.
+
+    The lines of the file's title belong to the first entry. A text without entries is cut as Markdown.
+    """
     front = _front(page, parsed.source, parsed.front)
     first = front[-1].end + 1 if front else 1
     title = _shortened(parsed.title or "")
@@ -190,7 +194,10 @@ def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
 
 
 def _pinned(page: _Page, first: int, last: int) -> Iterator[TextChunk]:
-    """Yield one chunk for each section that fits into one; an empty heading belongs to the next section."""
+    """Yield one chunk for each section, or several chunks for a section that is too long.
+
+    A heading without text is joined with the deeper section that follows, if both fit into one chunk.
+    """
     sections = _sections(page, first, last)
     for section, following in zip_longest(sections, sections[1:]):
         below = section.last if following is None or following.level <= section.level else following.last
@@ -222,7 +229,7 @@ def _signatures(page: _Page, first: int, last: int) -> Iterator[tuple[int, Origi
 def _unit(
     page: _Page, whole: TextChunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
 ) -> Iterator[TextChunk]:
-    """Yield an entry or a section as one chunk if it fits, else its pieces between two hidden chunks."""
+    """Yield an entry or section as one chunk if it fits; else in pieces, its heading and signature hidden."""
     if weight_of(whole.text) <= page.limit:
         yield whole if whole.text.strip() else replace(whole, hidden=True)
         return
@@ -247,7 +254,7 @@ def _unit(
 
 
 def _conversation(page: _Page, first: int, found: Sequence[SpokenLines]) -> Iterator[TextChunk]:
-    """Yield one chunk for each turn that fits into one; headings between turns stand above the next turns."""
+    """Yield one chunk for each turn, or several for a long turn; a heading applies to the turns after it."""
     path: tuple[str, ...] = ()
     for turn in found:
         start, end = first + turn.first - 1, first + turn.last - 1
@@ -314,7 +321,10 @@ class _Section(NamedTuple):
 def _markdown(
     page: _Page, first: int, last: int, *, base: tuple[str, ...] = (), lists: bool = False
 ) -> Iterator[TextChunk]:
-    """Cut Markdown at its headings; small neighbouring sections under a common heading share one chunk."""
+    """Cut Markdown at its headings; small neighbouring sections under a common heading share one chunk.
+
+    `base` has the headings above the text. With `lists`, the items of a list stay together if they fit.
+    """
     group: list[_Section] = []
     for section in _sections(page, first, last, base=base):
         if group and (
@@ -368,7 +378,7 @@ def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[TextChunk
 def _pack_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[int, int]]:
     """Group a section's blocks into pieces, and yield the first and last line of each piece.
 
-    Each piece begins with a repetition of the last lines of the piece before.
+    A piece may begin with lines that repeat the end of the piece before. `lists` is that of `_markdown`.
     """
     first = last = fresh = size = 0
     heading = False
@@ -389,14 +399,15 @@ def _pack_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[tup
 
 
 def _overlap_start(page: _Page, first: int, last: int, fresh: int) -> int:
-    """Return the first line of a piece; a piece whose new lines are all blank repeats no earlier line."""
+    """Return the first line of a piece: `first`, or the first new line `fresh` if all new lines are blank."""
     return fresh if all(page.blank(number) for number in range(fresh, last + 1)) else first
 
 
 def _overlapping(page: _Page, first: int, last: int, budget: int, fences: dict[int, int]) -> int:
     """Return the line at which the next piece begins, so that it repeats lines of the piece before.
 
-    The repeated lines weigh at most `budget`; a code fence is repeated as a whole or not at all.
+    The repeated lines weigh at most `budget`; a code fence that fits into a chunk is repeated as a whole or
+    not at all.
     """
     if page.weight(last, last) > page.limit:
         return last + 1
@@ -416,7 +427,10 @@ def _overlapping(page: _Page, first: int, last: int, budget: int, fences: dict[i
 
 
 def _small_blocks(page: _Page, section: _Section, *, lists: bool) -> Iterator[_Block]:
-    """Yield the blocks of a section; a block that is too large is divided into lines and code fences."""
+    """Yield the blocks of a section; a block that is too large is divided into lines and code fences.
+
+    With `lists`, the items of a list are one block if they fit.
+    """
     for block in _lists(page, section.blocks) if lists else section.blocks:
         if page.weight(block.first, block.last) <= page.limit:
             yield block
@@ -546,7 +560,7 @@ def _closing(lines: Sequence[str], number: int, last: int, run: str, indent: int
 
 
 def _title(line: str) -> str:
-    """Return the words of a heading without the number signs (`#`) at its end."""
+    """Return the text of a heading without its closing number signs (`#`), shortened if it is very long."""
     title = line[: 2 * LONGEST_HEADING].strip()
     words = title.rstrip("#")
     return _shortened(words if words != title and (not words or words[-1] in " \t") else title)

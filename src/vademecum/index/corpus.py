@@ -67,9 +67,10 @@ class Corpus:
         return self.filter if scope_folder is None or scope_folder.trusted else self.filter._replace(root="")
 
     def folders(self) -> Iterator[IndexedFolder | Finding]:
-        """Yield every folder that exists or may be made later; for an unreadable folder, yield a finding.
+        """Yield the folders whose files are indexed, even folders that do not exist yet.
 
-        Records come first, then journals, then pinned documents, place by place; then the folders of sources.
+        Place by place, the folders of records, of the journal and of pinned documents come in this order; the
+        folders of sources come last. A source, or a folder in it, that cannot be read gives a finding.
         """
         for place in scopes.visible(self.caller):
             for scope_folder in scopes.scope_folders(self.home, self.caller, place):
@@ -83,7 +84,7 @@ class Corpus:
         yield from self._attached()
 
     def _attached(self) -> Iterator[IndexedFolder | Finding]:
-        """Yield the folders of Markdown files in each visible source; a finding for an unreadable source."""
+        """Yield the folders of each visible source, and a finding for each unreadable source or folder."""
         for source in sources.visible(self.home, self.caller):
             if source.problem:
                 yield Finding("source", str(source.path), f"{source.name} {source.problem}", severity="error")
@@ -140,7 +141,11 @@ def _below(top: str, parts: tuple[str, ...]) -> Directory | None:
 def read_document(
     item: IndexItem, content: bytes, digest: str, *, tokens: int, overlap: int
 ) -> IndexDocument:
-    """Cut the content of a file into passages, and return them with the file's labels for the index."""
+    """Cut the content of a file, with secrets replaced, into passages, and return them with its labels.
+
+    `tokens` and `overlap` are the size of a passage and what neighbours share; `digest` becomes the stored
+    hash.
+    """
     from vademecum.index.chunk import chunks  # a question does not need it
 
     # Agents see passages, and a passage may begin or end in the middle of a secret.
@@ -160,7 +165,7 @@ def read_document(
 
 
 def is_conversation(content: bytes) -> bool:
-    """Return whether an attached file with this content is cut by turns."""
+    """Return whether the content of an attached file is a conversation, which is cut by turns."""
     from vademecum.index import chunk  # a question does not need it
 
     try:
@@ -191,14 +196,15 @@ def _piece(chunk: TextChunk, labels: Labels, own: frozenset[str], speaks: Speech
 
 @functools.lru_cache(maxsize=256)
 def _words_above(head: str) -> frozenset[str]:
-    """Return the words that stand above a passage; all entries of a day have the same."""
+    """Return the words of a passage's head; they are cached, as all entries of a day have the same head."""
     return frozenset(words.all_in(head))
 
 
 def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[frozenset[str]]) -> list[Speech]:
-    """Return the speaker, questions and mentions of each chunk; later parts of an entry keep its speaker.
+    """Return the speaker, questions and mentions of each chunk.
 
-    The turns of a conversation have the speaker that stands in the form of the conversation.
+    A later part of an entry or line has the speaker of the part before it, unless it names another. A chunk
+    that is a turn of a conversation has the speaker of the turn.
     """
     found: list[Speech] = []
     for at, (chunk, own) in enumerate(zip(cut, word_sets, strict=True)):
@@ -212,7 +218,7 @@ def _speeches(cut: Sequence[TextChunk], word_sets: Sequence[frozenset[str]]) -> 
 
 
 def _parsed(item: IndexItem, text: str) -> document.Document | None:
-    """Return a file's text parsed; None for a source with invalid frontmatter, which it may have."""
+    """Return a file's text parsed; None for an attached file whose frontmatter is invalid."""
     try:
         return document.parse(text)
     except Malformed:
@@ -242,12 +248,12 @@ def _labels(item: IndexItem, text: str, parsed: document.Document | None) -> Lab
 
 
 def _day_of(item: IndexItem, name: str) -> str | None:
-    """Return the date in the name of a file in a journal or a person's vault; None when there is no date."""
+    """Return the date in the name of a journal file or an attached file; None when there is no date."""
     return moment(name[:10]) if item.kind in ("journal", "markdown") and is_day(name) else None
 
 
 def _tags_in(text: str) -> list[str]:
-    """Return the hashtags in a note's text, except in code; `#tag/below` counts as `tag` too."""
+    """Return the first hashtags in a note's text, except in code; `#tag/below` counts as `tag` too."""
     if "#" not in text:
         return []
     found: dict[str, None] = {}
@@ -263,9 +269,10 @@ def _with_aliases(title: str, aliases: Sequence[str]) -> str:
 
 
 def head(title: str, heading: str, time: str | None, tags: Sequence[str], body: str) -> str:
-    """Return the text that is indexed beside a passage: title, heading, date and tags, nothing twice.
+    """Return the text that is indexed with a passage: title, heading, date and tags.
 
-    The date is written out: people ask for a Saturday in May, not for 2023-05-20.
+    A title or heading is left out if the date or the passage begins with it. The date is written out, because
+    people ask for a Saturday in May, not for 2023-05-20.
     """
     when = clock.parse(time)
     day = "" if when is None else f"{when:%Y-%m-%d %A %d %B %Y}"
@@ -280,22 +287,28 @@ def _opens(body: str, title: str) -> bool:
 
 
 def holds(row: ChunkRow, phrases: Sequence[str]) -> bool:
-    """Return whether a chunk, together with its headings, contains each of the phrases word for word."""
+    """Return whether a chunk with its title, heading, date and tags contains each phrase word for word."""
     return words.holds(f"{head(row.title, row.heading, row.time, row.tags, row.body)}\n{row.body}", phrases)
 
 
 def to_embed(row: ChunkRow) -> str:
-    """Return the text of a chunk from which its vector is made; a title that is a date is left out."""
+    """Return the text from which the vector of a chunk is made: its body, and a title that adds to it."""
     return text_to_embed(row.title, row.body)
 
 
 def text_to_embed(title: str, body: str) -> str:
-    """Return the text from which a vector is made for a passage that is not stored in an index yet."""
+    """Return the text from which the vector of a passage is made: its title and its body.
+
+    A title that is a date, or with which the body begins, is left out.
+    """
     return body if not title or clock.parse(title) or _opens(body, title) else f"{title}. {body}"
 
 
 def to_read(row: ChunkRow) -> str:
-    """Return the text of a chunk that the reader model reads; a title that is an id is left out."""
+    """Return the text of a chunk that the reader model reads: its title and its body.
+
+    A title without words, a title that is a date, and a title with which the body begins are left out.
+    """
     title = row.title.replace("-", " ") if row.kind == "record" else row.title
     says = _WORDY.search(title) and not clock.parse(row.title) and not _opens(row.body, row.title)
     return f"{title}. {row.body}" if says else row.body

@@ -58,7 +58,10 @@ class Freshness:
         return time.monotonic() - self._compared
 
     def update(self, *, seconds: float, vectors: bool = True) -> SyncReport:
-        """Bring the index up to date within this many seconds, reading no more files than necessary."""
+        """Bring the index up to date within this many seconds, reading no more files than necessary.
+
+        Without `vectors`, missing vectors are not made.
+        """
         self.sync.index.patience = seconds
         try:
             with request_view():
@@ -90,7 +93,11 @@ class Freshness:
     def compare(
         self, *, seconds: float | None = None, check: bool = False, vectors: bool = True
     ) -> SyncReport:
-        """Bring the index up to date by comparing every file."""
+        """Bring the index up to date by comparing every file, within some `seconds` if they are given.
+
+        With `check`, files whose stamps are unchanged are read too. Without `vectors`, missing vectors are
+        not made.
+        """
         with request_view():
             return self._compare_all(seconds=seconds, check=check, vectors=vectors)
 
@@ -113,7 +120,7 @@ class Freshness:
         return self._report
 
     def _list_folders(self) -> list[IndexedFolder | Finding]:
-        """Return the folders whose files are to be compared now."""
+        """Return the folders to compare now, with findings for unreadable ones, and store them by path."""
         found = list(self._corpus.folders())
         self._folders = {}
         for indexed in found:
@@ -122,7 +129,10 @@ class Freshness:
         return found
 
     def update_file(self, path: str) -> None:
-        """Bring the index up to date with one file, named by its path as shown."""
+        """Bring the index up to date with one file, named by its path as shown.
+
+        Before the first comparison nothing is done, because that comparison covers the file.
+        """
         folder, _, name = path.rpartition("/")
         if self._report is None:
             return  # the first question compares everything anyway
@@ -173,7 +183,12 @@ def watch_changes(
     every: Callable[[], float] = lambda: RECONCILE,
     called: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Yield a word whenever a comparison is due: `changed`, `called`, `due`, or the error of watching."""
+    """Yield a reason for each comparison that is due, until `stop` is set.
+
+    The reason is `changed`, `called`, `due`, or a message that watching failed. `ignore` tells which paths do
+    not count, `every` after how many seconds a comparison is due without changes, and `called` whether the
+    caller asks for one.
+    """
     while not stop.is_set():
         try:
             yield from _watch_files(folders, ignore=ignore, stop=stop, every=every, called=called)
@@ -191,7 +206,7 @@ def _watch_files(
     every: Callable[[], float],
     called: Callable[[], bool],
 ) -> Iterator[str]:
-    """Yield the reasons for a comparison, as they follow from the system's events in some folders."""
+    """Yield the reasons for a comparison, from the system's events in some folders, until `stop` is set."""
     import watchfiles  # only watchers need it
 
     # The library counts a file that is written repeatedly as one change, and it reports nothing at all while
@@ -223,8 +238,9 @@ def group_changes(
 ) -> Iterator[str]:
     """Turn events into reasons for a comparison: `changed` when changes pause, `due` when time has passed.
 
-    The first comparison is due at once, as a file may have changed before the watch began. A caller
-    (`called`) never waits for a pause.
+    `heard` tells at each moment whether a file changed, and `every` after how many seconds a comparison is
+    due. The first comparison is due at once, as a file may have changed before the watch began. If `called`
+    returns True, the reason is `called`, without waiting for a pause.
     """
     first = last = None
     looked = -math.inf

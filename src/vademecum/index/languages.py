@@ -250,7 +250,7 @@ def is_english(words: Collection[str]) -> bool:
 
 
 def has_stems(language: str) -> bool:
-    """Return whether words of this language are stemmed before they are stored."""
+    """Return whether a language has a stemmer here; the tokenizer of the index stems English words."""
     return language in _STEMMERS
 
 
@@ -261,7 +261,10 @@ def stems(words: Sequence[str], language: str) -> list[str]:
 
 
 def asked_in(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """Return the languages in which words of a question are stemmed: the most frequent of the index."""
+    """Return the languages in which words of a question are stemmed: the most frequent ones with a stemmer.
+
+    `counts` has the number of passages in each language; a language of very few passages is left out.
+    """
     by_count = sorted((pair for pair in counts if pair[1] > 0), key=lambda pair: (-pair[1], pair[0]))
     enough = LEAST_HELD * sum(count for _, count in by_count)
     return tuple(
@@ -285,7 +288,7 @@ def _stemmer(name: str) -> Callable[[Sequence[str]], list[str]]:
 
 
 def _script(text: str) -> tuple[str, ...] | None:
-    """Return the languages that are written in the script of most of the text; None for the Latin script."""
+    """Return the languages written in the main script of a text; None for Latin or mixed scripts."""
     letters = sum(map(str.isalpha, text))
     lower = text.lower()
     for letters_of, languages in _SCRIPTS:
@@ -297,7 +300,10 @@ def _script(text: str) -> tuple[str, ...] | None:
 
 
 def _clearest(text: str, words: Collection[str], among: Sequence[str], english: float) -> str | None:
-    """Return the language with the most evidence; None unless that is enough and clearly exceeds English."""
+    """Return the language in `among` for which the text has the most evidence.
+
+    Return None if that is too little, or not clearly more than `english`, the evidence for English.
+    """
     signs = _signs()
     scores = dict.fromkeys(among, 0.0)
     found = [signs.words[word] for word in signs.words.keys() & words]
@@ -314,7 +320,7 @@ def _clearest(text: str, words: Collection[str], among: Sequence[str], english: 
 
 
 def _add_shapes(scores: dict[str, float], words: str) -> None:
-    """Add the evidence from the forms of words, where a language has no other evidence."""
+    """Add to the scores the evidence from endings and pairs of letters that are common in a language."""
     for language, shapes in _SHAPES.items():
         scores[language] += sum(_SHAPE for shape in shapes.split() if shape in words)
 

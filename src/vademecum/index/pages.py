@@ -70,7 +70,7 @@ def _registered() -> _Pages:
 
 
 def connect(path: str) -> apsw.Connection:
-    """Open a database whose pages have checksums; a new file is made for its owner alone."""
+    """Open a database whose pages have checksums; a new file can be read by its owner alone."""
     if os.path.lexists(path) and not os.path.isfile(path):  # opening a pipe would wait for ever
         raise apsw.CantOpenError(f"{path} is not a file")
     _registered()
@@ -97,7 +97,7 @@ def _bound_log(connection: apsw.Connection, name: str, length: int) -> int:
 
 
 def damage(path: str) -> str | None:
-    """Return the damage of a file that was found since the last call, or None.
+    """Return the message about damage that was found in a file since the last call; None without damage.
 
     FTS5 hides some read errors and reports that a word does not occur.
     """

@@ -79,7 +79,7 @@ class ReaderVectors:
         return None if value is None or not value.startswith(f"{_VERSION} ") else value.partition(" ")[2]
 
     def waiting(self, filter: Filter, limit: int | None, *, made_by: str, wanted: ReadScope) -> list[int]:
-        """Return the ids of chunks that the model has not read yet, the newest first."""
+        """Return the ids of up to `limit` wanted chunks that the model has not read yet, the newest first."""
         where, values = self._unread(filter, made_by=made_by, wanted=wanted)
         # The moment decides for sessions, which are indexed in the order of their imports.
         sql = f"select c.id from {_JOINED} where {where} order by c.moment desc, c.id desc"
@@ -97,7 +97,8 @@ class ReaderVectors:
     def put(self, rows: Iterable[tuple[int, Sequence[bytes]]], *, made_by: str) -> None:
         """Store the vectors of chunks; skip chunks that were removed, or that another process has read.
 
-        A chunk without readable text gets an empty vector, so no process tries to read it again.
+        If another model than `made_by` made the stored vectors, they are deleted first. A chunk without
+        readable text gets an empty vector, so no process tries to read it again.
         """
         vectors_by_chunk = [(chunk, list(vectors) or [b""]) for chunk, vectors in rows]
         length = max((len(each) for _, vectors in vectors_by_chunk for each in vectors), default=0)
@@ -126,7 +127,11 @@ class ReaderVectors:
     def nearest(
         self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
     ) -> ReadNear:
-        """Return how similar the chunks nearest to a question's vector are, and the chunks in `also`."""
+        """Return the cosines of the chunks nearest to a question's vector, and of the chunks in `also`.
+
+        Only chunks that the filter allows are returned; none if another model than `made_by` made the
+        vectors.
+        """
         if self.made_by() != made_by:
             return NOTHING_READ
         ids, packed, lengths = self._refreshed(len(query))
@@ -159,21 +164,21 @@ class ReaderVectors:
         return f"{where} and (not {here} or {self._spoilt('c.id')})", values
 
     def _spoilt(self, chunk: str) -> str:
-        """Return the SQL condition that something other than vectors is stored for a chunk."""
+        """Return the SQL condition that a chunk has a stored value that is not a valid vector."""
         return f"exists (select 1 from reads r where r.chunk = {chunk} and not ({self._sound()}))"
 
     def _sound(self, dimension: int | None = None) -> str:
         """Return the SQL condition that row `r` holds a valid vector, or an empty vector.
 
         A chunk without readable text has an empty vector. Anybody can write to the file, so a value of
-        another type or length is not counted as ours.
+        another type or length is invalid. Without `dimension`, the length is the stored one.
         """
         known = dimension or int(self._index.stats().settings.get(_LENGTH, 0))
         lengths = f" and length(r.vector) in (0, {known})" if known else ""
         return f"typeof(r.vector) = 'blob'{lengths}"
 
     def _refreshed(self, dimension: int) -> tuple[Any, Any, Any]:
-        """Return all vectors in memory, after loading those that were stored since the last call."""
+        """Load the vectors stored since the last call; return the ids, vectors and lengths of all."""
         version = (self._index._look(), dimension)
         if version != self._version:
             self._version = None

@@ -41,15 +41,18 @@ class Vocabulary(Protocol):
     """A function that looks up terms of the index and returns how many chunks contain each."""
 
     def __call__(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = (), /) -> dict[str, int]:
-        """Return the frequency of each term in the ranges (without the end of a range) and in `terms`.
+        """Return how many chunks contain each term in the ranges, and each of `terms`.
 
-        Terms that the index lacks are left out.
+        A range excludes its end. Terms that the index lacks are left out.
         """
         ...
 
 
 def endings(terms: Iterable[str], language: str) -> Iterator[str]:
-    """Yield the reversed forms of a text's long words, which are stored to find words by their ending."""
+    """Yield the reversed forms of long words, which are stored to find words by their ending.
+
+    Only words of a language with compound words, and codes of letters and digits, are reversed.
+    """
     compounds = language in COMPOUNDING
     least = _SHORTEST if language == "he" else _LONG  # Hebrew writes "the" and "and" before a word
     # Most terms of most texts are plain words, so the cheapest test comes first.
@@ -69,8 +72,9 @@ def terms_like(
 ) -> list[tuple[str, float, int]]:
     """Return the terms that can replace a word, the nearest first, each with nearness and frequency.
 
-    `forms` are the word's stems in the usual languages, `others` its stored stems in rarer languages. A
-    number has no similar terms, and a word with a digit is never taken for a typing error.
+    `forms` are the word's stems in the usual languages, `others` its stored stems in rarer languages. With
+    `compounds`, shorter parts of compound words count too; with `thorough`, more terms are checked for typing
+    errors. A number has no similar terms, and a word with a digit is never taken for a typing error.
     """
     longest = max(forms, key=len, default="")
     near = {term: _RARER * _likeness(term, longest) for term in others}
@@ -112,7 +116,7 @@ def _candidates(
 
 
 def _nearness(form: str, term: str) -> float:
-    """Return how near a term is to a word, from typing errors or another inflection; 0 for another word."""
+    """Return how near a term is to a word as its misspelling or another inflection; 0 if it is neither."""
     if abs(len(term) - len(form)) > _MOST_CHANGED or len(term) < _SHORTEST or not term.isalpha():
         return 0.0
     allowed = _allowed(form)
@@ -128,7 +132,10 @@ def _allowed(form: str) -> int:
 
 
 def _ranges(form: str, *, thorough: bool) -> list[tuple[str, str]]:
-    """Return the ranges of terms that may contain the intended word, even if its beginning is mistyped."""
+    """Return the ranges of terms that may contain the intended word, even if its beginning is mistyped.
+
+    With `thorough`, the ranges are wider.
+    """
     if thorough:
         begun = dict.fromkeys((form[0], form[1]))
     else:
@@ -167,7 +174,10 @@ def _slips(one: str, other: str, most: int) -> int:
 
 
 def _parts(form: str, *, compounds: bool) -> list[str]:
-    """Return the beginnings and ends of a word that may be words themselves, such as parts of a compound."""
+    """Return the beginnings and ends of a word that may be words themselves, such as parts of a compound.
+
+    With `compounds`, short parts of a long word are returned too.
+    """
     least = _PART if compounds else max(_PART, len(form) * 2 // 3)
     found: dict[str, None] = {}
     for length in range(len(form) - 1, least - 1, -1):
@@ -180,7 +190,7 @@ def _parts(form: str, *, compounds: bool) -> list[str]:
 
 
 def _likeness(short: str, long: str) -> float:
-    """Return from 0.5 to 1 how alike two words are: the more of the long one the short one covers."""
+    """Return how alike two words are, from 0.5 to 1: the share of the long word that the short one covers."""
     return 0.5 + 0.5 * len(short) / len(long)
 
 

@@ -282,7 +282,10 @@ class SqliteIndex:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Open a transaction that takes the write lock at once, so that it cannot fail half-way as locked."""
+        """Run the block in one transaction, which is rolled back if the block fails.
+
+        The transaction takes the write lock at once, so that it cannot fail half-way because of a lock.
+        """
         with self._reported("written"):
             self._connection.execute("begin immediate")
             try:
@@ -305,9 +308,7 @@ class SqliteIndex:
             raise IndexFailed(f"{self.kind.called} {self.path} cannot be {done}: {error}") from error
 
     def _ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return all rows of a query; raise IndexFailed when a page is damaged, even if SQLite reports
-        nothing.
-        """
+        """Return all rows of a query; raise IndexFailed for an error or for damage that SQLite hides."""
         try:
             found: list[Any] = self._connection.execute(sql, tuple(values)).fetchall()
         except apsw.Error as error:
@@ -347,7 +348,7 @@ class SqliteIndex:
     # ---------------------------------------------------------------- writing
 
     def known(self, filter: Filter) -> dict[str, KnownFile]:
-        """Return the stored files that a filter allows, each under the id of its item."""
+        """Return the stored files that a filter allows, by the ids of their items."""
         where, values = _files_where(filter)
         state = "f.state" if self.kind.grows else "''"
         rows = self._ask(
@@ -367,7 +368,10 @@ class SqliteIndex:
         settings: Mapping[str, str] = {},
         last: bool = False,
     ) -> bool:
-        """Store files, vectors and settings in one transaction; return False if another process won."""
+        """Store files, vectors and settings in one transaction; return False if another process wrote first.
+
+        With `last`, the keyword tables are optimized if many chunks were added.
+        """
         if documents or vectors or settings:
             try:
                 with self._vectors.undone_on_failure(), self._writing():
@@ -391,7 +395,10 @@ class SqliteIndex:
     def drop(
         self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
     ) -> None:
-        """Remove some files from the index (None: all files); with `vectors`, remove all vectors as well."""
+        """Remove some files from the index (None: all files); with `vectors`, remove all vectors as well.
+
+        The `settings` are stored in the same transaction.
+        """
         with self._vectors.undone_on_failure(), self._writing():
             for file in [row[0] for row in self._ask("select id from files")] if files is None else files:
                 self._remove_chunks(file)
@@ -423,7 +430,7 @@ class SqliteIndex:
     def _replace(
         self, document: IndexDocument, pieces: Sequence[Piece], known: tuple[Any, ...] | None
     ) -> None:
-        """Replace the chunks of a file, but keep the chunks before the first change."""
+        """Store a file and its chunks in place of the earlier ones; unchanged first chunks stay."""
         same_count = 0 if known is None else self._unchanged(known, document, pieces)
         file = self._put_file(document)
         if known is not None:
@@ -464,7 +471,10 @@ class SqliteIndex:
         *,
         alone: bool = False,
     ) -> None:
-        """Add chunks, whose texts were cut into terms, after the first `before` chunks of a file."""
+        """Add chunks, whose texts were cut into terms, after the first `before` chunks of a file.
+
+        `alone` says that the added chunk is the only one of its file.
+        """
         self._inserted += len(pieces)
         first = 1 + int(self._value("select seq from sqlite_sequence where name = 'chunks'") or 0)
         ids = range(first, first + len(pieces))
@@ -537,7 +547,7 @@ class SqliteIndex:
         return int(made)
 
     def _unchanged(self, known: tuple[Any, ...], document: IndexDocument, cut: Sequence[Piece]) -> int:
-        """Return how many of a file's first chunks can stay; after an append, all but the last can."""
+        """Return how many of a file's first chunks can stay; none if the file's labels have changed."""
         item, labels = document.item, document.labels
         if known[1:] != (labels.title, _tags(labels), item.source, item.kind):
             return 0
@@ -559,7 +569,7 @@ class SqliteIndex:
         )  # the first chunk may have been the only one, or is so now
 
     def _remove_chunks(self, file: int, first: int = 0) -> None:
-        """Remove the chunks of a file, but not the `first` ones."""
+        """Remove the chunks of a file except for the first `first`, and remove its row in the wide table."""
         rows = self._ask("select id, language from chunks where file = ? and ord >= ?", (file, first))
         ids = [row[0] for row in rows]
         each = [(id_,) for id_ in ids]
@@ -588,7 +598,11 @@ class SqliteIndex:
         wide: bool = False,
         terms: bool = False,
     ) -> dict[int, float]:
-        """Return the chunks with any (with `every`: all) of the phrases, the best by BM25 first."""
+        """Return the chunks with any (with `every`: all) of the phrases, the best by BM25 first.
+
+        With `wide`, return files instead of chunks. With `terms`, the phrases consist of stored terms.
+        Without phrases, return the newest chunks.
+        """
         # BM25 is called by name: sorting by FTS5's `rank` column prepares a statement for every query.
         most = -1 if limit is None else limit
         if not phrases:
@@ -617,7 +631,7 @@ class SqliteIndex:
         return dict(self._ask(sql, (expression, *values, most)))
 
     def _newest(self, filter: Filter, limit: int) -> list[int]:
-        """Return the newest chunks that a filter allows, whatever their words."""
+        """Return the newest chunks that a filter allows; with a `bare` filter, the chunks indexed first."""
         where, values = _where(filter)
         table, order = _JOINED, f"coalesce(c.moment, f.updated, '') desc, {_PRECEDENCE}, f.path, c.ord desc"
         if filter.bare:
@@ -671,7 +685,7 @@ class SqliteIndex:
     def rows(
         self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
     ) -> dict[int, ChunkRow]:
-        """Return the chunks with these ids, each with the labels of its file, as far as a filter allows."""
+        """Return the chunks with these ids that a filter allows; without `text`, only what ranking needs."""
         where, values = _where(filter)
         columns = _RANKED
         if text:
@@ -687,7 +701,11 @@ class SqliteIndex:
         return {row[0]: make(row) for row in found}
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
-        """Return the counts of the index, how many chunks contain each of `words`, and its settings."""
+        """Return the index's settings and number of chunks, and how many chunks contain each of `words`.
+
+        With a `filter`, also count the files that it allows; with a `bare` filter, count the allowed chunks
+        that have no vector instead.
+        """
         found = Stats(self._look(), self._meta(), self._chunks())
         word_list = [*words]
         if word_list:
@@ -787,7 +805,7 @@ class SqliteIndex:
         return [SimilarTerm(*each, mark_of((each[0],))) for each in found]
 
     def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
-        """Return the index's terms that lie in a range or in `terms`, each with the number of its chunks."""
+        """Return terms in the ranges (not all, if very many) or in `terms`, with their numbers of chunks."""
         found: dict[str, int] = {}
         for low, high in ranges:
             sql = "select term, doc from vocabulary where term >= ? and term < ? limit ?"
@@ -806,7 +824,7 @@ class SqliteIndex:
         return {row[0] for row in self._ask(sql, (json.dumps([*ids]), ENGLISH))}
 
     def _marks_of(self, word: str) -> tuple[bytes, ...]:
-        """Return the hashes of a word's stems in all languages of the index, as rows of chunks store them."""
+        """Return the hashes of a word's stems in the languages of questions, as rows of chunks store them."""
         return tuple(mark_of(form) for form in self._forms_of((word,)))
 
     # ---------------------------------------------------------------- looking after it
@@ -826,9 +844,10 @@ class SqliteIndex:
         return problems
 
     def contents(self, filter: Filter = EVERYTHING) -> dict[tuple[str, int], tuple[Any, ...]]:
-        """Return all that is stored about each chunk except its id: its row, its words, and last its vector.
+        """Return what is stored about each chunk: its row, checksums of its words, and last its vector.
 
-        Two indexes of the same files have equal contents.
+        Ids and stamps of files are left out, so two indexes of the same files have equal contents. `filter`
+        leaves out whole files.
         """
         where, values = _files_where(filter)
         grown = "f.state, c.place" if self.kind.grows else "'', x''"
@@ -901,15 +920,15 @@ class Stems:
         self._forms_in: tuple[str, ...] = ()  # the languages of the cached forms
 
     def terms(self, text: str, language: str = ENGLISH) -> str:
-        """Return the terms that a keyword table stores for a text: stems, and long words by their endings."""
+        """Return the terms that a keyword table stores for a text: stems, and some long words in reverse."""
         return self.joined(self.cut(text, language))
 
     def cut(self, text: str, language: str = ENGLISH) -> TermsCut:
-        """Cut a text, which may become part of several rows, into terms."""
+        """Cut a text into its terms and names, which `joined` can make part of several rows."""
         return TermsCut(language, self._terms(words.fold(text), language), words.names_in(text))
 
     def cut_head(self, head: str, language: str) -> TermsCut:
-        """Cut what stands above a passage into terms; all entries of a day have the same head."""
+        """Cut the head of a passage into terms, which are cached, as all entries of a day have the same."""
         known = self._heads.get((head, language))
         if known is None:
             if len(self._heads) > _MOST_HEADS:
@@ -955,7 +974,10 @@ class Stems:
         return found
 
     def sized(self, piece: Piece) -> tuple[int, bytes]:
-        """Return how many different content words a passage has, and the hashes of all its stems."""
+        """Return how many different content words a passage has, and the hashes of all its stems.
+
+        For a passage without `words`, return its given `size` and no hashes.
+        """
         if not piece.words:
             return piece.size, b""
         known = piece.words
@@ -965,7 +987,7 @@ class Stems:
         return len(piece.words - words.LOW), b"".join(sorted({*map(self._marked.__getitem__, known)}))
 
     def _mark(self, known: frozenset[str]) -> None:
-        """Find the hash of each word's stem, as the row of a chunk stores it; b"" when it has no stem."""
+        """Cache the hash of each word's stem, as the row of a chunk stores it; b"" for no stem."""
         if len(self._marked) > _MOST_WORDS:
             self._marked.clear()
         new = [word for word in known if word not in self._marked]
@@ -997,7 +1019,7 @@ def new_stems() -> Stems:
 
 
 class VectorTable:
-    """The table of stored vectors, and what this process changed in it since the last look."""
+    """The table of stored vectors, and this process's changes to it since a matrix last read it."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -1005,7 +1027,7 @@ class VectorTable:
         self.lowest_put: int | None = None  # the lowest id that got a vector
 
     def put(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Store the vectors of those chunks that still exist."""
+        """Store the vectors of those chunks that still exist and have no vector."""
         pairs = list(rows)
         if not pairs:
             return
@@ -1029,14 +1051,14 @@ class VectorTable:
             self._count_disturbance()
 
     def forget(self) -> None:
-        """Remove all vectors, for example after a change of the model."""
+        """Remove all vectors and their stored dimension, for example after a change of the model."""
         self.lowest_put = 0  # the next vectors come before all that processes hold in memory
         self._connection.execute("delete from vectors")
         self._connection.execute("delete from meta where key = 'dimension'")
         self._connection.execute("insert or ignore into waiting select id from chunks")
 
     def _count_disturbance(self) -> None:
-        """Record that vectors were removed or inserted, so that other processes load all of them again."""
+        """Record that vectors were removed or came out of order, so that other processes compare theirs."""
         self._connection.execute(
             """insert into meta values('disturbed', 1)
             on conflict(key) do update set value = value + 1"""
@@ -1074,7 +1096,7 @@ class VectorTable:
 
 
 class _OutrunError(Exception):
-    """The error that another process has changed the file's rows since this process read them."""
+    """The error that another process wrote first: rows of the same file, or vectors of another length."""
 
 
 @functools.lru_cache(maxsize=64)

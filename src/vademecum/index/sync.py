@@ -55,7 +55,7 @@ class SyncReport:
     unwritten: str = ""  # why the index is in memory only
 
     def count(self) -> None:
-        """Compute the numbers of all files and of indexed files again."""
+        """Set the numbers of all files and of indexed files from the other fields."""
         self.files = len(self.ids) + self.unreadable
         self.indexed = self.files - self.pending - len(self.findings)
 
@@ -127,7 +127,7 @@ class Sync:
         return report
 
     def survey(self, found: Iterable[IndexedFolder | Finding]) -> Survey:
-        """Compare the index with the files without changing the index or the files."""
+        """Return in numbers how much of the files the index covers, without changing either."""
         survey = Survey(chunks=self.index.stats().chunks)
         with no_collection():
             known = self.index.known(self.filter)
@@ -167,7 +167,10 @@ class Sync:
         seconds: float,
         vectors: bool = True,
     ) -> SyncReport:
-        """Bring the index and the last report up to date with the few files that are named."""
+        """Bring the index and the last report up to date with the few files that `hints` names.
+
+        Without `vectors`, missing vectors stay missing. After `seconds`, the rest stays pending.
+        """
         deadline = time.monotonic() + seconds
         report.changed = report.removed = 0
         report.degraded = []
@@ -227,7 +230,7 @@ class Sync:
         return self.lazy.embedder
 
     def has_same_settings(self, *, vectors: bool) -> bool:
-        """Return whether the index was made with the present settings; `vectors` includes theirs."""
+        """Return whether the present settings made the index; with `vectors`, those of vectors count too."""
         if self._setting("keywords") != self._keywords:
             return False
         return not vectors or self.identity[1] in (None, self._setting("vectors"))
@@ -243,7 +246,10 @@ class Sync:
         return self.index.stats().settings.get(name)
 
     def renew(self, report: SyncReport, *, vectors: bool) -> None:
-        """Remove the keywords, the vectors, or both from the index, if they were made with other settings."""
+        """Remove all files, all vectors, or both, if other settings made them; store the present settings.
+
+        Without `vectors`, nothing is removed if only the settings of vectors differ.
+        """
         if self.has_same_settings(vectors=vectors):
             return
         keywords, made_by = self.identity
@@ -273,7 +279,10 @@ class Sync:
         return self.reset_vectors(error.dimension)
 
     def probe(self, report: SyncReport) -> None:
-        """Ask the model for one vector, to find out whether its vectors still have the stored length."""
+        """Ask the model for one vector; if its length is not the stored one, make all vectors again.
+
+        Nothing is asked if the model cannot change, or if there are no stored vectors.
+        """
         embedder = self.embedder
         if embedder is None or not renews(embedder) or self._setting("dimension") is None:
             return
@@ -288,7 +297,7 @@ class Sync:
             self.embed(report, None)
 
     def reset_vectors(self, dimension: int) -> str:
-        """Remove all vectors if the model's have another length now.
+        """Remove all vectors unless this is their stored dimension.
 
         Return a message about the removal, or '' when nothing was removed.
         """
@@ -302,7 +311,10 @@ class Sync:
     def _compare(
         self, found: Iterable[IndexedFolder | Finding], report: SyncReport, *, check: bool
     ) -> list[Waiting]:
-        """Return the files that must be read, and remove files that no longer exist from the index."""
+        """Return the files that must be read, and remove files that were not found from the index.
+
+        With `check`, all files must be read.
+        """
         with no_collection():
             known = self.index.known(self.filter)
         waiting: list[Waiting] = []
@@ -373,7 +385,11 @@ class Sync:
         return done
 
     def _read(self, item: IndexItem, known: KnownFile | None, report: SyncReport) -> IndexDocument | None:
-        """Return a file with its passages as it is now; None when the file no longer exists."""
+        """Read a file and return it with its passages; return None when the file no longer exists.
+
+        The document has no passages if the content is unchanged, and the reason if the file cannot be
+        indexed.
+        """
         try:
             content = item.load()
             if content is None:
@@ -447,9 +463,9 @@ class Sync:
 def _changed(
     folder: IndexedFolder, labels: tuple[str, ...], known: dict[str, KnownFile], ids: set[tuple[str, Place]]
 ) -> Iterator[tuple[str, Stamp]]:
-    """Yield the files of a folder that must be read; move the unchanged ones from `known` to `ids`.
+    """Yield the files of a folder that may have changed; move the unchanged ones from `known` to `ids`.
 
-    Files that failed are tried again. Usually nearly all of many thousands are unchanged.
+    Files that could not be indexed are yielded as well, so that they are reported again.
     """
     prefix, display_prefix, place = folder.prefix, folder.shown, folder.place
     attached = folder.kind == "markdown"

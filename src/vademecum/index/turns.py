@@ -115,7 +115,7 @@ class SpokenLines(NamedTuple):
 
 
 class _Opening(NamedTuple):
-    """The beginning of a turn: its line, its position in the text, and its speaker in small letters."""
+    """The beginning of a turn: its line, where line and text begin, and its speaker in lower case."""
 
     line: int
     at: int
@@ -124,9 +124,9 @@ class _Opening(NamedTuple):
 
 
 def find_turns(text: str) -> list[SpokenLines]:
-    """Return the turns of a conversation and the lines between them, in order; nothing for other texts.
+    """Return the turns of a conversation and the lines between them, in order; [] for any other text.
 
-    Lines end with a line feed alone.
+    The lines of the text must end with a line feed alone.
     """
     prose: str | None = None
     for form, pattern in _PATTERNS.items():
@@ -142,7 +142,7 @@ def find_turns(text: str) -> list[SpokenLines]:
 
 
 def _may_hold(form: str, text: str) -> bool:
-    """Return whether a text can hold this form; most notes are told apart by a character that is absent."""
+    """Return whether a text can have turns of this form; most notes lack a character that the form needs."""
     if form == "nick":
         return "<" in text and "> " in text
     if form == "heading":
@@ -151,7 +151,7 @@ def _may_hold(form: str, text: str) -> bool:
 
 
 def _some(pattern: re.Pattern[str], text: str) -> list[int]:
-    """Return where the first openings are, as many as a conversation needs at least."""
+    """Return the positions of the first openings in a text, at most as many as a conversation needs."""
     found = []
     for match in pattern.finditer(text):
         found.append(match.start())
@@ -192,7 +192,7 @@ def _openings(pattern: re.Pattern[str], text: str) -> tuple[list[_Opening], int]
 
 
 def _is_name(name: str, *, free: bool) -> bool:
-    """Return whether this can be the name of a speaker; a form with times lets people have `free` names."""
+    """Return whether this can be the name of a speaker; `free` names need no capital letters."""
     small = name.lower()
     if small in _ROLES:
         return True
@@ -207,14 +207,17 @@ def _is_name(name: str, *, free: bool) -> bool:
 
 
 def _is_form(openings: Sequence[_Opening]) -> bool:
-    """Return whether three or more names return in the same order again and again, as in a list."""
+    """Return whether three or more names always recur in the same order, as the fields of a form do."""
     names = [each.speaker for each in openings]
     period = len(set(names))
     return period > 2 and all(one == other for one, other in zip(names, names[period:], strict=False))
 
 
 def _checked(text: str, openings: list[_Opening], *, roles: bool) -> list[SpokenLines]:
-    """Return the turns that these openings make, if the text surely is a conversation."""
+    """Return the turns that these openings make; [] unless the text surely is a conversation.
+
+    With `roles`, the speakers are user and assistant, and fewer signs of a conversation are needed.
+    """
     counts = Counter(each.speaker for each in openings)
     if len(openings) < FEWEST or sum(count > 1 for count in counts.values()) < 2:
         return []
@@ -235,7 +238,11 @@ def _checked(text: str, openings: list[_Opening], *, roles: bool) -> list[Spoken
 
 
 def _with_gaps(text: str, openings: list[_Opening], above: str, *, roles: bool) -> list[SpokenLines]:
-    """Return the turns, each up to the next one or up to a heading that cannot be part of what was said."""
+    """Return the turns and the lines between them, in order.
+
+    A turn ends at the next turn, or at a heading that cannot be part of what was said. With `roles`, a turn
+    may have headings below those above the first turn.
+    """
     total = text.count("\n") + (not text.endswith("\n"))
     found = [SpokenLines(1, openings[0].line - 1, None)] if openings[0].line > 1 else []
     levels = [len(match[1]) for match in _HEADING.finditer(above)]
@@ -265,9 +272,10 @@ def _with_gaps(text: str, openings: list[_Opening], above: str, *, roles: bool) 
 
 
 def _is_talk(text: str, openings: list[_Opening], *, roles: bool) -> bool:
-    """Return whether enough turns ask or address somebody, of named people those of two at least.
+    """Return whether enough turns ask or address somebody, from two speakers at least without `roles`.
 
-    People seldom say a whole sentence twice, as programs do in a log.
+    Without `roles`, a text that often repeats whole sentences is no talk: programs do that in a log, but
+    people seldom do.
     """
     talking: set[str] = set()
     count = 0

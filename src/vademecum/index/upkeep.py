@@ -39,7 +39,10 @@ class IndexFile:
         self._process = os.getpid()
 
     def open(self) -> SqliteIndex:
-        """Return the index of the file, or an empty index in memory while the file cannot be used."""
+        """Return the index of the file, or an empty index in memory while the file cannot be used.
+
+        A damaged file raises IndexFailed, so that the caller can `discard` it.
+        """
         if self._process != os.getpid():  # a connection must not be shared across a fork
             self._index = None
             self._process = os.getpid()
@@ -75,10 +78,10 @@ class IndexFile:
         return self._failed if self.scanning else ""
 
     def discard(self, error: Exception) -> None:
-        """Delete a damaged index, or set aside an index that a newer version made.
+        """Delete a damaged index, or rename an index that a newer version made.
 
-        The files hold all that is in an index. An index that other processes hold, or for which the disk has
-        no room, stays but is not used for a while.
+        Nothing is lost, as the files hold all that is in an index. After an error that is not damage, such as
+        a lock or a full disk, or after a second failure, the index stays but is not used for a while.
         """
         self.close()
         damaged = isinstance(error, IndexFailed) and is_damage(error)

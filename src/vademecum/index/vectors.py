@@ -93,7 +93,7 @@ class Matrix:
     def refresh(
         self, table: VectorTable, version: tuple[int, int], settings: Mapping[str, str], identity: str
     ) -> None:
-        """Load what has changed in the table since the last time; ignore vectors of another model."""
+        """Bring the matrix up to date with the table; empty it if another model made the vectors."""
         if version == self._version:
             return
         foreign = self._version is None or version[0] != self._version[0]
@@ -188,7 +188,7 @@ class Matrix:
         return dict(zip(self.ids[rows].tolist(), map(Mark, *values), strict=True))
 
     def mask(self, *, files: Sequence[int] | None = None, chunks: Sequence[int] | None = None) -> Mask:
-        """Return for each row whether it belongs to one of these files, or of these chunks."""
+        """Return for each row whether its chunk is in `chunks`, or, without `chunks`, its file in `files`."""
         if chunks is not None:
             return np.isin(self.ids[: self.size], np.array(chunks, np.int64))
         return np.isin(self.files[: self.size], np.array(files, np.int64))
@@ -246,7 +246,7 @@ class Matrix:
         return number
 
     def _grow(self, size: int) -> None:
-        """Make more room than needed, so that adding single rows rarely has to copy the matrix."""
+        """Make room for `size` rows and some more, so that copies are rare; pack a large matrix."""
         if size <= len(self.ids) and (size <= EXACT or self.packed is not None):
             return
         room = max(size + size // 4, 1024)

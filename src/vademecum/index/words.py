@@ -85,7 +85,7 @@ COMMONEST, RAREST = 1996, 30_000
 
 
 class Phrase(NamedTuple):
-    """Words in a fixed order; `certain` if they hardly occur so by chance, as in a code or a quotation."""
+    """Words in a fixed order; `certain` if this order is hardly ever chance, as in a code or a quotation."""
 
     words: tuple[str, ...]
     certain: bool
@@ -99,9 +99,10 @@ class Terms(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Return a text as the keyword index stores it.
+    """Return a text as the keyword index cuts it into words, with equal characters spelled equally.
 
-    Chinese, Japanese and Korean text, which has no spaces, becomes overlapping pairs and single characters.
+    Text in scripts without spaces, such as Chinese, becomes overlapping pairs and single characters. After
+    `C++` and `C#`, a word that spells the name is added.
     """
     if "++" in text or "#" in text:
         text = _MARKED.sub(lambda found: f"{found[0]} {_spelled(found)}", text)
@@ -147,7 +148,11 @@ def parts_of(names: Iterable[str]) -> list[str]:
 
 
 def terms(question: str) -> Terms:
-    """Return the content words of a question; its stop words only when it has no other words."""
+    """Return the words of a question to look for, and its exact phrases.
+
+    Words such as "many" and "days" are returned only if there are no better words, and stop words only if
+    there are no others.
+    """
     question = question[:LONGEST_QUESTION]
     if not question.isascii():
         question = _composed(question)
@@ -207,7 +212,7 @@ def holds(text: str, phrases: Iterable[str]) -> bool:
 
 
 def phrases_in(question: str) -> tuple[str, ...]:
-    """Return the quoted phrases in a question, each once; of many quotations only the first."""
+    """Return the first quoted phrases in a question, each once, and long ones cut."""
     if '"' not in question and "“" not in question:
         return ()
     found = (first or second for first, second in _QUOTED.findall(question[:LONGEST_QUESTION]))
@@ -231,7 +236,7 @@ def required(phrases: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def units(question: str, phrases: Sequence[str]) -> tuple[str, ...]:
-    """Return the phrases of a question, and its other words as typed, without punctuation around them."""
+    """Return the phrases and the other words of a question in plain form, without punctuation around them."""
     question = question[:LONGEST_QUESTION]
     rest = _QUOTED.sub(" ", question) if phrases else question
     bare = (each.strip(_AROUND) or each for each in rest.split())
@@ -240,7 +245,7 @@ def units(question: str, phrases: Sequence[str]) -> tuple[str, ...]:
 
 @functools.cache
 def cjk_run() -> re.Pattern[str]:
-    """Return the pattern of text without spaces (Chinese, Japanese, Korean); compiled only when needed."""
+    """Return the pattern of text without spaces, such as Chinese or Thai; compiled only when needed."""
     return re.compile(f"[{_CJK}]+")
 
 
@@ -380,13 +385,16 @@ SILENT = Speech()
 def speech_of(text: str, words: Set[str], *, before: str | None = None) -> Speech:
     """Return speaker, questions and mentions of a passage; `words` are its words in lower case.
 
-    The later part of a divided turn has the speaker of its beginning, `before`.
+    If the text names no speaker, the speaker is `before`, as for the later part of a divided turn.
     """
     return Speech(speaker(text) or before, share_of_questions(text), _mentions(text, words))
 
 
 def speaker(text: str) -> str | None:
-    """Return the speaker's name, which stands before the first colon; None for a label such as `Note:`."""
+    """Return the name before the first colon of a text, in lower case.
+
+    Return None if a text begins without a name and a colon, or with a label such as `Note:`.
+    """
     if ":" not in text[:60] and "：" not in text[:60]:
         return None
     found = _SPEAKER.match(text)

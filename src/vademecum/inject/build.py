@@ -85,7 +85,7 @@ class OmittedItem(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The text that an agent gets, and facts about how it was made."""
+    """The text for an agent, with its sections, its warnings and the items that it omits."""
 
     text: str
     sections: tuple[BlockSection, ...] = ()
@@ -163,7 +163,7 @@ class Builder:
         self._exclude: frozenset[str] = frozenset()
 
     def build(self, wanted: BlockRequest) -> Block:
-        """Build the block for one session."""
+        """Build the block that a request describes: make its sections, fit them, and render them."""
         private = wanted.audience is Audience.PRIVATE
         self._exclude = frozenset(wanted.exclude)
         self._omitted = [] if wanted.explain else None
@@ -254,7 +254,7 @@ class Builder:
                 yield BlockSection(name.removesuffix(".md").lower(), title, shown_items)
 
     def _context(self, documents: Sequence[Pinned]) -> Iterator[BlockSection]:
-        """Yield `context.md` of the project and the global `context.md`, which share one size limit."""
+        """Yield the global `context.md`, then the project's, which gets their common room first."""
         texts = [(each, document_parts(self._allowed_text(each))) for each in documents]
         near = [(each, own) for each, own in texts if each.place.scope is Scope.PROJECT]
         far = [(each, own) for each, own in texts if each.place.scope is not Scope.PROJECT]
@@ -299,7 +299,7 @@ class Builder:
         return BlockItem(document.path, tuple(lines))
 
     def _allowed_text(self, document: Pinned) -> str:
-        """Return a document's sections that may be shown, without the lines that name their origin."""
+        """Return the text of the sections that may be shown; count the other sections as pending."""
         texts = []
         place: Any = {"trusted": document.trusted, "path": document.path, "among": document.sections}
         for section in document.sections:
@@ -360,7 +360,7 @@ class Builder:
     def _omit_rest(
         self, pool: Pool, fitted: FittedTopics, section: str, of: str, *, most: int, room: int
     ) -> None:
-        """Add the topics of a pool for which there was no room to the list of omitted items."""
+        """Add the topics of a pool that are not shown to the omitted items, if these were asked for."""
         if self._omitted is None:
             return
         shown_keys = {(item.path, item.key) for item in fitted.items}
@@ -371,16 +371,14 @@ class Builder:
                 self._omit(each.path, section, "limit" if full else "room", why, key=each.key)
 
     def _by_relevance(self, pool: Pool, place: Place, wanted: BlockRequest) -> Iterator[Outline]:
-        """Yield topics by relevance to the query, if there is a query, then in the order of the pool."""
+        """Yield the topics in the order of the pool; with a query, the best matches come first."""
         if wanted.relevant is None:
             return pool.ordered()
         answers = wanted.relevant(place)
         paths = {lines.path for lines in answers}
 
         def rank(each: Outline) -> int:
-            """Return the position of the first answer that has lines of this topic; the last place if none
-            has.
-            """
+            """Return the position of the first result with lines of this topic, or the number of results."""
             for at, lines in enumerate(answers) if each.path in paths else ():
                 if lines.path == each.path and (
                     not each.row[PART] or overlaps(topics.load_topic(each, self._records).record, lines)
@@ -391,7 +389,7 @@ class Builder:
         return iter(sorted(pool.ordered(), key=rank))
 
     def _attached(self, passages: Sequence[SourcePassage]) -> Iterator[BlockSection]:
-        """Yield a section with passages of attached folders, as long as there is room."""
+        """Yield a section with the passages of attached sources that fit; each source has its own limit."""
         items: list[BlockItem] = []
         more = 0
         room = dict.fromkeys((each.source for each in passages), ATTACHED_CHARS)
@@ -410,7 +408,7 @@ class Builder:
             yield BlockSection("attached", "Attached", tuple(items), more, "passage")
 
     def _days(self, places: Sequence[Place]) -> Iterator[BlockSection]:
-        """Yield the notes of today and yesterday in the journals, of each day the newest that fit."""
+        """Yield a section for yesterday and one for today, each with the newest journal notes that fit."""
         today = self._now().date()
         days = {f"{today - timedelta(days=back):%Y-%m-%d}.md": back for back in (0, 1)}
         notes: dict[int, list[tuple[str, Entry]]] = {0: [], 1: []}
@@ -459,7 +457,7 @@ class Builder:
         return found
 
     def _is_included(self, each: Outline, *, knowledge: bool) -> bool:
-        """Whether a topic may be shown; a topic that may not is added to the list of omitted items."""
+        """Whether the settings and the request allow a topic; an excluded topic is listed as omitted."""
         if not knowledge and each.row[TYPE] in LEARNED:
             why = "what was learned is switched off"
             self._omit(each.path, "knowledge", "setting", why, key=each.key)
@@ -506,7 +504,7 @@ class Builder:
             )
 
     def _fit(self, pool: Pool, ordered: Iterable[Outline], *, most: int, room: int) -> FittedTopics:
-        """Return those topics of a pool for which there is room."""
+        """Choose topics in the given order, until there are `most` of them or `room` characters are used."""
         knows_room = self._share >= SHORT
         sketches = (
             TopicEstimate(
@@ -523,7 +521,7 @@ class Builder:
         return self._topic(each)[0]
 
     def _topic(self, each: Outline) -> tuple[RecordTopic, int]:
-        """Return a record with its entries that may be shown, and how many entries wait for a decision."""
+        """Return a topic with its newest entries that may be shown, and how many entries are pending."""
         self._watched.append((each.scope_folder, each.name))
         try:
             found = topics.load_topic(each, self._records)
@@ -567,10 +565,10 @@ class Builder:
         return BlockItem(record.path, tuple(lines), record.key)
 
     def _rank_records(self, found: Sequence[Outline]) -> Pool:
-        """Return the records of one scope, the most important first.
+        """Return the records of one scope that may be shown, the most important first.
 
         Ages count back from the newest statement of the scope, and not from now: the order changes with the
-        memory and never with the clock. Of equal records the one with the newest entry comes first.
+        memory and never with the clock. Of equal records, the one with the newest entry comes first.
         """
         pool = Pool()
         newest = max((each.row[LAST_TIME] for each in found), default=0)
@@ -588,7 +586,7 @@ class Builder:
         return pool
 
     def _rank_lessons(self, found: Sequence[Outline]) -> Pool:
-        """Return the lessons of one type, the best first; equal lessons are ordered by number and path."""
+        """Return the visible lessons of one type, the best first; ties are ordered by number and path."""
         now, sessions = clock.micro(self._now()), self._sessions(found)
         pool = Pool()
         for each in found:
@@ -609,7 +607,7 @@ class Builder:
         return pool
 
     def _sessions(self, found: Iterable[Outline]) -> dict[tuple[ScopeFolder, str], int]:
-        """Return for some lessons in how many sessions they were said, where their rank depends on that."""
+        """Return in how many sessions each lesson was said, for lessons whose rank depends on it."""
         asking: dict[ScopeFolder, list[str]] = {}
         for each in found:
             if each.lesson.asks:
@@ -663,8 +661,9 @@ class Builder:
 
 
 def open_tree(records: Records) -> ProjectTree | None:
-    """Return the code of the caller's project, for checking citations; no file is read before it is
-    needed.
+    """Return the code of the caller's project, for checking citations; None without a project.
+
+    A file is read only when it is needed.
     """
     project = records.caller.project
     if project is None:
@@ -680,9 +679,10 @@ def _without_known(section: BlockSection, without: Collection[str]) -> BlockSect
 
 
 def _session_section(pointers: Sequence[Pointer], *, tools: bool) -> list[BlockSection]:
-    """Return a section with a line for each of the last sessions.
+    """Return a list with the section of the last sessions, one line each; an empty list without sessions.
 
-    A session's title is shown as data, like all other text.
+    A session's title is shown as data, like all other text. With `tools`, a line names the tool that reads
+    the session, else the command.
     """
     items = []
     for each in pointers:
@@ -699,13 +699,13 @@ def _session_section(pointers: Sequence[Pointer], *, tools: bool) -> list[BlockS
 
 
 def _flat(text: str) -> str:
-    """Return a text as a single line, shortened to the usual length."""
+    """Return a text as a single line, cut after 120 characters."""
     line = " ".join(visible(text[:2000]).split())
     return line if len(line) <= _LONGEST_WORDS else f"{line[:_LONGEST_WORDS]}…"
 
 
 def _fit_passage(passage: SourcePassage, room: int) -> BlockItem | None:
-    """Return a passage as an item of at most so many characters, cut if need be; None if it does not fit."""
+    """Return a passage as an item of at most `room` characters, cut if needed; None if it does not fit."""
     label, text = f"[{passage.source}] ", passage.text
     item = BlockItem(passage.path, tuple(render.item(label, text)))
     if item.size <= room or room < SHORT:
@@ -729,7 +729,7 @@ def _housekeeping(notices: Iterable[Swept]) -> BlockSection:
 
 
 def overlaps(record: Record, lines: Lines) -> bool:
-    """Whether any entry of a record stands in these lines of its file."""
+    """Whether any entry of a record overlaps these lines of its file."""
     return any(entry.start <= lines.end and lines.start <= entry.end for entry in record.entries)
 
 
@@ -756,7 +756,7 @@ _KNOWN = frozenset(str(kind) for kind in KNOWLEDGE)
 
 
 def extract_question(prompt: str) -> str:
-    """Return the beginning and end of a prompt, without code and our own block, as text to search for.
+    """Return a prompt as a search text, without code and memory blocks; of a long prompt, only both ends.
 
     Return '' for a command, and for a prompt too short to be a question, such as "ok".
     """
@@ -779,7 +779,10 @@ def mark_item(item: BlockItem) -> str:
 def build_reminder(
     hits: Iterable[tuple[Found, str | None]], records: Records, *, tokens: int, without: Collection[str] = ()
 ) -> Block:
-    """Return the block with matching records, the best first, each with the time of the entry found."""
+    """Return the block for a prompt: the entry that each hit names by its time, in the given order.
+
+    `without` are the marks of items to skip; an item that does not fit is skipped too.
+    """
     room = int(tokens * DEFAULT_RATIO) - weigh(
         render.block(REMINDER_OPENING, [render.BlockPart(REMINDER_TITLE, ["x"])])
     )

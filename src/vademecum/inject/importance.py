@@ -81,10 +81,11 @@ _AFTER_NOUN = frozenset("of on for with from about and was is in went looks took
 
 
 def importance_of(type_: str, priority: int | None, texts: Iterable[str], *, own: bool) -> Importance:
-    """Return the level of a record with these texts; `own` tells whether a person wrote the newest of them.
+    """Return the level of a record: from its priority if it has one, else from its type and texts.
 
-    A priority decides alone. A type such as `feedback` makes a record a rule; an agent's account of what
-    happened once is only lifted to the facts by it. What a person wrote is a fact at least.
+    `own` tells whether a person wrote the newest text. A type such as `feedback` makes a person's record a
+    rule. It makes an agent's record at least a likely rule, or a fact if its texts tell what happened once.
+    Other records of a person are facts at least.
     """
     if priority is not None:
         return BY_PRIORITY[priority]
@@ -103,7 +104,7 @@ def points(*, sure: bool, used: int, days: float) -> int:
 
 
 def _level_of_text(text: str) -> Importance:
-    """Return the level of a text: that of its first sentence, or of a rule or decision in a later one."""
+    """Return the level of a text's first sentence, or the higher level of a later rule or decision."""
     sentences = [each for each in _SENTENCE_END.split(text[:LONGEST].strip()) if each.strip()]
     if not sentences:
         return Importance.REST
@@ -112,7 +113,11 @@ def _level_of_text(text: str) -> Importance:
 
 
 def _level_of_sentence(sentence: str, *, hints: bool = True) -> Importance:
-    """Return the level of a sentence: that of its best clause, if the first does not tell what happened."""
+    """Return the level of a sentence, from its clauses; a question has the lowest level.
+
+    After a first clause that tells what happened, only a conclusion counts. With `hints`, a word such as
+    "only" makes a sentence a likely rule.
+    """
     if sentence.rstrip().endswith("?"):
         return Importance.REST
     first, *others = _CLAUSE_END.split(sentence)

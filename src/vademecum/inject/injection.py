@@ -81,11 +81,12 @@ class Injection:
         explain: bool = False,
         exclude: Collection[str] = (),
     ) -> injecting.Block:
-        """Return the block for the start of a session; with a query, matching records come first.
+        """Return the block for the start of a session; empty if memory is incognito or injection is disabled.
 
-        `audience` may narrow the audience, never widen it; without `session`, the session's own records are
-        left out; with `notices`, the agent is asked to report what memory moved automatically; with `recent`,
-        the block lists the last sessions here. `without` are marks of items that were injected already; with
+        With `query`, matching records come first; `budget` limits the tokens. `knowledge` includes lessons,
+        `session` the session's own records, and `recent` the last sessions of the project. With `notices`,
+        the agent is asked to report automatic changes. `audience` can narrow the caller's audience, never
+        widen it. `without` are the marks of items to leave out, because they were injected already; with
         `tools` off, no tool is named.
 
         With `explain`, the block lists what it omits and why; `exclude` are paths to ignore.
@@ -123,7 +124,7 @@ class Injection:
         return injecting.Builder(*given, half_life_days=half_life, now=work.now)
 
     def recent(self) -> Sequence[Pointer]:
-        """Return the last sessions of this project that hooks recorded here, except the asking session."""
+        """Return the project's last sessions that hooks recorded here, without the caller's own session."""
         from vademecum.store import hook_log
         from vademecum.transcripts import pointers
 
@@ -145,11 +146,11 @@ class Injection:
         until: float | None = None,
         meanwhile: Callable[[injecting.Block], None] = lambda block: None,
     ) -> injecting.Block:
-        """Return the block for one prompt, by its words and by a reading model; empty if nothing matches.
+        """Return the block of records that match a prompt; empty if none matches.
 
-        `without` are marks of items that the session has already. A prompt without a sure match by words is
-        compared in meaning, and read, if that can be done before `until` (on the monotonic clock);
-        `meanwhile` gets the block found by words alone.
+        `without` are the marks of items to skip. The search compares words first. If no record matches them
+        well and there is time before `until` (on the monotonic clock), `meanwhile` gets the block found so
+        far, and models compare the meaning.
         """
         from vademecum.inject import prompt_match
 
@@ -186,7 +187,7 @@ class Injection:
         return _with_warning(block, hidden)
 
     def nudge(self, prompt: str, *, without: Collection[str] = ()) -> Nudge | None:
-        """Return the line for the agent about words of a prompt that may be worth saving; None for most.
+        """Return the line about words of a prompt that may be worth saving; None for most prompts.
 
         `without` are the marks of everything that the session has. Nothing is written.
         """
@@ -228,7 +229,7 @@ class Injection:
         return any(heard.says_same(text, line) for line in lines if line.strip())
 
     def records_again(self, paths: Iterable[str], *, without: Collection[str] = ()) -> injecting.Block:
-        """Return the block of records that prompts brought earlier, as they are now; `without` are marks."""
+        """Return the block with the present text of earlier records; `without` are marks of items to skip."""
         records: list[tuple[Found, str | None]] = []
         for path in paths:
             with contextlib.suppress(VadeError):
@@ -241,7 +242,7 @@ class Injection:
             )
 
     def _reminder(self, hits: Iterable[Passage], *, tokens: int, without: Collection[str]) -> injecting.Block:
-        """Return the block of the records in which some search results were found."""
+        """Return the block of the records that hold these results; lessons only if the settings say so."""
         with_lessons = self._work.settings.inject.knowledge
         records_found = (
             (self._record_of(each), each.time) for each in hits if with_lessons or each.type not in LEARNED
@@ -250,7 +251,7 @@ class Injection:
         return injecting.build_reminder(records, self._work.records, tokens=tokens, without=without)
 
     def _record_of(self, hit: Passage) -> Found | None:
-        """Return the record that a passage belongs to; None if it was removed after it was indexed."""
+        """Return the record, or the part of it, that holds a passage; None if it was removed meanwhile."""
         if hit.key is None:
             return None
         with contextlib.suppress(VadeError):
@@ -289,7 +290,7 @@ class Injection:
     def write_file(
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
     ) -> InstructionFileResult:
-        """Write the block between our marks into the file that an agent reads, with secrets replaced."""
+        """Write the block into the instruction file that an agent reads here, with secrets redacted."""
 
         self._work.may_write()
         self._work.at_a_command_line("write files of a project", f"vade inject --write {agent}")
@@ -312,7 +313,7 @@ class Injection:
         return self._finder.answer(query, self._finder.options(max_results=most))
 
     def _attached(self, query: str) -> Sequence[injecting.SourcePassage]:
-        """Return passages of sources: those that match the query, else the beginnings of the newest files."""
+        """Return passages of sources that match the query; without one, beginnings of the newest files."""
         from vademecum.store import sources
 
         allowed = [
@@ -338,7 +339,7 @@ class Injection:
 
 
 def _as_found(hit: Passage) -> prompt_match.FoundText:
-    """Return a search result as `prompt_match` compares it with a prompt."""
+    """Return a search result in the form that `prompt_match` compares with a prompt."""
     from vademecum.inject import prompt_match
 
     own = hit.origin in (None, Origin.USER)
@@ -349,8 +350,9 @@ def _as_found(hit: Passage) -> prompt_match.FoundText:
 def _is_alike(hit: Passage, *, read: bool, near: float) -> bool:
     """Return whether a model found a passage so similar to a prompt that it is shown.
 
-    `near` is the likeness in meaning that is enough to static vectors. An account of what happened once is
-    similar to many prompts, so it never is.
+    With `read`, a reading model has judged the passage, and its strong matches are shown. So is a passage
+    whose likeness by static vectors is at least `near`. An account of one event is never shown, because it is
+    similar to many prompts.
     """
     if _as_found(hit).importance is importance.Importance.REST:
         return False
@@ -358,7 +360,7 @@ def _is_alike(hit: Passage, *, read: bool, near: float) -> bool:
 
 
 def _with_warning(block: injecting.Block, hidden: Collection[str], *messages: str) -> injecting.Block:
-    """Return a block with warnings added about replaced secrets and hidden texts."""
+    """Return the block with these warnings added, and with one about redacted secrets if it shows any."""
     if hidden and "[REDACTED:" in block.text:
         kinds = ", ".join(sorted(hidden))
         messages = (*messages, f"what looks like a secret was redacted ({kinds}): `vade check` shows where")
@@ -409,7 +411,10 @@ def write_provider_file(home: Home, root: Path, agent: str, block: str) -> Instr
 
 
 def insert_block(text: str, block: str, *, opening: str = "") -> str:
-    """Return a file's text with the block between our marks, where they stand, or else at the end."""
+    """Return a file's text with the block between our marks, at the end if the file has no marks.
+
+    An empty block removes the marks and the text between them.
+    """
     newline = "\r\n" if text.count("\n") == text.count("\r\n") > 0 else "\n"
     body = f"{BEGIN}\n{block}{END}\n".replace("\n", newline) if block else ""
     pairs = list(_PAIR.finditer(text))
@@ -438,7 +443,7 @@ def _is_ours(inner: str) -> bool:
 
 
 def _real_path(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of the real file, if a name is a link to another file of the same project."""
+    """Return the parts of a path, or of the file it links to; raises if that file is outside the project."""
     path = root.joinpath(*parts)
     if not path.is_symlink():
         return parts

@@ -57,23 +57,24 @@ class Nudge(NamedTuple):
 
 
 def is_typed(prompt: str) -> bool:
-    """Whether a prompt may be typed: it is no command, none that was expanded, and no order to memory."""
+    """Whether a person may have typed a prompt: no command, no message of a program, no order to memory."""
     if not prompt.strip() or len(prompt) > LONGEST or is_command(prompt):
         return False
     return not _MADE.match(prompt) and not _ORDER.search(prompt)
 
 
 def shift_bar(counts: NudgeCounts) -> float:
-    """Return by how much the bar moves for a user, whose agents followed and ignored some nudges."""
+    """Return how far to move the threshold for nudges: up if many were ignored, down if most were not."""
     followed, ignored = _FOLLOWED + counts.taken, _IGNORED + counts.ignored
     expected = _FOLLOWED / (_FOLLOWED + _IGNORED)
     return max(_LOWEST, min(_HIGHEST, _STEEPNESS * (expected - followed / (followed + ignored))))
 
 
 def find_signal(prompt: str, *, shift: float) -> Signal | None:
-    """Return the statement of a prompt that is surest to be worth saving; None for most prompts.
+    """Return the statement of a prompt that is most likely worth saving; None for most prompts.
 
-    Of other languages than English nothing is found here: their cues take longer to load than a prompt waits.
+    `shift` moves the threshold. Only English prompts are judged, because the cues of other languages take
+    longer to load than a prompt waits.
     """
     from vademecum.knowledge import judge
 

@@ -39,7 +39,7 @@ class FoundText(NamedTuple):
 
 
 def weigh_words(prompt: str) -> dict[str, float]:
-    """Return the stems of a prompt's words, each with what it gives as evidence; rare words give up to 1."""
+    """Return the stems of a prompt's words, each with its weight as evidence; rare words weigh up to 1."""
     return {
         stem(word): _COMMON if stem(word) in _common_stems() else _LEAST + (1 - _LEAST) * _rarity(word)
         for word in words.terms(prompt).words
@@ -55,8 +55,8 @@ def own_words(weights: dict[str, float]) -> int:
 def evidence(weights: dict[str, float], found: FoundText) -> float:
     """Return how much a text has to do with a prompt of these words; about 1 for one rare word.
 
-    Words of requests count beside another word, or for a rule or a decision that has two of them: "how do I
-    run the tests?" is about the decision how to run them.
+    Words of requests count only beside another word, or for a rule or decision that has two of them: "how do
+    I run the tests?" is about the decision how to run them.
     """
     held = {stem(word) for word in words.all_in(f"{found.key.replace('-', ' ')} {found.text}")}
     common = [weight for word, weight in weights.items() if word in held and weight <= _COMMON]
@@ -68,7 +68,7 @@ def evidence(weights: dict[str, float], found: FoundText) -> float:
 
 
 def choose(evidences: Iterable[float]) -> list[int]:
-    """Return the places of the records to bring back, the best first; of equal ones the first found."""
+    """Return the positions of the records with enough evidence, the best first; ties keep their order."""
     ranked = sorted(enumerate(evidences), key=lambda each: -each[1])
     best = ranked[0][1] if ranked else 0.0
     return [at for at, value in ranked if value >= max(ENOUGH, BESIDE * best)][:MOST]

@@ -31,7 +31,7 @@ class BlockPart(NamedTuple):
 
 
 def safe(text: str) -> str:
-    """Return a text that can be shown safely: all visible, brackets escaped, no secrets, no images."""
+    """Return a text that is safe to show: nothing hidden, no secrets, escaped brackets, images as names."""
     cleaned = _IMAGE.sub(_image_text, visible(clean_text(text)))
     return cleaned.translate(_ESCAPES).replace("\t", "    ")
 
@@ -100,16 +100,16 @@ def split_document(text: str) -> list[DocumentPart]:
 
 
 def combine_documents(near: Sequence[DocumentPart], far: Iterable[DocumentPart]) -> list[DocumentPart]:
-    """Return both documents' parts, those of the far document only under headings that the near one lacks."""
+    """Return the parts of both documents, far ones first, without far headings that the near one has."""
     own = {part.heading for part in near if part.heading}
     return [*(part for part in far if part.heading not in own), *near]
 
 
 def cut_document(text: str, size: int, *, unit: str = "characters") -> tuple[str, bool]:
-    """Return the beginning of a text that fits into a size, up to the end of a line.
+    """Return the beginning of a text that fits into `size` characters or bytes, and whether anything was cut.
 
-    Also return whether anything was cut. Secrets are replaced first, because half a secret would not be
-    recognised.
+    The cut is at the end of a line, if there is one. Secrets are redacted first, because half a secret would
+    not be recognised.
     """
     text = clean_text(text)
     length = len(text.encode()) if unit == "bytes" else len(text)

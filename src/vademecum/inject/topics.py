@@ -142,7 +142,7 @@ def describe_stale(record: Record, entry: Entry, tree: ProjectTree | None) -> st
 def fit_topics(
     sketches: Iterable[TopicEstimate], *, total: int, least: int, most: int, room: int, share: int
 ) -> FittedTopics:
-    """Choose topics for a limited room: each first gets its share, then the rest of the room is used.
+    """Choose at most `most` topics for `room` characters: first each gets `share`, then the rest is used.
 
     A topic is shown with its newest entry or not at all. There are `total` topics, and each needs at least
     `least` room; topics that cannot fit are not opened.
@@ -174,7 +174,10 @@ def fit_topics(
 
 
 def _pick_entries(items: Sequence[BlockItem], *, room: int, share: int) -> set[int]:
-    """Return the indexes of the entries that fit into a topic's share, chosen from the newest backwards."""
+    """Return the indexes of the newest entry and of older ones that fit into the share beside it.
+
+    The set is empty if the newest entry does not fit into the room.
+    """
     last = len(items) - 1
     if last < 0 or items[last].size > room:
         return set()
@@ -292,7 +295,7 @@ class Pool:
         return self._found
 
     def ordered(self) -> Iterator[Outline]:
-        """Yield the topics in their order; all of them are sorted only when the first few are not enough."""
+        """Yield the topics in sorted order; those after the first 64 are sorted only if needed."""
         first = heapq.nsmallest(_FIRST, self._keys)
         yield from (self._found[key[-1]] for key in first)
         if len(first) < len(self._keys):
@@ -300,7 +303,7 @@ class Pool:
 
 
 def load_topic(outline: Outline, records: Records) -> Found:
-    """Read the topic of an outline from its file, as the file is now."""
+    """Read an outline's topic from its file, as it is now; the whole record if the file has no such topic."""
     found = records.load(outline.scope_folder, outline.name)
     for topic in spread(found.record):
         if ("" if topic is found.record else topic.key) == outline.row[PART]:
@@ -354,7 +357,7 @@ def _rank(record: Record, entries: Sequence[Entry]) -> tuple[Any, ...]:
 
 
 def _least(record: Record, text: str, scope_folder: ScopeFolder) -> int:
-    """Return the least room that an entry needs, without a note on its verification."""
+    """Return the least room that an entry needs, without a verification badge; 0 if this is unknown."""
     label = record.type if is_known(record) else str(record.place.scope)
     text_shown, short = cut_document(text, SHORT)
     if short and ("![" in text or "[REDACTED" in text_shown):
@@ -466,7 +469,10 @@ class BlockCache:
     def remember(
         self, made: RecordSections, watched: Iterable[tuple[ScopeFolder, str]], proofs: Iterable[str] = ()
     ) -> None:
-        """Store sections in the cache, with the logs and the code files that they depend on."""
+        """Cache sections, with the state of the `watched` records' logs and of the code files in `proofs`.
+
+        Sections of a small memory, or with a redacted secret, are not cached.
+        """
         items = [item for each in made.sections for item in each.items]
         if not self._is_worth_caching or any("[REDACTED" in line for item in items for line in item.lines):
             return  # a redaction must be reported each time, so such a block is not cached
@@ -484,7 +490,10 @@ class BlockCache:
             self._records.catalogue.remember(self._name, _VERSION, kept)
 
     def _mark(self, watched: dict[int, list[str]]) -> tuple[bytes, bool]:
-        """Return a hash of all that the sections depend on, and whether every change would be noticed."""
+        """Return a hash of what the sections depend on, and whether any later change would be noticed.
+
+        `watched` names the records of each folder whose logs count.
+        """
         logs = [
             self._records.catalogue.digest_logs(self._digests[at][0], names)
             for at, names in sorted(watched.items())

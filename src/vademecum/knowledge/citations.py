@@ -154,10 +154,10 @@ class StatedClaim(NamedTuple):
 def find_claims(
     text: str, *, tree: ProjectTree, bare: bool = True, marks: Mapping[str, str] | None = None
 ) -> list[Claim]:
-    """Return all claims that a text makes about this project's code, in their order in the text.
+    """Return the claims that a text makes about this project's code: paths, then names, then values.
 
     Without `bare`, a file name without a folder counts only at the root, because finding the file elsewhere
-    takes a walk over all files.
+    takes a walk over all files. `marks` is the saved state of the cited code.
     """
     return [claim for claim, _ in _locate_claims(text, tree, bare=bare, marks=marks or {})][:MOST_CLAIMS]
 
@@ -165,8 +165,9 @@ def find_claims(
 def find_stated(
     text: str, *, tree: ProjectTree, bare: bool = True, marks: Mapping[str, str] | None = None
 ) -> list[StatedClaim]:
-    """Return a text's claims about the present; claims about the past, plans and other projects
-    are left out.
+    """Return a text's claims about the present; claims about the past, plans and other projects are left out.
+
+    `bare` and `marks` are as in `find_claims`.
     """
     known = marks or {}
     found: dict[Claim, int] = {}
@@ -183,7 +184,7 @@ def find_stated(
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the sentences and table rows of a text, each with its line number, counted from 0."""
+    """Yield the sentences, except questions, and table rows of a text, each with its line number from 0."""
     for statement_found in statement.split(text):
         if statement_found.kind == statement.TABLE:
             yield from (
@@ -197,7 +198,7 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 def _locate_claims(
     text: str, tree: ProjectTree, *, bare: bool, marks: Mapping[str, str]
 ) -> Iterator[tuple[Claim, tuple[int, int]]]:
-    """Yield each claim of a text once, with its line and its position in the line."""
+    """Yield each claim of a text once, with its start and end in the text."""
     plain = fences.blank(text)
     plain = _RUN.sub(lambda run: run[0] if len(run[0]) <= _LONGEST else " " * len(run[0]), plain)
     if "@" in plain or "://" in plain or "www." in plain:
@@ -274,7 +275,10 @@ def _is_number(value: str) -> bool:
 
 
 def _nearest_constant(text: str, at: tuple[int, int], names: Sequence[str], *, only_named: bool) -> str:
-    """Return the name of the constant that a value in a text belongs to; empty when that is unclear."""
+    """Return the name of the constant that a value in a text belongs to; empty when that is unclear.
+
+    With `only_named`, a constant must be written in code marks.
+    """
     codes = {match[1].strip() for match in _CODE.finditer(text)}
     given = [name for name in names if name in codes]
     if given or only_named:
@@ -288,7 +292,10 @@ def _nearest_constant(text: str, at: tuple[int, int], names: Sequence[str], *, o
 
 
 def _is_denied(sentence: str, at: tuple[int, int], *, known: bool) -> bool:
-    """Whether a sentence says that the cited code is gone, past or only planned."""
+    """Whether a sentence says that the code cited `at` a position is gone, past or only planned.
+
+    Code whose state was saved (`known`) does not count as only planned.
+    """
     begun = max((match.end() for match in _CLAUSE_END.finditer(sentence, 0, at[0])), default=0)
     ended = _CLAUSE_END.search(sentence, at[1])
     clause = sentence[begun : ended.start() if ended else len(sentence)]
@@ -412,7 +419,7 @@ def _values(sentence: str) -> Iterator[tuple[str, bool]]:
 
 
 def mark_claims(text: str, tree: ProjectTree) -> dict[str, str]:
-    """Return the present state of all code that a text cites, to be saved beside the text."""
+    """Return the present state of at most 20 citations in a text, to be saved beside the text."""
     found: dict[str, str] = {}
     for row, _ in _sentences(text):
         found |= {cited: mark for cited, mark in _marks(row, tree) if _is_markable(cited, mark)}
@@ -439,7 +446,10 @@ def _marks(sentence: str, tree: ProjectTree) -> Iterator[tuple[str, str]]:
 
 
 def _path_mark(claim: Claim, tree: ProjectTree) -> str:
-    """Return a fingerprint of a cited file, or a constant that says whether a missing file was ever here."""
+    """Return a fingerprint of a cited file or its lines, or a constant for a path without content.
+
+    The constant says whether the path exists or was never here; an unclear path gives an empty text.
+    """
     content = tree.read(claim.path)
     if claim.kind == "lines":
         lines = _cut(content, claim.first, claim.last)
@@ -504,7 +514,7 @@ def _fit(name: str, names: set[str], words: frozenset[str]) -> int:
 
 
 def _words_of(text: str) -> frozenset[str]:
-    """Return the words of a text or of a name such as `maxRetries`, in lower case and without endings."""
+    """Return the words of a text or of a name such as `maxRetries`, in lower case and cut to six letters."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-zÄÖÜäöüß]+", " ", text).lower().split()
     return frozenset(word.rstrip("s")[:6] for word in apart if word not in _GENERIC and len(word) > 1)
 
@@ -519,7 +529,10 @@ def _is_markable(cited: str, mark: str) -> bool:
 def check_claims(
     claims: Sequence[Claim], tree: ProjectTree, *, marks: Mapping[str, str] | None = None
 ) -> list[CheckedClaim]:
-    """Return the result of checking each claim; claims that cannot be checked are left out."""
+    """Return the result of checking each claim; claims that cannot be checked are left out.
+
+    `marks` is the saved state for claims that carry none.
+    """
     known = marks or {}
     marked = [claim if claim.mark else claim._replace(mark=known.get(claim.cited, "")) for claim in claims]
     here = look_up(marked, tree)
@@ -527,8 +540,9 @@ def check_claims(
 
 
 def check_claim(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
-    """Return the result of checking a claim, or None; `here` has the files found for names without saved
-    state.
+    """Return the result of checking a claim; None when the claim cannot be checked.
+
+    `here` is the result of `look_up`: a file for each name without a saved file.
     """
     if claim.kind == "symbol":
         told = (
@@ -550,9 +564,9 @@ def check_claim(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> Che
 
 
 def look_up(claims: Sequence[Claim], tree: ProjectTree) -> dict[str, str]:
-    """Return the file of each name whose file is not known, for all claims at once.
+    """Return, for each claimed name without a saved file, a file that contains the name, if there is one.
 
-    One walk over the files finds these names; a second walk finds the names that left their known file.
+    A second walk over the files lets `tree` remember where names are that are missing in their expected file.
     """
     names = [claim for claim in claims if claim.kind in ("symbol", "value")]
     loose = {each.symbol for each in names if each.kind == "symbol" and each.mark in ("", WAS_THERE)}
@@ -589,7 +603,7 @@ def _check_path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
 
 
 def _find_renamed(claim: Claim, tree: ProjectTree) -> list[str]:
-    """Return the new paths of a cited file: files with the same content, or the file in another language."""
+    """Return the files that a missing file may be now: with the same content, or else with another ending."""
     folder, _, name = claim.path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     if not claim.mark or not dot or claim.mark == fingerprint([]):
@@ -644,7 +658,7 @@ def _files_defining(claim: Claim, tree: ProjectTree) -> list[str]:
 
 
 def _check_definition(claim: Claim, tree: ProjectTree) -> CheckedClaim:
-    """Return the result for a name that the file in its saved state defined."""
+    """Return the result for a name whose saved state is the file that defined it."""
     name = claim.symbol
     if tree.defines(claim.mark, name):
         tree.proofs.add(claim.mark)
@@ -736,7 +750,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def check_entry(entry: Entry, tree: ProjectTree) -> list[CheckedClaim]:
-    """Return the state of every claim that an entry makes about the project's code."""
+    """Return the results for the claims of an entry about the project's code that can be checked."""
     if not may_cite(entry.text):
         return []
     marks = parse_marks(entry.cites or "")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def split_file(text: str, *, path: str = "", pinned: bool = False) -> list[Statement]:
-    """Return the statements of a record, journal day or pinned document; superseded entries are left out."""
+    """Return the statements of a record or journal day, or with `pinned` of a pinned document.
+
+    Superseded entries are left out.
+    """
     entries = document.blocks(text) if pinned else document.parse(text).entries
     return [one_statement for _, one_statement in split_entries(text, entries, path=path)]
 

@@ -114,7 +114,11 @@ def build_graph(
     by_tags: bool = True,
     crowd: Crowd | None = None,
 ) -> Graph:
-    """Return the graph of these records; two records have at most one edge of each relation."""
+    """Return the graph of these records; two records have at most one edge of each relation.
+
+    `rejected` tells which edges a person rejected. Without `by_tags`, shared tags make no edges; a `crowd`
+    has the counts of a place of which only some records are given.
+    """
     listed = tuple(records)
     named = _index_names(listed)
     found: dict[tuple[str, str, Relation], Edge] = {}
@@ -311,9 +315,7 @@ def _key(target: str) -> str:
 
 
 def _target(record: Record, key: str, named: Mapping[str, Sequence[Record]]) -> Record | None:
-    """Return the record that a key means: one of the same place, or else the nearest; None if none has the
-    key.
-    """
+    """Return the record that a key means: one of the same place, or else the first; None without one."""
     found = named.get(key, ())
     return next((each for each in found if each.place == record.place), next(iter(found), None))
 
@@ -322,7 +324,7 @@ def _target(record: Record, key: str, named: Mapping[str, Sequence[Record]]) -> 
 
 
 class Crowd(NamedTuple):
-    """Counts over all tagged records of a place, so that some of them can be compared without reading all."""
+    """Counts over all tagged records of a place, so that a few can be compared without reading the others."""
 
     place: Place
     total: int
@@ -526,7 +528,7 @@ class Sight:
         self._made: dict[tuple[Place, ...], tuple[object, Graph]] = {}
 
     def graph(self, places: Iterable[Place]) -> Graph:
-        """Return the graph of the records of these places, rejected edges included."""
+        """Return the graph of the records of these places and of attached notes, with rejected edges."""
         chosen = tuple(places)
         stamps: dict[tuple[str, str], Stamp] = {}
         own = [record for place in chosen for record in self._all(place, stamps)]
@@ -668,9 +670,9 @@ class _Surroundings:
         self._weighed: dict[_Where, dict[str, float]] = {}
 
     def linked(self) -> Iterator[_Where]:
-        """Yield where the linked records are.
+        """Yield the folder number and file name of each linked record.
 
-        This record names them, or they name this record or share one of its keys.
+        A linked record is named by this record, names this record, or shares one of its keys.
         """
         ends = self._ends(self._own)
         answers = {ends[_KEY] or self._own[1].removesuffix(".md"), *ends[_ALIASES]}
@@ -686,7 +688,10 @@ class _Surroundings:
                     yield at, name
 
     def tagged(self) -> tuple[Crowd | None, set[_Where]]:
-        """Return where the records are that shared tags may join to this one, directly or through others."""
+        """Return the records that shared tags may join to this one, directly or through others.
+
+        The first value has the counts for comparing them; it is None when no shared tag tells anything.
+        """
         place = self._scope_folders[self._own[0]][0].place
         by_tag: dict[str, list[_Where]] = {}
         words: Counter[int] = Counter()
@@ -761,7 +766,7 @@ def graph_of_record(records: Records, places: Iterable[Place], path: str) -> Gra
 
 
 def find_related(found: Graph, paths: Sequence[str], *, each: int = EACH, most: int = ALL) -> list[Related]:
-    """Return the records joined to the records at these paths, with limits for each path and in all."""
+    """Return the records joined to those at these paths, at most `each` for a path and `most` in all."""
     by_path = {record.path: record for record in found.records}
     wanted = dict.fromkeys(path for path in paths if path in by_path)
     own: dict[str, list[Edge]] = {path: [] for path in wanted}
@@ -783,7 +788,7 @@ def find_related(found: Graph, paths: Sequence[str], *, each: int = EACH, most: 
 
 
 def see_also(records: Sequence[Record], *, rejected: Callable[[str, str], bool]) -> dict[str, list[Record]]:
-    """Return, for each of these records by path, those of them that it is joined to."""
+    """Return, by path, the records joined to each record by edges that are not rejected, at most five."""
     found = build_graph(records, rejected=rejected).standing()
     by_path = {record.path: record for record in records}
     joined: dict[str, list[Record]] = {}
@@ -796,7 +801,7 @@ def see_also(records: Sequence[Record], *, rejected: Callable[[str, str], bool])
 
 
 def text_at(record: Record, as_of: str | None = None) -> Entry | None:
-    """Return the entry of a record that is current, or that was at a time; None when there was none."""
+    """Return the current entry of a record, or the one that was current at `as_of`; None without one."""
     if as_of is None:
         return next(iter((record.live or record.entries)[-1:]), None)
     moment = clock.parse(as_of)

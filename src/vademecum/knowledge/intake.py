@@ -185,7 +185,7 @@ class _CannotImport(Exception):
 
 
 def take_all(intake: Intake, pieces: Iterable[Piece]) -> ImportedPieces:
-    """Import every piece; when one piece fails, continue with the others."""
+    """Import every piece except sessions; when one piece fails, continue with the others."""
     mapped: list[Mapped] = []
     skipped: list[Skipped] = []
     sessions: list[TranscriptPiece] = []
@@ -302,7 +302,7 @@ class Intake:
     def _known(
         self, place: Place, scope_folders: Sequence[ScopeFolder]
     ) -> dict[tuple[str, str], tuple[ScopeFolder, str]]:
-        """Return the files of a place's imported records, by the source of each record."""
+        """Return the files of a place's records by their sources and ids; untrusted folders are left out."""
         if place not in self._homes:
             found: dict[tuple[str, str], tuple[ScopeFolder, str]] = {}
             ids_in_use: set[str] = set()
@@ -381,8 +381,9 @@ class Intake:
     def _grow(
         self, ready: _ReadyTopic, scope_folder: ScopeFolder, name: str, current: bytes
     ) -> tuple[bytes, int]:
-        """Return a record with the entries added that it lacked, each by its time, and how many
-        were added.
+        """Return a record with the entries added that it lacked, and how many were added.
+
+        An entry that somebody removed or reworded since an earlier import is not added again.
         """
         piece, entries, tags, _ = ready
         text = decode(current)
@@ -545,8 +546,10 @@ class Intake:
     # ---------------------------------------------------------------- parts
 
     def _place(self, scope: Scope, owner: str) -> Place:
-        """Return the place for a piece, in the wanted scope; a piece of another project or agent keeps its
-        owner.
+        """Return the place for a piece: in the scope that the user wants, or else in the piece's own scope.
+
+        In its own scope, a piece of another session goes to that session; one of another project or agent is
+        an error.
         """
         caller = self.staged.caller
         if self.scope is not None:
@@ -568,8 +571,10 @@ class Intake:
         return scopes.scope_folders(self.staged.home, self.staged.caller, place)
 
     def _entry(self, entry: Entry, scope: Scope, kinds: set[str], *, local: bool = False) -> Entry:
-        """Return an entry in the form in which it is saved: with its own time, without secrets, signed
-        `import`.
+        """Return an entry as it is saved: signed `import`, and its secrets handled by the policy.
+
+        The kinds of secrets are added to `kinds`. With `local`, the time stays as written; else it becomes
+        UTC.
         """
         text, found = secret.gate(accept_text(entry.text, largest=self.largest), self.policy(scope))
         kinds.update(found)
@@ -607,7 +612,7 @@ def clock_or(*stamps: object) -> str:
 
 
 def _missing(entries: Iterable[Entry], there: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries that a record lacks; of two equal entries, both must be in the record."""
+    """Yield the entries whose text no entry of `there` has; two equal entries need two equal ones there."""
     known = Counter(normalise(each.text) for each in there)
     for each in entries:
         if not _count_known(known, each.text):

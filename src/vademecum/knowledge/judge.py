@@ -96,14 +96,14 @@ _SPELLED = {
 
 
 class JudgeToken(NamedTuple):
-    """A word in lower case, a sign, or the name of what is no word, such as `<path>`."""
+    """A word in lower case, a sign, or a placeholder such as `<path>`, and where it starts in the text."""
 
     word: str
     start: int
 
 
 def read_tokens(text: str) -> list[JudgeToken]:
-    """Return the words of a text; code, paths and names are named and not spelled out."""
+    """Return the words and signs of a text; placeholders replace code, paths, links and names."""
     found: list[JudgeToken] = []
     for match in _TOKEN.finditer(text):
         kind, start = match.lastgroup, match.start()
@@ -139,7 +139,7 @@ def _words_of(chunk: str) -> Iterable[str]:
 
 
 class WordPattern(NamedTuple):
-    """Some words in a row: what each may be; None stands for any word."""
+    """A phrase of a group: for each position the allowed words, or None for any word."""
 
     group: str
     words: tuple[tuple[frozenset[str] | None, bool], ...]  # with whether the word may be missing
@@ -183,7 +183,7 @@ def _alternatives(word: str) -> tuple[frozenset[str] | None, bool]:
 
 
 def match_end(words: Sequence[str], at: int, wanted: Sequence[tuple[frozenset[str] | None, bool]]) -> int:
-    """Return where a phrase ends that goes on at a position, or -1."""
+    """Return where the words from position `at` end that match the phrase `wanted`; -1 without a match."""
     for number, (choices, optional) in enumerate(wanted):
         if optional and (end := match_end(words, at, wanted[number + 1 :])) >= 0:
             return end
@@ -194,7 +194,7 @@ def match_end(words: Sequence[str], at: int, wanted: Sequence[tuple[frozenset[st
 
 
 def find_phrases(words: Sequence[str], openings: Iterable[int]) -> Iterator[tuple[str, int, int]]:
-    """Yield the group and the place of each phrase in a text."""
+    """Yield the group, start and end of each phrase in these words; sentences begin at `openings`."""
     phrases = read_phrases()
     for at, word in enumerate(words):
         for phrase in phrases.anywhere.get(word, ()):
@@ -220,7 +220,7 @@ class Features(NamedTuple):
 
 
 def read_features(text: str, tokens: Sequence[JudgeToken], starts: Sequence[int]) -> Features:
-    """Return the features of a text, whose sentences begin at some places."""
+    """Return the features of a text, given its tokens and the positions at which its sentences start."""
     words = [token.word for token in tokens]
     openings = _openings(tokens, starts)
     groups: dict[str, int] = {}
@@ -263,7 +263,7 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,4}[.):])[ \t]", re.MULTILINE)
 
 
 def _counts(text: str, words: Sequence[str], sentences: int) -> dict[str, float]:
-    """Return the counts and the shape of a text."""
+    """Return the features that count words, signs, lines and other properties of a text."""
     spelled = [word for word in words if word[0].isalpha()]
     length = math.log1p(len(spelled)) / 3
     said = text.strip()
@@ -314,7 +314,7 @@ _BEFORE = {
 
 
 def before_features(before: str, words: Iterable[str]) -> dict[str, float]:
-    """Return what the end of the turn before says, and how far the message repeats it."""
+    """Return the features of the turn before a message, and the share of the message's words found in it."""
     low = before.lower().replace("’", "'")
     found = {name: 1.0 for name, marks in _BEFORE.items() if any(mark in low for mark in marks.split("|"))}
     found["~none"] = float(not low.strip())
@@ -393,7 +393,10 @@ def pasted_paragraphs(own: str, model: JudgeModel) -> list[tuple[int, int]]:
 
 
 def without_pasted(own: str, before: str, model: JudgeModel) -> str:
-    """Return a message's own words with blanks in place of pasted prose and of lines of the turn before."""
+    """Return a message's own words with blanks in place of pasted prose.
+
+    Long lines that repeat the turn before (`before`) are blanked too.
+    """
     for start, end in pasted_paragraphs(own, model):
         own = own[:start] + typed.blank(own[start:end]) + own[end:]
     lines = own.split("\n")
@@ -404,7 +407,10 @@ def without_pasted(own: str, before: str, model: JudgeModel) -> str:
 
 
 def read_message(text: str, before: str, model: JudgeModel) -> MessageFeatures:
-    """Return a message with its features."""
+    """Return the typed words of a message, with the features of the message and of each sentence.
+
+    `before` is the turn before the message.
+    """
     own = without_pasted(typed.own_words(text), before, model)
     spans = [span for span in sentence_spans(own, lines=True) if span[1] - span[0] <= _LONGEST]
     spans = spans if len(spans) <= _MOST_SENTENCES else [*spans[:100], *spans[-100:]]
@@ -434,7 +440,7 @@ class FeatureWeights(NamedTuple):
     bias: float
 
     def weigh(self, features: Features) -> float:
-        """Return the sum, as a logit."""
+        """Return the weighted sum of a text's features, as a logit."""
         hashed = sum(map(self.word.__getitem__, features.words)) + sum(
             map(self.pair.__getitem__, features.pairs)
         )
@@ -536,7 +542,10 @@ def is_explicit(sentence: Sentence) -> bool:
 
 
 def read_signals(text: str, before: str = "") -> SignalReading:
-    """Return the sentences of a user's message that are worth saving, or why none is."""
+    """Return the sentences of a user's message that are worth saving, or why none is.
+
+    `before` is the turn before the message. A message that is not English is read by cues.
+    """
     judged = score_message(text, before)
     if not is_english(judged.message.words):
         from vademecum.knowledge import signals
@@ -549,7 +558,7 @@ def read_signals(text: str, before: str = "") -> SignalReading:
 
 
 def _declined(text: str) -> SignalReading:
-    """Return why a message is declined, by the cues."""
+    """Return the reason why a message is declined, as the cues of `signals.py` tell it."""
     from vademecum.knowledge import signals
 
     cues = signals.read_cues(text)
@@ -558,7 +567,7 @@ def _declined(text: str) -> SignalReading:
 
 
 def signals_of(text: str, judged: Judged) -> tuple[Signal, ...]:
-    """Return the sentences for which a message is proposed, surest first, without sentences with secrets."""
+    """Return at most three sentences to propose, explicit ones first; those with secrets are left out."""
     sentences = judged.message.sentences
     ranked = sorted(
         range(len(sentences)), key=lambda at: (-is_explicit(sentences[at]), -judged.logits[at], at)

@@ -62,7 +62,7 @@ def count_lessons(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonSt
 
 
 def figures_of(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonFigures:
-    """Return the statistics of these lessons alone."""
+    """Return the counts and averages of these lessons."""
     if not lessons:
         return LessonFigures(0, {})
     ages = [age_days(each.lesson.last, now=now) for each in lessons]

@@ -90,7 +90,7 @@ class Lesson(NamedTuple):
 
 
 def parse_type(name: str) -> RecordType:
-    """Return the learned type of this name."""
+    """Return the lesson type with this name; raise UnknownName for any other name."""
     found = next((each for each in LEARNED if each == name), None)
     if found is None:
         hint = f"the types are: {', '.join(LEARNED)}"
@@ -283,9 +283,7 @@ def confirmations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_confidence(values: Mapping[str, Any], kind: RecordType) -> float:
-    """Return the confidence in a record's frontmatter, or the usual one when there is no number
-    from 0 to 1.
-    """
+    """Return the confidence in a record's frontmatter, or that of its type if it is not from 0 to 1."""
     value = values.get("confidence")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
@@ -317,7 +315,10 @@ def raise_confidence(confidence: float, given: float) -> float:
 def labels(
     kind: RecordType, *, confidence: float | None, examples: Sequence[str]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that adds a lesson's frontmatter values to those of its record."""
+    """Return a function that gives the frontmatter values to change when a lesson is saved or confirmed.
+
+    The function takes the present values of the record; they are empty for a new record.
+    """
 
     def join(values: Mapping[str, Any]) -> dict[str, Any]:
         begins = not values

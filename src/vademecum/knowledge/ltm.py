@@ -269,7 +269,7 @@ def _tags(value: object) -> tuple[str, ...]:
 
 
 class LtmReader:
-    """Saves the entries of an `ltm.json` as records; an entry that was imported before is not saved again."""
+    """Saves the entries of an `ltm.json` as records; an entry imported before gets no second record."""
 
     def __init__(
         self, records: Records, scope_folders: Sequence[ScopeFolder], *, gate: Gate, largest: int
@@ -370,8 +370,9 @@ class LtmReader:
         return ""
 
     def _find_known(self, slot: LtmSlot, kind: RecordType, text: str) -> Found | None:
-        """Return the record that already holds this entry, unless another entry of the file took it; else
-        None.
+        """Return the record that holds this entry, and mark it as taken, so that no other entry gets it.
+
+        Return None when every such record is taken already, or there is none.
         """
         listed = self.index.get((str(kind), normalise(text)), [])
         free = [found for found in listed if found.record.path not in self.used]

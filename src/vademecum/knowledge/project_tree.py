@@ -80,7 +80,10 @@ class ProjectTree:
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """The paths of all files below the root, except files made by tools."""
+        """The paths of the files below the root, except in folders such as `.git` and `build`.
+
+        If there are too many files or the time is over, some are missing and `whole` is False.
+        """
         found: list[str] = []
         for top, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if name not in SKIPPED)
@@ -101,7 +104,7 @@ class ProjectTree:
         return found
 
     def holds(self, path: str) -> bool:
-        """Whether a path exists, without following a link out of the root."""
+        """Whether a path is a file or folder and no link; a path that exists is added to `proofs`."""
         try:
             state = os.lstat(os.path.join(self.root, path))
         except (OSError, ValueError):
@@ -131,7 +134,7 @@ class ProjectTree:
             return None
 
     def contents(self, *, ending: str = "") -> Iterator[tuple[str, bytes]]:
-        """Yield the path and content of every readable file, until the time is over."""
+        """Yield the path and content of each readable file with this ending, until the time is over."""
         for path in sorted(self.files):
             if self._late:
                 self.whole = False
@@ -185,9 +188,10 @@ class ProjectTree:
         return [path for path in self._with_name[name] if self.defines(path, name)]
 
     def assigned(self, path: str, *, plain: bool = False) -> list[tuple[str, str]]:
-        """Return the names that a file assigns values to, with the values; with `plain`, only plain values.
+        """Return the names that a file assigns values to, with the values.
 
-        In code, other text behind a name may be its type, an expression, or words of a message.
+        With `plain`, only numbers, quoted texts and words such as `true` count in a source file: other text
+        after a name may be its type, an expression, or words of a message.
         """
         content = self.read(path)
         if content is None or path.endswith(_PROSE):

@@ -336,7 +336,10 @@ def _after_leads(sentence_text: str) -> str:
 
 
 def _without_request(sentence_text: str) -> str:
-    """Return a polite wish that is to hold for good without its "could you"; other sentences as they are."""
+    """Return a wish that is to hold permanently without its "could you"; other sentences stay.
+
+    In these, "plz" becomes "pls".
+    """
     asked = _WISH.match(sentence_text)
     return (
         asked[1].rstrip(" ?") if asked and _FOR_GOOD.search(asked[1]) else sentence_text.replace("plz", "pls")
@@ -421,8 +424,9 @@ def _confidence(value: float) -> float:
 
 
 def _kind_in_place(at: int, message: Sequence[WeighedSentence], *, joined: bool) -> SignalKind:
-    """Return the kind of a sentence; a fact counts as a correction if a neighbouring sentence corrects
-    something.
+    """Return the kind of a sentence; a fact may count as a correction.
+
+    It does if the statement is `joined` with the next sentence, or if a neighbour corrects something.
     """
     kind = kind_of(message[at])
     if kind is not SignalKind.FACT:

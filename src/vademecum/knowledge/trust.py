@@ -133,12 +133,12 @@ def judge_text(
 
 
 def current_entry(record: Record) -> Entry:
-    """Return the entry of a record that is current, which is the one shown."""
+    """Return the entry that is shown: the newest that no person must decide about, else the newest."""
     return next(iter((record.agreed or record.entries)[-1:]), Entry("", origin=Origin.EXTERNAL))
 
 
 def is_doubtful(entry: Entry, record: Record) -> bool:
-    """Whether an entry needs to be verified by a person; whether that has been done is not asked here."""
+    """Whether an entry needs a person's verification; whether it already has one is not checked."""
     said_here = (entry.origin or Origin.USER) in (Origin.USER, Origin.AGENT)
     return not record.trusted or not said_here or record.disputes(entry) or record.conflicts(entry)
 
@@ -178,7 +178,7 @@ def find_sessions(entry: Entry, record: Record, records: Records) -> set[str]:
 
 
 def _one_statement(one: str, other: str) -> bool:
-    """Whether two wordings say the same; when in doubt they do not, which only costs the text a badge."""
+    """Whether two wordings say the same; in doubt they do not, and the entry only stays unconfirmed."""
     return is_same_text(one, other) or similarity.same(one, other) is not None
 
 
@@ -245,9 +245,7 @@ def weigh_lesson(
 def rank_lessons(
     lessons: Iterable[tuple[Lesson, Trust]], *, now: datetime, half_life_days: float
 ) -> list[RankedLesson]:
-    """Return lessons with the highest score first; equal scores by number and key, so that the order is
-    stable.
-    """
+    """Return lessons with the highest score first; equal scores are in the order of number and path."""
     found = [
         RankedLesson(lesson, trust, score_lesson(lesson, trust, now=now, half_life_days=half_life_days))
         for lesson, trust in lessons
@@ -264,5 +262,5 @@ def age_days(stamp: str | None, *, now: datetime) -> float:
 
 
 def days_since(moment: int | None, *, now: int) -> float:
-    """Return the days between two times, each given in microseconds."""
+    """Return the days from `moment` to `now`, both in microseconds; 0 for None or a future time."""
     return 0.0 if moment is None else max((now - moment) / 10**6 / _DAY, 0.0)

@@ -36,8 +36,9 @@ _PRINTED = re.compile(
 
 
 def own_words(text: str) -> str:
-    """Return a message, as long as it was, with blanks in place of code, quoted lines, logs and
-    generated text.
+    """Return a message with blanks in place of code, quoted lines, logs and generated text.
+
+    The message keeps its length; the middle of a very long one is blank too.
     """
     text = _without_middle(text)
     for name in _OWN:
@@ -68,5 +69,5 @@ def _without_block(text: str, opening: str, closing: str) -> str:
 
 
 def blank(text: str) -> str:
-    """Return blanks in place of a text, with its line ends."""
+    """Return a text in which all characters but the line ends are blanks."""
     return "\n".join(" " * len(line) for line in text.split("\n"))

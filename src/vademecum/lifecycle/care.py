@@ -57,10 +57,10 @@ class Care:
         read_all: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> SyncReport:
-        """Update the indexes of notes and sessions, rebuild them, or check them against the files.
+        """Update the indexes of notes and sessions; `rebuild` makes them again, `check` compares contents.
 
-        Curated records are then read for questions in other words; `read` names further shapes to read
-        (`sources`, `sessions`), and `read_all` means both.
+        The reader model then reads curated records; `read` names further texts to read (`sources`,
+        `sessions`), and `read_all` means both.
         """
         self._work.may_write()
         more = self._finder.to_read(read, everything=read_all)
@@ -95,7 +95,10 @@ class Care:
                     pass
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
-        """Keep the index up to date until told to stop; yield each report with the change that caused it."""
+        """Sweep if a sweep is due, then keep the index up to date until `stop` is set.
+
+        Yields each report with the change that caused it.
+        """
         self._work.may_write()
         self.sweep_if_due()
         with self._work.reported("watch"):
@@ -106,7 +109,9 @@ class Care:
     ) -> passes.RunOutcome:
         """Propose to archive old, expired, duplicate and surplus records; with `apply`, archive them.
 
-        A run that would archive much is only proposed, unless `large` is set. `undo` brings the records back.
+        A run that would archive much is only proposed, unless `large` is set. `undo` restores the records. A
+        run that is applied also deletes archived versions and audit files older than the settings allow;
+        these cannot be restored.
         """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
@@ -122,8 +127,9 @@ class Care:
             )
 
     def sweep_if_due(self) -> passes.RunOutcome | None:
-        """Archive old and surplus records once a day when `sweep = auto`; return None when no
-        sweep is due.
+        """Run the automatic sweep of `sweep = auto` if it is due; return None when it is not.
+
+        It archives old and surplus records, but nothing when it would archive too many.
         """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
@@ -172,7 +178,7 @@ class Care:
         return self._work.notices()
 
     def saw_notices(self) -> None:
-        """Mark the notices of automatic sweeps as seen, but only when the caller is a person and no agent."""
+        """Delete the notices of automatic sweeps if the caller is a person and may write."""
         if self._work.caller.origin is Origin.USER and not self._work.readonly:
             with contextlib.suppress(OSError, VadeError):
                 for each in self.notices():
@@ -184,9 +190,7 @@ class Care:
         return self._finder.searcher
 
     def share_index(self, other: Care) -> None:
-        """Use the search index that another caller of the same memory has loaded, so that it is loaded only
-        once.
-        """
+        """Use the searcher of `other`, for the same memory, so that its index is loaded only once."""
         self._finder.searcher = other.searcher
 
     def survey(self) -> Survey:
@@ -200,10 +204,11 @@ class Care:
         seconds: float = 30.0,
         model: str | Model | bool | None = None,
     ) -> Sequence[Finding]:
-        """Return the problems that the checks find in visible memory, the worst first; stop after so many
-        seconds.
+        """Return the problems of visible memory: those that checks find, the worst first, then unread files.
 
-        With a `model`, or True for the configured model, the model gives a second opinion on contradictions.
+        Checks that need more than `seconds` are reported as incomplete. Without a `scope`, problems of the
+        settings follow. With `model` (True for the configured one), a model gives a second opinion on
+        contradictions.
         """
         from vademecum.knowledge import graph
         from vademecum.lifecycle import lint as linting
@@ -240,9 +245,10 @@ class Care:
     def heal(
         self, *, scope: str | Scope | None = None, apply: bool = False, aggressive: bool = False
     ) -> passes.RunOutcome:
-        """Propose fixes for the problems that need no person; `apply` makes them and `undo` reverts them.
+        """Propose fixes for the problems that need no person; `apply` makes them.
 
-        Removes no text. With `aggressive`, usage counters that look artificially raised are reset.
+        `undo` reverts the fixes of records, and no fix removes a text. With `aggressive`, usage counters that
+        look artificially raised are reset.
         """
         from vademecum.lifecycle import heal as healing
         from vademecum.lifecycle import passes
@@ -281,10 +287,9 @@ class Care:
     def merge(
         self, name: str | int | None = None, *, scope: str | Scope | None = None, apply: bool = False
     ) -> passes.RunOutcome:
-        """Propose to merge conflict copies left by sync tools, all of them or those of one record; `apply`
-        merges.
+        """Propose to merge conflict copies that sync tools left, all or those of `name`; `apply` merges.
 
-        Every entry of all versions stays, and each version goes to the archive; `undo` brings them back.
+        Every entry of all versions stays, and each version goes to the archive; `undo` restores the files.
         """
         from vademecum.lifecycle import copies, passes
 
@@ -301,9 +306,7 @@ class Care:
     def _copies_of(
         self, name: str, scope: str | Scope | None, found: Sequence[SecondCopy]
     ) -> Sequence[SecondCopy]:
-        """Return the conflict copies that a name means; the name is that of a copy, its
-        original or a record.
-        """
+        """Return the copies in `found` that a name means: that of a copy, its original or a record."""
         same = [
             each
             for each in found
@@ -317,7 +320,7 @@ class Care:
         return same
 
     def split(self, name: str | int, *, scope: str | Scope | None = None) -> passes.RunOutcome:
-        """Undo the newest merge of a record: each of the two merged statements gets a record of its own."""
+        """Undo the newest merge of a record: the older statement stays, the newer gets its own record."""
         from vademecum.lifecycle import heal as healing
 
         self._work.not_in_group("split a record")
@@ -327,7 +330,10 @@ class Care:
             return healing.split_last(self._work.records, found)
 
     def runs(self) -> Sequence[Brief]:
-        """Return the runs and reviews that changed files the caller sees, the newest first."""
+        """Return the runs that changed files the caller sees, the newest first.
+
+        A private caller also gets reviews, and sessions in which statements were heard.
+        """
         from vademecum.store import decisions
         from vademecum.store import runs as running
 
@@ -353,8 +359,9 @@ class Care:
     def undo(
         self, run: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
     ) -> tuple[str, Sequence[EditResult]]:
-        """Revert a run or a review (by default the newest), and return its name and the result
-        of each edit.
+        """Revert a run, a review or what was heard in a session; return its name and the result of each edit.
+
+        Without `run`, this is the newest run or review that is not undone yet.
         """
         from vademecum.store import decisions
 
@@ -392,8 +399,9 @@ class Care:
     def _undo_run(
         self, run: str | None = None, progress: Callable[[str, int, int], None] | None = None
     ) -> tuple[str, Sequence[EditResult]]:
-        """Revert the edits of a run (by default the newest) byte for byte; return its name and
-        the results.
+        """Revert the edits of a run (by default the newest); return the run's name and the results.
+
+        A file that changed since the run stays as it is, and its result says so.
         """
         from vademecum.store import runs as running
 
@@ -414,7 +422,7 @@ class Care:
             return undone, results
 
     def _revert_decision(self, line: dict[str, Any]) -> Iterator[EditResult]:
-        """Revert one decision of a review."""
+        """Revert one decision of a review, given as its log line, and yield the results."""
         from vademecum.store import Projects, decisions, pending_writes
 
         what, path = str(line.get("what")), str(line.get("path") or "")
@@ -445,7 +453,7 @@ class Care:
             yield EditResult(path, False, f"undo it with `{line.get('back')}`")
 
     def _separate(self, line: dict[str, Any], path: str) -> EditResult:
-        """Take a folder that is gone out of the project that an import joined it to, for good."""
+        """Separate a folder's memory from the project it was joined to, and save that they stay separate."""
         id, project = str(line["id"]), str(line["project"])
         done = scopes.drop_alias(self._work.home, id, project)
         if done:
@@ -459,8 +467,9 @@ class Care:
         return EditResult(path, done, "" if done else "it was changed since then")
 
     def _hold_again(self, line: dict[str, Any], path: str) -> tuple[bool, str]:
-        """Put a text from a sync back into review, and archive the record that the review made
-        of the text.
+        """Put a text from a sync back into review, and archive the record that the review made of the text.
+
+        Returns whether that was done, and if not, why.
         """
         found = self._record_at(path) if line.get("saved") else None
         if found is not None and len(found.record.entries) > 1:
@@ -497,10 +506,10 @@ class Care:
         apply: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> RewriteOutcome:
-        """Let a language model merge the entries of each topic, or only those of the topic with this name.
+        """Let a language model plan articles that merge the entries of each record, or of the record `name`.
 
-        The program checks the model's answer against the entries. `apply` appends the answer to the record
-        and marks the entries that it replaces superseded. A protected record is skipped unless it is named.
+        The program fills an article with the entries' own words. `apply` appends it to the record and marks
+        the merged entries superseded. A protected record is skipped unless it is named.
         """
         from vademecum.lifecycle import passes
         from vademecum.lifecycle import rewrite as rewriting
@@ -526,7 +535,7 @@ class Care:
     def reword(
         self, name: str | int, *, scope: str | Scope | None = None, model: str | Model | None = None
     ) -> Rewording:
-        """Return a model's rewording of a record, statement by statement; writes nothing.
+        """Return a model's rewording of a record, statement by statement; the record is not changed.
 
         `accept_rewording` writes the rows that a person accepts; `leave_rewording` saves the rewording for
         review.
@@ -631,9 +640,7 @@ class Care:
     def edited(
         self, name: str, before: str, after: str, *, scope: str | Scope | None = None
     ) -> tuple[str, ...]:
-        """Save the text that a person edited in an editor, and return the kinds of secrets
-        found in the text.
-        """
+        """Save the text `after`, which a person made of `before`; return the kinds of secrets found in it."""
         from vademecum.text import document
 
         self._work.may_write()
@@ -660,9 +667,7 @@ class Care:
     def select(
         self, names: Sequence[str | int] = (), *, match: str | None = None, scope: str | Scope | None = None
     ) -> Sequence[Record]:
-        """Return the records with these names, or the records that match a filter: `tag:old
-        before:2026-01`.
-        """
+        """Return the records with these names, and those that match a filter: `tag:old before:2026-01`."""
         return [each.record for each in self._selected(names, match, scope)]
 
     def tag(
@@ -674,7 +679,7 @@ class Care:
         match: str | None = None,
         scope: str | Scope | None = None,
     ) -> Arranged:
-        """Add and remove tags of records in one run, which `undo` reverts."""
+        """Add and remove tags of the records that `select` finds, in one run, which `undo` reverts."""
         from vademecum.store import arrange
 
         self._work.may_write()
@@ -699,7 +704,7 @@ class Care:
         match: str | None = None,
         scope: str | Scope | None = None,
     ) -> Arranged:
-        """Move records to another scope in one run, which `undo` reverts."""
+        """Move the records that `select` finds to another scope in one run, which `undo` reverts."""
         from vademecum.store import arrange
 
         self._work.may_write()
@@ -719,8 +724,10 @@ class Care:
         return f"sweep {project.id if project else '-'} {self._work.settings.agent}"
 
     def _sweepable(self, scope: str | Scope | None, *, automatic: bool = False) -> Sequence[Place]:
-        """Return the places to sweep: those visible to the caller, and sessions, since no other caller tidies
-        them.
+        """Return the places to sweep: those of a scope, or all that are visible.
+
+        All sessions are added for a person and for an `automatic` sweep, unless a scope other than session is
+        wanted.
         """
         wanted = self._work.scope(scope)
         sessions = wanted in (None, Scope.SESSION) and (automatic or self._work.caller.origin is Origin.USER)
@@ -732,14 +739,12 @@ class Care:
         return [*dict.fromkeys(places)]
 
     def moved_if_due(self) -> Swept | None:
-        """Run an automatic sweep if one is due, and return a report of the records that it moved."""
+        """Run an automatic sweep if one is due, and return a report of the records moved, or None."""
         outcome = self.sweep_if_due()
         return None if outcome is None else self._moved_by(outcome)
 
     def swept(self) -> Iterator[Finding]:
-        """Yield findings about automatic sweeps of the last week and about sweeps that no person has seen
-        yet.
-        """
+        """Yield findings about the newest automatic sweep, if it ran last week, and about unseen sweeps."""
         from vademecum.lifecycle import sweep as sweeping
 
         if self._work.caller.audience is Audience.GROUP or not self._work.home.names("archive", "runs"):
@@ -766,7 +771,7 @@ class Care:
             yield Finding("sweep", str(self._work.home.path), why, "vade tidy --only sweep", "info")
 
     def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
-        """Write the listing `index.md` into the records folder of each visible place."""
+        """Write the listing `index.md` into each trusted folder with records, and return the paths."""
         from vademecum.knowledge import graph
         from vademecum.store import listing
 
@@ -791,9 +796,7 @@ _WORDS = "scope:, type:, tag:, after:, before:, path:, and * or ? in a key"
 
 
 def select(work: Workspace, wanted: Iterable[str], *, match: str | None, scope: Scope | None) -> list[Found]:
-    """Return the records with these names, or the records that match a filter: `tag:old type:project
-    deploy-*`.
-    """
+    """Return the records with these names, and those that match a filter such as `tag:old deploy-*`."""
     chosen = [work.find(name, scope, only=True) for name in wanted]
     if match is not None:
         query = _filter(match)

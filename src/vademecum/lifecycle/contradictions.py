@@ -106,7 +106,10 @@ class EntryStatement(NamedTuple):
 
 
 class Clash(NamedTuple):
-    """Two statements that cannot both be true, the older first, and the name of the rule that says so."""
+    """Two statements that cannot both be true, the older first, and the name of the rule that says so.
+
+    A statement of a pinned document or the journal is always second, whatever its age.
+    """
 
     older: EntryStatement
     newer: EntryStatement
@@ -131,7 +134,7 @@ class _StatedClaim(NamedTuple):
 
 
 def find_clashes(seen: Iterable[RecordFile], other_pages: Iterable[RecordFile] = ()) -> list[Clash]:
-    """Return all pairs of statements that contradict each other, the newest pair first.
+    """Return pairs of statements that contradict each other, the newest first; two entries give one pair.
 
     Statements of pinned documents and journal days (`other_pages`) are compared with records, not with each
     other.
@@ -148,9 +151,7 @@ def find_clashes(seen: Iterable[RecordFile], other_pages: Iterable[RecordFile] =
 
 
 def _group_claims(seen: Sequence[RecordFile]) -> Iterator[list[_StatedClaim]]:
-    """Yield groups of claims about one topic with differing values: first topics in equal words, then in
-    synonyms.
-    """
+    """Yield groups of claims about one topic with differing values; equal words or synonyms name a topic."""
     buckets: dict[tuple[object, ...], list[_StatedClaim]] = {}
     plain_claims: dict[tuple[object, ...], dict[frozenset[str], list[_StatedClaim]]] = {}
     for each in seen:
@@ -175,7 +176,7 @@ def _find_claims(
 
 
 def _by_meaning(topics: dict[frozenset[str], list[_StatedClaim]]) -> Iterator[list[_StatedClaim]]:
-    """Yield groups of claims whose topics mean the same in other words."""
+    """Yield the claims of each topic, and then the claims of two topics that mean the same in other words."""
     yield from topics.values()
     groups: dict[frozenset[str], dict[str, frozenset[str]]] = {}
     for topic, claimed in topics.items():
@@ -322,7 +323,7 @@ class Contradictions:
     name: str = CONTRADICTION
 
     def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
-        """Mark an entry superseded when a newer, no less trusted entry contradicts it; both texts stay."""
+        """Yield edits that mark an entry superseded when a newer, no less trusted entry contradicts it."""
         marks: dict[str, dict[int, Clash]] = {}
         files: dict[str, RecordFile] = {}
         for clash in find_clashes(seen)[:MOST_CLASHES]:
@@ -399,7 +400,7 @@ def needs_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer that a model is asked for."""
+    """The answer of a model: whether two statements contradict each other, and why."""
 
     contradicts: bool
     why: str = ""
@@ -408,7 +409,7 @@ class Verdict:
 def check_contradictions(
     material: Material, *, verified: Callable[[Entry], bool], model: Model | None = None
 ) -> Iterator[Finding]:
-    """Yield a finding for each contradiction; a given model is asked for its opinion on the first few."""
+    """Yield a finding for each contradiction; a given `model` is asked about them for a minute at most."""
     left = _OPINIONS_SECONDS
     for clash in find_clashes(material.watch.each(material.seen, CONTRADICTION), material.other_pages):
         record = clash.older.seen.record
@@ -428,9 +429,7 @@ def check_contradictions(
 
 
 def _describe_opinion(clash: Clash, model: Model, *, seconds: float) -> tuple[str, bool]:
-    """Return a model's opinion in words, and whether it sees the contradiction too; if the model fails,
-    assume so.
-    """
+    """Return a model's opinion in words, and whether it agrees; a model that fails counts as agreeing."""
     try:
         agrees = ask_opinion(clash, model, limits=Limits(seconds=seconds))
     except ModelFailed as error:

@@ -26,7 +26,7 @@ class Merging(NamedTuple):
 
     @property
     def proposal(self) -> Proposal:
-        """The merge in the form in which a run takes its proposals."""
+        """The merge as a proposal that a run can apply."""
         first = self.copies[0]
         count = "1 conflict copy" if len(self.copies) == 1 else f"{len(self.copies)} conflict copies"
         brings = {0: "nothing", 1: "1 text"}.get(len(self.new), f"{len(self.new)} texts")
@@ -70,7 +70,7 @@ def _merging(records: Records, some: Sequence[SecondCopy]) -> Merging:
 
 
 def merge_copies(records: Records, found: Iterable[SecondCopy], *, apply: bool) -> RunOutcome:
-    """Merge files with their conflict copies, or only propose it."""
+    """Propose to merge files with their conflict copies; `apply` merges them."""
     mergings, left = find_mergings(records, found)
     proposals = tuple(each.proposal for each in mergings)
     if not apply or not proposals:

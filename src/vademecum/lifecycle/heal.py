@@ -41,8 +41,9 @@ Moments = dict[str, list["datetime"]]
 
 
 class Merge(NamedTuple):
-    """The numbers of two merged entries, older and newer; equal if the older was superseded as
-    soon as saved.
+    """The numbers, from 0, of two merged entries of a record.
+
+    Both numbers are the same for an entry that was superseded at the moment when it was saved.
     """
 
     older: int
@@ -62,7 +63,7 @@ def read_moments(home: Home) -> Mapping[str, Sequence[datetime]]:
 
 
 def find_merges(record: Record, merged: Mapping[str, Sequence[datetime]]) -> list[Merge]:
-    """Return the automatic merges of a record, the oldest first."""
+    """Return the automatic merges of a record, the oldest first; `merged` is from `read_moments`."""
     times = merged.get(record.id or "", ())
     found = []
     for older, entry in enumerate(record.entries):
@@ -117,7 +118,10 @@ def _remember(records: Records, proposal: Proposal, run: str) -> None:
 def take_apart(
     seen: RecordFile, merge: Merge, *, names_in_use: set[tuple[ScopeFolder, str]], actor: str, now: datetime
 ) -> Proposal:
-    """Propose the edits that undo a merge: the older statement stays, the newer gets a record of its own."""
+    """Propose the edits that undo a merge: the older statement stays, the newer gets a record of its own.
+
+    The name of the new record's file is added to `names_in_use`.
+    """
     record = seen.record
     # The newer statement leaves, with whatever reworded it since.
     leaving = _newest_wording(record, merge)
@@ -142,7 +146,10 @@ def take_apart(
 
 
 def _newest_wording(record: Record, merge: Merge) -> int | None:
-    """Return the number of the entry that now words a merge's newer statement; None if it is superseded."""
+    """Return the number of the entry that now words a merge's newer statement.
+
+    Return None if that entry is superseded, or was made of several entries.
+    """
     if merge.older == merge.newer:
         return merge.older
     follows = [_find_newer(record, number) for number in range(len(record.entries))]
@@ -156,7 +163,7 @@ def _newest_wording(record: Record, merge: Merge) -> int | None:
 
 
 def _find_newer(record: Record, older: int) -> int | None:
-    """Return the number of the later entry whose time equals the time at which this entry was superseded."""
+    """Return the number of the entry that was saved when the entry `older` was superseded, or None."""
     moment = record.entries[older].superseded
     every = range(older + 1, len(record.entries))
     return next((number for number in every if moment and record.entries[number].time == moment), None)
@@ -165,7 +172,10 @@ def _find_newer(record: Record, older: int) -> int | None:
 def _make_record(
     seen: RecordFile, entry: Entry, *, names_in_use: set[tuple[ScopeFolder, str]], actor: str, stamp: str
 ) -> tuple[str, Edit]:
-    """Return the key and edit of a new record for one entry, with the labels of its old record."""
+    """Return the key and edit of a new record for one entry, with the labels of its old record.
+
+    The name of the new file is added to `names_in_use`.
+    """
     record, scope_folder = seen.record, seen.scope_folder
     wanted = names.auto_key(entry.text)
     number, key = 1, wanted
@@ -193,7 +203,7 @@ def _make_record(
 
 
 def shorten(text: str, most: int = 60) -> str:
-    """Return the beginning of a text on one line, with at most so many characters."""
+    """Return a text on one line; a text longer than `most` characters is cut there and ends with “…”."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most].rstrip()}…"
 
@@ -228,7 +238,10 @@ class StaleClaims:
     name: str = lint_rules.STALE
 
     def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
-        """Yield edits that add or remove the stale mark of entries, to match the project's files."""
+        """Yield edits that add or remove the stale mark of entries, to match the project's files.
+
+        Yields nothing when not all files of the project could be searched.
+        """
         material = Material(tuple(seen), root=self.root, project=self.project, watch=self.watch)
         found, whole = lint_rules.find_stale(material)
         if not whole or self.watch.left_out or self.root is None:
@@ -274,8 +287,10 @@ def heal(
     aggressive: bool = False,
     seconds: float = SECONDS,
 ) -> passes.RunOutcome:
-    """Propose the fixes of all problems found; `apply` makes them, and `vade undo` reverts the edits of
-    records.
+    """Propose fixes for the problems that need no person; `apply` makes them.
+
+    `vade undo` reverts the edits of records. With `aggressive`, raised usage counters are reset; `seconds`
+    limits the search for problems.
     """
     with records.home.lock(HEAL) if apply else contextlib.nullcontext():
         watch = Stopwatch(seconds)
@@ -304,14 +319,14 @@ def heal(
 
 
 class _DerivedFix(NamedTuple):
-    """A fix of data that is made from the files and can be made again, so that the fix needs no undo."""
+    """A fix of a listing, the index or usage counters, which `undo` does not revert."""
 
     proposal: Proposal
     make: Callable[[], object]
 
 
 def _fix_derived(material: Material, context: HealContext) -> Iterator[_DerivedFix]:
-    """Yield the fixes of listings and of index rows that refer to deleted files: both are made anew."""
+    """Yield the fixes for listings and index rows that name deleted files: both are updated."""
     for page in material.listings:
         gone, scope_folder = lint_rules.find_dangling(page), material.scope_folders.get(page.path)
         if gone and scope_folder is not None and scope_folder.trusted:
@@ -326,7 +341,7 @@ def _fix_derived(material: Material, context: HealContext) -> Iterator[_DerivedF
 
 
 def _reset_counters(poisoned: Sequence[tuple[RecordFile, int, int]], context: HealContext) -> _DerivedFix:
-    """Return the fix that sets usage counters which look artificially raised to 0."""
+    """Return the fix that resets the usage counters of these records to 0."""
     items = [counter_name(seen) for seen, *_ in poisoned]
     what = "counter is" if len(items) == 1 else f"{len(items)} counters are"
     where = poisoned[0][0].record.path

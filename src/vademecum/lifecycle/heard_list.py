@@ -45,7 +45,7 @@ class HeardList:
         self._work, self._open_finder = workspace, finder
 
     def note_nudge(self, session: HeardSession, signal: Signal) -> None:
-        """Note that an agent was told of a statement."""
+        """Save that the agent of a session was told about a statement of its user."""
         if self._is_barred():
             return
         at = self._work.stamp()
@@ -63,8 +63,9 @@ class HeardList:
     def add(self, session: HeardSession, statements: Iterable[HeardStatement]) -> int:
         """Add statements to the list of a session, and return how many are new.
 
-        A statement with a secret, one that a person purged, and all of a session that a person took back are
-        left out. An older statement that a new one contradicts is marked.
+        Statements that are too long, hold a secret or were purged are left out; so are all statements of a
+        session that a person took back. A new statement marks the older ones of other sessions that it
+        contradicts.
         """
         if self._is_barred():
             return 0
@@ -94,7 +95,7 @@ class HeardList:
         return added
 
     def hear(self, session: HeardSession, log: Log) -> int:
-        """Add what the judge finds in the words that the user typed, in messages that were not read yet."""
+        """Add the statements that the judge finds in unread user messages; return how many are new."""
         if self._is_barred() or heard.is_taken_back(self._work.home, session.project, session.session):
             return 0
         from vademecum.transcripts import MessageEvent, Role, is_aside
@@ -117,9 +118,10 @@ class HeardList:
         return added
 
     def waiting(self) -> Sequence[tuple[HeardStatement, int]]:
-        """Return the statements that no person has decided about, and in how many sessions each was said.
+        """Return the undecided statements of this project, each with the number of sessions that said it.
 
-        What was said in more sessions comes first, then what is surer.
+        Statements of more sessions come first, then those with higher confidence. Faded statements are left
+        out. An agent gets an empty list.
         """
         caller, days = self._work.caller, self._work.settings.capture.fade_days
         if caller.project is None or self._is_barred() or caller.origin is not Origin.USER:
@@ -143,11 +145,11 @@ class HeardList:
         return sorted(found, key=lambda each: (-each[1], -each[0].confidence, each[0].at, each[0].id))
 
     def settle(self, statement: HeardStatement, outcome: str, *, record: str = "") -> None:
-        """Note what a person decided about a statement."""
+        """Save what a person decided about a statement, and the path of the record made of it, if any."""
         heard.settle(self._work.home, statement, outcome, at=self._work.stamp(), record=record)
 
     def sessions(self) -> Sequence[Brief]:
-        """Return the sessions in which something was heard, as runs that `vade undo` takes back."""
+        """Return the sessions in which something was heard, as runs that `vade undo` reverts."""
         caller = self._work.caller
         if caller.project is None or self._is_barred():
             return []
@@ -161,7 +163,7 @@ class HeardList:
         return found
 
     def take_back(self, run: str) -> int:
-        """Delete what was heard in a session, so that it is not heard again; return how many statements."""
+        """Delete the statements heard in a session, and hear none there again; return how many there were."""
         caller = self._work.caller
         self._work.may_write()
         session = run.removeprefix(RUN)
@@ -171,7 +173,7 @@ class HeardList:
         return heard.take_back(self._work.home, caller.project.id, session)
 
     def nudges(self, *, since: datetime) -> Sequence[HeardStatement]:
-        """Return what agents were told of since a moment, with what came of it so far, the newest first."""
+        """Return the statements that agents were told about since a time, with outcomes, newest first."""
         found = []
         for each in self._nudged():
             nudged = clock.parse(each.nudged)
@@ -181,9 +183,10 @@ class HeardList:
         return sorted(found, key=lambda each: each.nudged, reverse=True)
 
     def settle_nudges(self, *, ended: str = "") -> None:
-        """Note what came of the nudges of this project, of which it is not noted yet; this moves the bar.
+        """Save and count the outcomes of this project's nudges that have no saved outcome yet.
 
-        `ended` is a session that has ended: what its agent has not saved by now was ignored.
+        A statement that was not saved counts as ignored when six hours have passed, or when `ended` is its
+        session. Lists in which all statements have faded are deleted.
         """
         taken = ignored = 0
         for each in [each for each in self._nudged() if not each.outcome]:
@@ -215,7 +218,10 @@ class HeardList:
                 yield each
 
     def _outcome_of(self, statement: HeardStatement) -> tuple[str, str]:
-        """Return what came of a nudge so far, and the path of the record that was saved."""
+        """Return the outcome of a nudge so far, and the path of the record with its statement.
+
+        Both are empty without an outcome.
+        """
         if statement.outcome:
             return statement.outcome, statement.record
         from vademecum.search import base as searching
@@ -241,7 +247,10 @@ class HeardList:
 
 
 def _find_statements(event: MessageEvent, before: str) -> Iterator[HeardStatement]:
-    """Yield what a user's message says that is worth saving, in words that were typed."""
+    """Yield the statements worth saving that a user typed in a message.
+
+    `before` is what the assistant said before the message.
+    """
     from vademecum.knowledge import judge, typed
 
     text = event.message.text

@@ -109,8 +109,9 @@ def _fits(text: str) -> bool:
 
 
 def split_blocks(text: str, *, has_speakers: bool = False) -> Iterator[tuple[int, int, str]]:
-    """Yield the first line, last line and text of each block; with `has_speakers`, only blocks
-    of the user.
+    """Yield the first line, last line (both from 0) and text of each block: a list item or paragraph.
+
+    With `has_speakers`, lines name who speaks, and only blocks of the user are yielded.
     """
     block: list[str] = []
     begun = 0

@@ -61,11 +61,12 @@ class Learning:
         count_use: bool = False,
         **fields: object,
     ) -> Stored:
-        """Save a lesson; if the lesson is known already, confirm it and replace its wording by the newer one.
+        """Save a lesson; a lesson that is known already is confirmed, and usually gets the newer wording.
 
-        `fields` are those of the type: `fact`; `error`, `solution`; `pattern`; `sequence`, `success_rate`;
-        `what`, `impact`, `prevention`; `path`, `rule`. `record_fields` are those that any record may have.
-        With `count_use`, a lesson that was known already has helped once more.
+        A known wording stays if it says more or is more trusted. `fields` are those of the type: `fact`;
+        `error`, `solution`; `pattern`; `sequence`, `success_rate`; `what`, `impact`, `prevention`; `path`,
+        `rule`. `record_fields` are those that any record may have. With `count_use`, also count that a known
+        lesson has helped once more.
         """
         self._work.may_write()
         scope, kind = scopes.parse_scope(scope), learned.parse_type(str(type))
@@ -139,7 +140,8 @@ class Learning:
     ) -> passes.RunOutcome:
         """Propose to archive lessons that are too old or too doubtful; `apply` archives them.
 
-        A run that would archive much is only proposed, unless `large` is set. `undo` brings the lessons back.
+        A run that would archive much is only proposed, unless `large` is set. When an agent would archive a
+        lesson of a person's, a request for approval is saved instead. `undo` restores the lessons.
         """
         from vademecum.lifecycle import passes
 
@@ -170,8 +172,9 @@ class Learning:
         return outcome._replace(run=run, results=results, waiting=len(waiting_for_person), approval=waiting)
 
     def _prune_later(self, waiting_for_person: Sequence[Proposal]) -> str:
-        """Save a request that asks a person whether their lessons may be archived; return its id, or an empty
-        text.
+        """Save requests, one for each place, that ask a person whether their lessons may be archived.
+
+        Return the id of the first request; an empty text when there is none.
         """
         if not waiting_for_person:
             return ""
@@ -218,8 +221,8 @@ class Learning:
     def keep_profile(self, draft: ProfileDraft) -> tuple[str, EditResult]:
         """Save a draft under a heading of its own in `profile.md`; `undo` reverts the run.
 
-        Returns the name of the run and the result of its edit. A draft that an agent saves waits for
-        `verify`, and each of its lines must stand in a record.
+        Returns the name of the run and the result of its edit. A draft that an agent saves is not used until
+        a person verifies it, and each of its lines must be a preference from a record.
         """
         from vademecum.lifecycle import profile as profiling
 

@@ -65,7 +65,7 @@ def run_lint(material: Material, context: LintContext) -> list[Finding]:
 
 
 def _limit_findings(found: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings, only the first few of each kind."""
+    """Yield the first findings of each kind, and for each kind with more a finding that counts the rest."""
     counts: dict[tuple[str, object], int] = {}
     for finding in found:
         group = finding.what, finding.place if finding.what in PER_SCOPE else None

@@ -159,8 +159,9 @@ def read_material(
     root: Path | None = None,
     watch: Stopwatch | None = None,
 ) -> Material:
-    """Read all files of these places and their attached sources, and return them as material
-    for the checks.
+    """Read the files of these places, and of the `attached` sources in them, for the checks.
+
+    `root` is the folder of the project. Reading stops when the time of `watch` is over.
     """
     reader = _Reader(records, watch or Stopwatch())
     for place in places:
@@ -196,7 +197,7 @@ class _Reader:
         self.scope_folders: dict[str, ScopeFolder] = {}
 
     def scope_folder(self, scope_folder: ScopeFolder) -> None:
-        """Read the records, journals and pinned documents of a folder."""
+        """Read the records and pinned documents of a folder, and its journal unless the folder is shared."""
         for below in ((filenames.RECORDS,), (filenames.JOURNAL,), ()):
             if scope_folder.shared and below == (filenames.JOURNAL,):
                 continue
@@ -493,7 +494,10 @@ LEAK = "secret"
 
 
 def check_leaks(material: Material, clean: CleanTexts) -> Iterator[Finding]:
-    """Yield findings on text that looks like a secret, in any file."""
+    """Yield findings on text that looks like a secret, in any file.
+
+    A text in `clean` is not searched; a text in which no secret is found is added to `clean`.
+    """
     for page in material.watch.each(material.pages, LEAK):
         if page.text in clean:
             continue
@@ -515,7 +519,7 @@ PURGED = "purged"
 
 
 def check_purged(material: Material, home: Home | None) -> Iterator[Finding]:
-    """Yield findings on purged texts that stand in a file again."""
+    """Yield findings on purged texts that have reappeared in a file of memory."""
     marks = None if home is None else Marks.of(home)
     if marks is None:
         return
@@ -540,7 +544,10 @@ _LISTED = re.compile(r"(?m)^\* \[(?:[^\]\\\n]|\\.)*\]\(([^)\s]+)\) - ")
 def check_links(
     material: Material, graph: Graph, *, rows_gone: int = 0, index: str = ""
 ) -> Iterator[Finding]:
-    """Yield findings on links, listings and index rows that refer to missing files."""
+    """Yield findings on links, listings and index rows that refer to missing files.
+
+    `rows_gone` is the number of such rows, and `index` the path of the index.
+    """
     yield from _listings(material)
     yield from _check_edges(material, graph)
     stems = _link_names(material)
@@ -584,7 +591,7 @@ def _listings(material: Material) -> Iterator[Finding]:
 
 
 def _check_edges(material: Material, graph: Graph) -> Iterator[Finding]:
-    """Yield findings on relations in frontmatter whose record is missing."""
+    """Yield findings on relations in frontmatter that name a missing record."""
     for broken in graph.broken:
         page = material.page_of.get(broken.source)
         if page is None or broken.line != 1:
@@ -598,7 +605,7 @@ def _check_edges(material: Material, graph: Graph) -> Iterator[Finding]:
 
 
 def _check_memory_links(page: Page, stems: set[str], material: Material) -> Iterator[Finding]:
-    """Yield findings on broken links in memory's own files, which name records, days and documents."""
+    """Yield findings on links in a memory file to missing records, journal days or documents."""
     text = page.text
     if "](" not in text and "[[" not in text:
         return
@@ -624,7 +631,7 @@ def _check_memory_links(page: Page, stems: set[str], material: Material) -> Iter
 
 
 def _check_source_links(page: Page, stems: set[str]) -> Iterator[Finding]:
-    """Yield findings on broken links in an attached folder, which name files, or notes in double brackets."""
+    """Yield findings on links in an attached file to missing files, or to missing `[[notes]]`."""
     text = page.text
     wiki, link = "[[" in text, ".md" in text and "](" in text
     if not wiki and not link:
@@ -781,9 +788,7 @@ def check_usage(material: Material, *, uses: Callable[[list[str]], dict[str, int
 def find_poisoned(
     seen: Sequence[RecordFile], uses: Callable[[list[str]], dict[str, int]]
 ) -> Iterator[tuple[RecordFile, int, int]]:
-    """Return the records whose usage counter looks artificially raised, each with its count and the usual
-    count.
-    """
+    """Yield the records whose usage counter looks artificially raised, with its value and the usual value."""
     places: dict[Place, list[RecordFile]] = {}
     for each in seen:
         places.setdefault(each.record.place, []).append(each)

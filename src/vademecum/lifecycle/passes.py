@@ -64,7 +64,10 @@ class RecordFile(NamedTuple):
 def page_as_record(
     scope_folder: ScopeFolder, name: str, path: str, content: bytes, *, kind: str
 ) -> RecordFile:
-    """Return a pinned document or a journal day in the form of a record, so that passes can read it."""
+    """Return a pinned document or a journal day in the form of a record, so that passes can read it.
+
+    A journal day comes without entries.
+    """
     entries = document.blocks(decode(content)) if kind == filenames.PINNED else ()
     return RecordFile(
         Record(name, scope_folder.place, path, kind, name, tuple(entries)), scope_folder, name, content
@@ -96,7 +99,7 @@ def _read_beside(scope_folder: ScopeFolder, below: tuple[str, ...], kind: str) -
 
 
 def is_page(scope_folder: ScopeFolder, name: str, kind: str) -> bool:
-    """Whether a file of this kind and name is a pinned document or a day of the journal."""
+    """Whether a file is a journal day or, for another `kind`, a pinned document of its folder."""
     if kind == filenames.JOURNAL:
         return is_day(name)
     return name in scope_folder.place.scope.rule.documents and (not scope_folder.shared or name == CONTEXT)
@@ -138,7 +141,7 @@ class Proposal(NamedTuple):
 
     @property
     def article(self) -> str:
-        """The text that would replace the entries of a topic; empty for other proposals."""
+        """The newest current entries of the first edit; for a merged topic, its new article."""
         entries = document.parse(decode(self.edits[0].after or b"")).entries
         return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
 
@@ -179,7 +182,7 @@ class Expiry:
 
 
 def stale_at(record: Record) -> datetime | None:
-    """Return the moment at which a record expires by the date in its file; None without such a date."""
+    """Return when a record expires by its `stale_after`, a date or a duration; None without a valid one."""
     given = record.fields.get("stale_after")
     if not isinstance(given, str):
         return None
@@ -293,7 +296,11 @@ _PART_HEADING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CountCap:
-    """The pass that archives the oldest records of each scope that holds too many."""
+    """The pass that releases the oldest records of each place with more than `max_count`.
+
+    With the strategy `summarize`, their texts are first written into one record; with `cut`, they are only
+    archived.
+    """
 
     max_count: int = 200
     percentage: float = 0.2
@@ -313,7 +320,7 @@ class CountCap:
                 yield from self._release_oldest(place, here, oldest, len(counted), now)
 
     def _how_many(self, total: int) -> int:
-        """Return how many records to archive, so that the scope holds fewer than its limit afterwards."""
+        """Return how many records to archive, so that the scope holds no more than its limit afterwards."""
         return min(total, max(int(total * self.percentage), total - self.max_count))
 
     def _release_oldest(
@@ -353,7 +360,10 @@ class CountCap:
     def _consolidation(
         self, scope_folder: ScopeFolder, members: Sequence[RecordFile], names_in_use: set[str], now: datetime
     ) -> Edit:
-        """Return the edit that writes one record with the texts of all these old records."""
+        """Return the edit that writes one record with the texts of these records.
+
+        The key of the new record is added to `names_in_use`.
+        """
         key = _unused_key(f"consolidated-{clock.stamp(now)[:10]}", names_in_use)
         listed = [(make_part(each.record), each.record) for each in members]
         whole = merge.render_consolidation(key, listed, place=scope_folder.place, actor=self.actor, now=now)
@@ -406,7 +416,7 @@ def make_part(record: Record) -> Part:
 
 
 def _marks(record: Record) -> Iterator[tuple[str, str]]:
-    """Return each text of a consolidation, after the key of the record that the text came from."""
+    """Yield the texts of a consolidation, each after the key of the record that the text came from."""
     return ((entry.part, entry.text) for entry in record.entries if entry.part)
 
 
@@ -519,7 +529,10 @@ def propose(records: Records, places: Iterable[Place], passes: Iterable[Pass]) -
 
 
 def settle(records: Records, seen: Sequence[RecordFile], passes: Iterable[Pass]) -> list[Proposal]:
-    """Return the proposals of these passes for these records, one pass after the other."""
+    """Return the proposals of these passes for these records, one pass after the other.
+
+    A proposal is left out if an earlier one of the same pass changes the same file.
+    """
     standing = {_file(each.scope_folder, filenames.RECORDS, each.name): each for each in seen}
     chosen: list[Proposal] = []
     now = records.now()
@@ -543,7 +556,8 @@ def apply_proposals(
     """Make the edits of proposals, and return the name of the run and the result of each edit.
 
     Within a proposal, files are written before others are removed, and when a write fails nothing is removed.
-    `replacing` means that the caller has checked that no text is lost.
+    A proposal that would remove a person's text is skipped if the caller is not a person. `replacing` means
+    that the caller has checked that no text is lost.
     """
     run = Run(records.home, records.caller, records.now, records.announce, what)
     results: list[EditResult] = []

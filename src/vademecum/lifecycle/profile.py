@@ -107,8 +107,9 @@ def find_preferences(found: Iterable[object], records: Records) -> tuple[list[Pr
 def draft_profile(
     documents: Documents, preferences: Sequence[Preference], notes: Sequence[str], *, budget: int
 ) -> ProfileDraft:
-    """Return a draft of the lines that fit beside the person's own part of the profile, with notes on the
-    rest.
+    """Return a draft of the preferences that the person's own part of the profile does not contain yet.
+
+    Own part and draft together have at most `budget` characters; a note tells how many lines did not fit.
     """
     _, _, before = documents.find(filenames.PROFILE, scope=Scope.GLOBAL)
     own = _own_part("" if before is None else decode(before))
@@ -137,7 +138,7 @@ def _own_texts(record: Record, records: Records) -> Iterator[str]:
 
 
 def _fit_lines(lines: Sequence[str], room: int) -> list[str]:
-    """Return the lines that fit into so many characters, in their order."""
+    """Return the lines that fit into `room` characters below the heading; a line that does not is skipped."""
     left, fitting = room - len(HEADING) - 2, []
     for line in lines:
         if len(line) + 1 <= left:
@@ -172,10 +173,10 @@ def _find_problem(line: str) -> str:
 def save_draft(
     documents: Documents, draft: ProfileDraft, preferences: Sequence[Preference]
 ) -> tuple[str, EditResult]:
-    """Write a draft into the profile as one run, and sign the drafted section with its caller's origin.
+    """Write a draft into the profile as one run, and sign its section `user` for a person, else `tool`.
 
-    The section that an agent saves waits until a person verifies it, and each of its lines must be one of
-    `preferences`.
+    The section that an agent saves is not used until a person verifies it; each of its lines must be one of
+    `preferences`, and it cannot replace a person's section.
     """
     if not draft.lines:
         raise UsageError("this draft has no lines", hint="draft one with `draft_profile` first")
@@ -247,7 +248,8 @@ def _drafted_lines(text: str) -> list[str]:
 def revise_section(text: str, lines: Sequence[str], origin: Origin | None) -> str:
     """Return the profile with these lines in place of its drafted lines; all else stays, byte for byte.
 
-    A line below the heading that was not drafted is a person's, and stays below the new lines.
+    A line below the heading that was not drafted is a person's, and stays below the new lines. With an
+    `origin`, the section is signed.
     """
     newline = frontmatter.line_ending(text)
     span = _find_section(text)

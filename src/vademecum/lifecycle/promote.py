@@ -121,9 +121,10 @@ def promote_places(
     apply: bool,
     only: Collection[str] | None = None,
 ) -> PromotionOutcome:
-    """Promote statements that the journals of some places repeat and that memory does not contain yet.
+    """Propose to promote statements that journals repeat or that sessions looked up; `apply` saves them.
 
-    With `only`, just the statements with exactly these texts.
+    Statements that memory contains already are left out. With `only`, just the statements with exactly these
+    texts.
     """
     found_statements, findings = journal_statements.read_journals(journal, places)
     seen, more = passes.read_places(records, visible)
@@ -155,9 +156,7 @@ def promote_places(
 def _read_known(
     records: Records, documents: Documents, seen: Iterable[RecordFile], visible: Sequence[Place]
 ) -> Iterator[str]:
-    """Yield all texts that curated memory has or had; even forgotten texts count, lest they be promoted
-    again.
-    """
+    """Yield the texts of curated memory, also superseded and forgotten ones, which are not promoted again."""
     for each in seen:
         yield from (entry.text for entry in each.record.entries)
     for document_ in documents.all(visible):
@@ -183,9 +182,7 @@ class StatementGroup(NamedTuple):
 
 
 def find_repeated(found_statements: Sequence[JournalStatement], *, threshold: float) -> list[StatementGroup]:
-    """Return the statements noted on several days or in several sessions, whole lines before
-    parts of lines.
-    """
+    """Return the lasting statements of at least two days or sessions, whole lines before parts of lines."""
     chosen: list[StatementGroup] = []
     covered: set[str] = set()
     forms = _find_templates(found_statements)
@@ -268,7 +265,7 @@ def _group_same(
 
 
 class _Index:
-    """Texts found by their rarest words, so that each text is compared with few others."""
+    """An index of texts by their rarest words, so that each text is compared with few others."""
 
     def __init__(self, texts: Sequence[str], *, threshold: float) -> None:
         self._texts = texts
@@ -325,7 +322,7 @@ def drop_known(
 def drop_opposed(
     groups: Sequence[StatementGroup], targets: Mapping[Place, Target]
 ) -> tuple[list[StatementGroup], list[str]]:
-    """Return the groups that no text of their place contradicts, and a note on each group left out."""
+    """Return the groups that neither another group nor `MEMORY.md` contradicts, with notes on the others."""
     denied: dict[int, str] = {}
     for place in dict.fromkeys(group.members[0].place for group in groups):
         own = [at for at, group in enumerate(groups) if group.members[0].place == place]
@@ -352,8 +349,9 @@ def _plain(text: str) -> str:
 def find_recalled(
     found_statements: Sequence[JournalStatement], logs: Iterable[Log]
 ) -> tuple[list[StatementGroup], int]:
-    """Return journal lines that memory tools returned in several sessions, and the number of
-    sessions asking.
+    """Return journal lines that memory tools returned in several sessions.
+
+    Also return the number of sessions in which memory tools returned anything.
     """
     by_path: dict[str, list[JournalStatement]] = {}
     for each in found_statements:
@@ -541,7 +539,7 @@ def _sections(made: Sequence[Promotion], *, now: datetime) -> str:
 
 
 def find_pin(documents: Documents, place: Place) -> Pin | None:
-    """Return the `MEMORY.md` of a place; None where the place has none."""
+    """Return the `MEMORY.md` of a place; None if the place cannot have one or the file cannot be read."""
     if filenames.MEMORY not in place.scope.rule.documents:
         return None
     try:

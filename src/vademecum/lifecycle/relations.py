@@ -53,7 +53,7 @@ class Relations:
         return found if rejected else found.standing()
 
     def related(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[graphs.Related]:
-        """Return the records that a record is related to, the surest first: its `See Also` list."""
+        """Return at most 20 records that a record is related to, the highest weight first."""
         record = outgoing.clean_record(self._work.find(name, scope).record)
         with self._work.reported("read the records"):
             found = graphs.graph_of_record(self._work.records, scopes.visible(self._work.caller), record.path)
@@ -108,7 +108,10 @@ class Relations:
         rejected: bool = False,
         force: bool = False,
     ) -> Path:
-        """Write the graph to a new file as `graphml`, `mermaid` or `json`."""
+        """Write the graph to a file as `graphml`, `mermaid` or `json`; `force` replaces an existing file.
+
+        With `rejected`, also the edges that a person has rejected.
+        """
         from vademecum.transcripts import export
 
         self._work.at_a_command_line("write files of this machine", "vade graph --out")
@@ -131,7 +134,7 @@ _LINE = 160  # characters of a record in the list
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A record that another record is related to."""
+    """The key of a related record and the kind of relation, as the model names them."""
 
     key: str
     relation: str = str(Relation.RELATES_TO)
@@ -147,7 +150,7 @@ class RecordLinks:
 
 @dataclass(frozen=True, slots=True)
 class RelateAnswer:
-    """The answer that a model is asked for."""
+    """The answer of a model: the relations that it sees between records."""
 
     records: list[RecordLinks] = field(default_factory=list)
 

@@ -36,7 +36,7 @@ _MUCH, _MORE = 2, 400  # times as long as what it rewords, and characters on top
 
 @dataclass(frozen=True, slots=True)
 class RewordedText:
-    """The answer that a model is asked for."""
+    """The answer of a model: other words for the statements that it was given."""
 
     text: str
 
@@ -51,7 +51,7 @@ class RewordRow(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """The origin of the statements, which stays."""
+        """The origin of the statements, which a rewording does not change."""
         return (*self.old, *self.new)[0].origin
 
     @property
@@ -94,7 +94,10 @@ class Rewording(NamedTuple):
 def suggest_rewording(
     seen: RecordFile, model: Model, *, limits: Limits | None = None, largest: int
 ) -> Rewording:
-    """Ask a model to reword a record, the text of each origin in a question of its own."""
+    """Ask a model to reword a record, the text of each origin in a question of its own.
+
+    A new text of more than `largest` bytes is refused.
+    """
     barred = _find_obstacle(seen)
     if barred:
         return _refuse(seen, barred, asked=False)
@@ -114,7 +117,10 @@ def suggest_rewording(
 def pair_texts(
     seen: RecordFile, texts: Mapping[Origin, str], *, model: str, largest: int = 1 << 20
 ) -> Rewording:
-    """Return the rewording of a record, given the new text for each origin."""
+    """Return the rewording of a record, given the new text for each origin.
+
+    It is refused if a text is invalid, has more than `largest` bytes or drops most of the statements.
+    """
     rows: list[RewordRow] = []
     for origin, entries in _by_origin(seen).items():
         if origin not in texts:
@@ -264,9 +270,7 @@ class _Pairing:
                 self._pair(at, each)
 
     def pair_parts(self) -> None:
-        """Pair several old statements with the one that joined them, and one with the several it was split
-        into.
-        """
+        """Add the old statements that a new one joins, and the new ones into which an old one was split."""
         for each in sorted(self.left):
             share, at = _best((_inside(self.words_old[each], self.words_new[n]), n) for n in self._open())
             if share >= _PART:
@@ -337,9 +341,7 @@ def _unit_text(unit: TopicUnit) -> str:
 
 
 def _find_warning(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> str:
-    """Return a warning when old and new statements contradict each other, and the words that
-    went and came.
-    """
+    """Return a warning about contradictions between old and new statements and about changed words."""
     parts = [[part for unit in units for part in unit.parts] for units in (old, new)]
     rules = (conflict.contradiction(*pair) for pair in itertools.product(*parts))
     rule = next(filter(None, rules), "")

@@ -45,7 +45,7 @@ _MARK = re.compile(r"(?m)^(STATEMENT\b|END[ \t]*$)")
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """Statements that belong together, by their numbers and in their order."""
+    """The numbers of statements that belong together, in the wanted order, and a heading for them."""
 
     statements: list[int]
     heading: str = ""
@@ -61,7 +61,7 @@ class PlannedPair:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """The answer that a model is asked for."""
+    """The answer of a model: groups of statements, and which statements make others unnecessary."""
 
     groups: list[PlannedGroup]
     repeats: list[PlannedPair] = field(default_factory=list)
@@ -80,9 +80,7 @@ class TopicUnit(NamedTuple):
     end: int
 
     def gap(self, before: TopicUnit) -> str | None:
-        """Return the white space between the previous unit and this one within a paragraph or list; else
-        None.
-        """
+        """Return the white space between the unit `before` and this one in a paragraph or list; else None."""
         between = self.entry.text[before.end : self.start] if before.entry == self.entry else "x"
         if before.end <= self.start and not between.strip() and "\n\n" not in between:
             return between
@@ -103,7 +101,7 @@ class Refusal(NamedTuple):
 
 
 class RewriteOutcome(NamedTuple):
-    """The results of a run: one for each topic that had something to merge."""
+    """The outcome of a run, the records that were left as they are, and the name of the model."""
 
     outcome: RunOutcome
     refused: tuple[Refusal, ...] = ()
@@ -124,9 +122,9 @@ def rewrite_places(
     apply: bool,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> RewriteOutcome:
-    """Merge the topics with several entries, or the topic at one path, or only propose to.
+    """Propose to merge the entries of each record with several, or of the record at `path`; `apply` merges.
 
-    A refused answer leaves a line in the audit log, also when nothing was to be written.
+    A refused answer leaves a line in the audit log, also without `apply`.
     """
     seen, findings = passes.read_places(records, places)
     if path is None:
@@ -148,8 +146,9 @@ def rewrite_places(
 
 
 def audit_refusal(records: Records, seen: RecordFile, what: str, *, strict: bool) -> None:
-    """Add an audit line that a model's answer was refused: it names the record, and nothing of
-    the content.
+    """Add an audit line that a model's answer about a record was refused; the line has none of the text.
+
+    Without `strict`, a line that cannot be written is no error.
     """
     # A look at what would be done is worth its answer also where nothing can be written.
     with contextlib.suppress(*(() if strict else (VadeError, OSError))):
@@ -169,7 +168,10 @@ def audit_refusal(records: Records, seen: RecordFile, what: str, *, strict: bool
 def rewrite_all(
     chosen: Sequence[RecordFile], model: Model, *, now: Callable[[], datetime]
 ) -> tuple[list[Proposal], list[tuple[RecordFile, Refusal]]]:
-    """Merge the topics of some records; stop asking the model once it cannot be reached."""
+    """Return proposals that merge the entries of records, and the records refused, with reasons.
+
+    After a missing key or a spent budget, the model is not asked about the other records.
+    """
     proposals: list[Proposal] = []
     refused: list[tuple[RecordFile, Refusal]] = []
     silent = ""
@@ -318,7 +320,7 @@ def _says_same(one: TopicUnit, other: TopicUnit) -> bool:
 
 
 def _is_statement_of(stated: contradictions.EntryStatement, unit: TopicUnit) -> bool:
-    """Whether a unit is the statement that takes part in a contradiction."""
+    """Whether a unit contains the statement that takes part in a contradiction."""
     same = normalise(stated.text) in {normalise(each) for each in unit.parts}
     return same and (stated.entry.time, stated.entry.text) == (unit.entry.time, unit.entry.text)
 

@@ -73,8 +73,10 @@ class Duplicates:
     name: str = "duplicates"
 
     def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
-        """Yield edits that archive one record of each pair of duplicates, the less trusted or
-        else the newer.
+        """Yield edits that archive all but one record of each group of duplicates.
+
+        The record that comes first by `_precedence` stays, and gets the tags and the newest date of the
+        others. A protected record is never archived.
         """
         groups: dict[tuple[ScopeFolder, str], list[RecordFile]] = {}
         for each in seen:
@@ -110,8 +112,9 @@ class Duplicates:
         left: Sequence[int],
         never: set[tuple[int, int]],
     ) -> dict[int, list[tuple[int, float]]]:
-        """Return the numbers of remaining records, each with the records that it replaces; note in `never`
-        those it cannot.
+        """Return the numbers of records that replace others, each with the replaced numbers and likeness.
+
+        Only records of `left` are compared. Pairs that turn out to differ are added to `never`.
         """
         every = [(number, wording) for number in left for wording in known[number]]
         lookup = _Lookup(every)
@@ -136,7 +139,7 @@ class Duplicates:
     def _likeness_if_covered(
         self, wording: Sequence[RecordText], keeper_record: Sequence[RecordText]
     ) -> float | None:
-        """Return how similar a record's text is to the kept record's; None when it says something more."""
+        """Return the likeness of the entry least like the kept record; None when one says something more."""
         least = 100.0
         for each in wording:
             compared = (self._compare(each, other) for other in keeper_record)
@@ -167,9 +170,7 @@ class Duplicates:
 
 
 def _with_followers(keeper: int, merged: dict[int, list[tuple[int, float]]]) -> Iterator[tuple[int, float]]:
-    """Yield all records that a kept record replaces, also through records that it replaced in
-    later rounds.
-    """
+    """Yield the records that a kept record replaces, and the records that these had replaced before."""
     for other, likeness in merged.get(keeper, ()):
         yield other, likeness
         yield from _with_followers(other, merged)
@@ -195,9 +196,7 @@ def _unite_labels(keeper_record: RecordFile, lost: Iterable[RecordFile]) -> Edit
 
 
 def _precedence(seen: RecordFile) -> tuple[bool, int, bool, str, str]:
-    """Return the sort key for which record is kept: protected, trusted, verified, older, then
-    first by key.
-    """
+    """Return a sort key: protected records come first, then more trusted, verified and older ones."""
     record = seen.record
     return (
         not record.protected,
@@ -218,7 +217,7 @@ def _trust(record: Record) -> int:
 
 @dataclass(slots=True)
 class _Lookup:
-    """Statements found by the rare words in them."""
+    """An index of record texts by their rare words, which finds the pairs worth comparing."""
 
     wording: list[tuple[int, RecordText]]
     counts: Counter[str] = field(init=False)
@@ -294,8 +293,9 @@ def automatic_passes(settings: Settings, *, actor: str) -> list[Pass]:
 
 
 def count_swept(outcome: passes.RunOutcome, *, at: str = "", where: str = "") -> Swept | None:
-    """Return how many records a sweep archived, counting each record in a consolidation; None
-    for no record.
+    """Return a report of how many records a sweep archived; None when it archived none.
+
+    Each record in an archived consolidation is counted.
     """
     done = {each.path for each in outcome.results if each.done}
     edits = [edit for proposal in outcome.proposals for edit in proposal.edits if edit.path in done]
@@ -310,14 +310,17 @@ def _records_in(content: bytes | None) -> int:
 
 
 def is_due(last: int | None, *, now: datetime) -> bool:
-    """Whether a day has passed since the last sweep, or the time of that sweep cannot be right."""
+    """Whether the last sweep is unknown, at least a day ago, or dated a day or more in the future."""
     return last is None or abs(now.timestamp() - last) >= EVERY.total_seconds()
 
 
 def sweep_asked(
     records: Records, places: Iterable[Place], settings: Settings, *, apply: bool, large: bool
 ) -> passes.RunOutcome:
-    """Run or propose a sweep that somebody asked for; a large one runs only with `large`."""
+    """Propose a sweep that somebody asked for; `apply` runs it, but a large one only with `large`.
+
+    A sweep that runs also deletes old archived versions and audit files, if the settings limit their age.
+    """
     every = every_pass(records.home, settings, actor=records.caller.actor)
     with records.home.lock("sweep") if apply else contextlib.nullcontext():
         now = records.now()
@@ -344,7 +347,10 @@ def _apply(records: Records, outcome: passes.RunOutcome, what: str) -> passes.Ru
 
 
 def propose_unasked(records: Records, places: Iterable[Place], some: Sequence[Pass]) -> passes.RunOutcome:
-    """Return the proposals of an automatic sweep without applying them."""
+    """Return the proposals of an automatic sweep without applying them.
+
+    Shared folders, and records that were archived before and restored, are left out.
+    """
     seen, findings = passes.read_places(records, places)
     seen = [each for each in seen if not each.scope_folder.shared]
     total = len(seen)
@@ -399,7 +405,7 @@ def _retire_edits(chosen: Iterable[Proposal]) -> Iterable[Edit]:
 
 
 def _was_restored(home: Home, edit: Edit) -> bool:
-    """Whether this version of a file was archived before and then restored by a person."""
+    """Whether this version of a file was archived before, and so must have been restored since."""
     mark = files.digest(edit.before or b"")[:8]
     images = archive.images(home, edit.scope_folder, edit.kind, edit.name)
     return any(image.why in archive.FORGOTTEN and image.mark == mark for image in images)

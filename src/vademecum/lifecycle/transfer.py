@@ -53,7 +53,10 @@ class Transfer:
         apply: bool = True,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> ImportReport:
-        """Import all that another system keeps at a path: a folder, a file or an archive."""
+        """Import the memory of another system from a folder, a file or an archive.
+
+        Without `apply` nothing is written.
+        """
         from vademecum.agents import memory_files
 
         memory_files.check_outside(path, self._work.home.path)
@@ -155,7 +158,10 @@ class Transfer:
         apply: bool,
         progress: Callable[[str, int, int], None] | None,
     ) -> Iterator[intake.Mapped | Skipped]:
-        """Yield the result for each session: imported, skipped, or known already."""
+        """Yield the result for each session: imported, skipped, or known already.
+
+        Without `apply`, no session is imported, and the results only tell new from known ones.
+        """
         from vademecum.agents import registry
         from vademecum.transcripts import importing
 
@@ -197,6 +203,7 @@ class Transfer:
         """Export visible memory in the format `okf`, `ltm` or `html`; the same memory gives the same bytes.
 
         A text that contains a secret stops the export, unless `redact` is set: then the secret is redacted.
+        `force` replaces existing files.
         """
         self._work.at_a_command_line("write files of this machine", "vade export")
         target = Path(path)
@@ -261,7 +268,7 @@ class Transfer:
     def export_ltm(
         self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT, force: bool = False
     ) -> Path:
-        """Export the lessons of a scope as an `ltm.json` for CLIO."""
+        """Export the lessons of a scope as an `ltm.json` for CLIO; `force` replaces an existing file."""
         self._work.at_a_command_line("write files of this machine", "vade knowledge export")
         target = Path(path)
         self._work.outside(target)
@@ -278,7 +285,7 @@ class Transfer:
         force: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Backup:
-        """Write all memory to one file, except what can be rebuilt."""
+        """Write all memory, except what can be rebuilt, to one file; `force` replaces an existing file."""
         from vademecum.store import backup
 
         self._work.only_a_person("back up all memory", "vade backup")
@@ -347,7 +354,10 @@ class ExportedBundle(NamedTuple):
 
 
 def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the files of a bundle, path to text, and the kinds of secrets redacted from them."""
+    """Return the files of a bundle, path to text, and the kinds of secrets redacted from them.
+
+    Without `redact`, a secret raises SecretFound.
+    """
     files: dict[str, str] = {}
     listed: list[tuple[str, Record]] = []
     texts: dict[str, str] = {}
@@ -380,7 +390,7 @@ def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str
 
 
 def clean_outgoing(text: str, where: str, *, redact: bool) -> tuple[str, tuple[str, ...]]:
-    """Return a text without secrets and their kinds; raise SecretFound when redaction is not allowed."""
+    """Return a text with its secrets redacted, and their kinds; without `redact`, a secret is an error."""
     found = secrets.find(text)
     kinds = tuple(sorted({each.kind for each in found}))
     if found and not redact:
@@ -392,7 +402,10 @@ def clean_outgoing(text: str, where: str, *, redact: bool) -> tuple[str, tuple[s
 
 
 def write_bundle(path: Path, files: Mapping[str, str], *, force: bool) -> None:
-    """Write a bundle as an archive if the path has an archive's ending, or else as a folder."""
+    """Write a bundle as an archive if the path has an archive's ending, or else as a folder.
+
+    Existing files are replaced only with `force`.
+    """
     if path.name.endswith((".tar.gz", ".tgz")):
         _write_archive(path, files, force=force)
     else:
@@ -498,7 +511,10 @@ def _plain(text: str) -> str:
 def render_page(
     documents: Iterable[Pinned], records: Iterable[Record], days: Iterable[Day], *, redact: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return one HTML page with all of memory, and the kinds of secrets redacted from it."""
+    """Return one HTML page with these texts, and the kinds of secrets redacted from them.
+
+    Without `redact`, a secret raises SecretFound.
+    """
     writer = _Writer(redact)
     body = [
         *(part for each in documents for part in writer.document(each)),

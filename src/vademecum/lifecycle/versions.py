@@ -43,7 +43,7 @@ class TwoVersions(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The texts of the two versions, each with its name and origin, one below the other."""
+        """The texts of both versions, each after its name and after its origin unless that is the user."""
         return "\n".join(f"{name}{_name_origin(each)}: {each.text}" for name, each in self._named)
 
     @property
@@ -51,7 +51,7 @@ class TwoVersions(NamedTuple):
         return ((FIRST, self.first), (SECOND, self.second))
 
     def settle(self, keep: str) -> Edit:
-        """Return the edit that keeps the first version, the second, or both as separate entries."""
+        """Return the edit that keeps one version (`first` or `second`), or `both` as separate entries."""
         if keep not in KEEP:
             raise UsageError(f"what stays is one of {', '.join(KEEP)}")
         lines = decode(self.content).split("\n")

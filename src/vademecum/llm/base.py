@@ -155,9 +155,7 @@ class Model(Protocol):
     def typed(
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
-        """Ask for a value of a dataclass or a pydantic model; an answer of the wrong form is
-        asked for again.
-        """
+        """Ask for a value of a dataclass or pydantic model; an answer of the wrong form may be corrected."""
 
     def stream(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
@@ -221,7 +219,7 @@ class Budget:
 
     @contextmanager
     def reserve(self, tokens: int) -> Iterator[None]:
-        """Reserve tokens for a call; raises OverBudget when too few are left."""
+        """Reserve tokens while a call runs; raises OverBudget when too few are left."""
         with self._lock:
             if self.tokens is not None and self._spent + self._reserved + tokens > self.tokens:
                 left = max(self.tokens - self._spent - self._reserved, 0)
@@ -337,7 +335,7 @@ class AnswerKind(Generic[T]):
 
 
 def find_json(text: str) -> Json:
-    """Return the JSON object in a model's answer, in which words or a code fence may stand around it."""
+    """Return the JSON object in a model's answer, also if other text or a code fence is around it."""
     fenced = [text[each.inner_start : each.inner_end] for each in fences.find(text)[:1]]
     braced = text[text.find("{") : text.rfind("}") + 1]
     for each in (text, *fenced, braced):

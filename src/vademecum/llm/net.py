@@ -141,7 +141,7 @@ def client_options(endpoint: str, seconds: float) -> dict[str, Any]:
 def post_json(
     endpoint: str, path: str, content: bytes, *, headers: Mapping[str, str], key: str, seconds: float
 ) -> bytes | RequestProblem:
-    """Send one request and read its answer, within the limits of time and size."""
+    """Send one request and return the body of the answer, or the problem if it fails or exceeds a limit."""
     import httpx2
 
     end = time.monotonic() + seconds
@@ -187,7 +187,10 @@ def parse_body(body: bytes) -> Any:
 
 
 def next_wait(attempt: int, trouble: RequestProblem, *, end: float, most: int | None = None) -> float | None:
-    """Return the seconds to wait before another attempt; None to give up, at the latest at `end`."""
+    """Return the seconds to wait before the next attempt; None if there is none.
+
+    Only a temporary problem is worth another attempt, up to `most` attempts, and none begins after `end`.
+    """
     # Jitter keeps clients that failed together from retrying together.
     pause = min(FIRST_PAUSE * 2 ** min(attempt - 1, 30), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
     wait = max(trouble.wait, pause)
@@ -251,7 +254,7 @@ def find_error_text(body: Any, key: str) -> str:
 
 
 def quote_safely(words: str, key: str) -> str:
-    """Return a server's text on one short line; empty if the text holds a part of the key."""
+    """Return a server's text on one line of at most 200 characters; empty if it holds a part of the key."""
     line = " ".join(words.split())[:200]
     parts = (
         {key[start : start + _KEY_PART] for start in range(max(1, len(key) - _KEY_PART + 1))}
@@ -349,7 +352,7 @@ def overflow_limit(error: object) -> int | None:
 
 
 def _texts_in(value: object, depth: int = 0) -> list[str]:
-    """Return all texts in an error and its body, or in a JSON body."""
+    """Return the texts in an error and its body, or in a JSON body; long or deep values are cut."""
     if depth > 6 or value is None:
         return []
     if isinstance(value, bytes):
@@ -406,7 +409,7 @@ def read_failure(error: Exception, place: ModelEndpoint, key: str) -> CallFailur
 
 
 def cut_off_failure(place: ModelEndpoint, text: str) -> CallFailure:
-    """Return the failure for an answer that broke off; it is temporary if no text had arrived."""
+    """Return the failure for an answer that broke off after this text; it is marked as temporary."""
     failed = _failed(place, f"the answer was cut off after {len(text)} characters", hint="ask again")
     return CallFailure(failed, RequestProblem("", temporary=True))
 

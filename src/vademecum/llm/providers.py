@@ -107,8 +107,10 @@ def resolve(
     flag: str | None = None,
     budget: Budget | None = None,
 ) -> Model | None:
-    """Return the model that a flag names, else the settings' model; None when both are silent
-    or say `none`.
+    """Return the model that `flag` names, else the one that `name` does; None without a name, or for `none`.
+
+    `given` are the settings. Without a `budget`, the call counts against the process's budget, whose limit is
+    set from the settings.
     """
     wanted = (flag or name or NONE).strip()
     if wanted.lower() == NONE:
@@ -128,9 +130,9 @@ def resolve(
 
 
 def require_model(model: str | Model | None, name: str | None, given: LlmSettings | None) -> Model:
-    """Return the model that a call passes or names, else the settings' model; raise an error without one.
+    """Return the model that a call passes or names, else the settings' model; raises ModelFailed without one.
 
-    Secrets are redacted from everything that is sent to it.
+    Secrets are redacted from the prompts that are sent to it.
     """
     from vademecum.llm.redacting import without_secrets
 
@@ -146,8 +148,9 @@ def require_model(model: str | Model | None, name: str | None, given: LlmSetting
 
 
 def find_model(name: str, *, endpoint: str | None = None, key_env: str | None = None) -> ModelEndpoint:
-    """Return the model that `provider:model` names; after the first colon stands the provider's
-    name for it.
+    """Return the model that `provider:model` names; the model's own name may contain further colons.
+
+    `endpoint` and `key_env` replace the provider's address and the variables with its key.
     """
     provider, colon, model = (part.strip() for part in name.partition(":"))
     provider = ALSO.get(provider.lower(), provider.lower())

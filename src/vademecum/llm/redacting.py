@@ -21,12 +21,12 @@ _TEXT_FIELDS = ("content", "args", "instructions")
 
 
 def without_secrets(model: Model) -> RedactingModel:
-    """Return a model that redacts secrets from everything before it is sent."""
+    """Return a model that redacts secrets from prompts and system texts before they are sent."""
     return model if isinstance(model, RedactingModel) else RedactingModel(model)
 
 
 class RedactingModel:
-    """A model that passes on each question with secrets redacted, and each answer unchanged."""
+    """A model that redacts secrets from each prompt and system text, and returns each answer unchanged."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -142,9 +142,7 @@ class RemoteModel:
     def typed(
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
-        """Ask for a value of a dataclass or a pydantic model; an answer of the wrong form is
-        asked for again.
-        """
+        """Ask for a value of a dataclass or pydantic model; an answer of the wrong form may be corrected."""
         wanted = AnswerKind(kind)
 
         async def work(
@@ -168,8 +166,9 @@ class RemoteModel:
         *,
         schema: Json = None,
     ) -> Generator[str, None, T]:
-        """Yield the pieces of some work's answer and return its result within the time limit; raise errors
-        without a cause.
+        """Run some work within the time limit: yield the pieces of its answer, then return its result.
+
+        Errors are raised without a cause. `schema` counts towards the estimated size of the prompt.
         """
         limits = limits or Limits()
         seconds = self._seconds if limits.seconds is None else limits.seconds
@@ -264,7 +263,7 @@ class RemoteModel:
     async def _request_typed(
         self, provider_model: ProviderModel, question: _Question, wanted: AnswerKind[T]
     ) -> T:
-        """Ask for a typed answer until its form is right, and tell the model each time what is wrong."""
+        """Ask for a typed answer; if its form is wrong, name the errors and ask again, up to two times."""
         problems = ""
         for _ in range(1 + MAX_CORRECTIONS):
             response = await self._request(provider_model, question)
@@ -530,9 +529,7 @@ def _answer_content(response: ModelResponse) -> str:
 
 
 def _reply(response: ModelResponse, words: str) -> ModelMessage:
-    """Return the message that tells a model what is wrong with its answer, with a result for every call in
-    it.
-    """
+    """Return the message that says what is wrong with an answer: a result for each call, else a prompt."""
     from pydantic_ai.messages import ModelRequest, ToolCallPart, ToolReturnPart, UserPromptPart
 
     results: list[ModelRequestPart] = [

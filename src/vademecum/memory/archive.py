@@ -149,7 +149,10 @@ class Archive:
         return [*found, *([] if now is None else [_step(now, "", "now")])]
 
     def clear(self, *, scope: str | Scope, protected: bool = False) -> Sequence[Record]:
-        """Move all records of a scope to the archive as one run, protected records only on request."""
+        """Move the records of a scope to the archive as one run; protected records only with `protected`.
+
+        If the caller may not change one of these records, nothing is moved and the user is asked to approve.
+        """
         self._work.may_write()
         if protected:
             self._work.may_decide("forget what is protected", "vade forget --all")
@@ -179,9 +182,10 @@ class Archive:
     def forget_all(
         self, names: Sequence[str | int] = (), *, match: str | None = None, scope: str | Scope | None = None
     ) -> Sequence[Record]:
-        """Move the named records, or those that match a filter, to the archive as one run.
+        """Move the named records, and those that match a filter, to the archive as one run.
 
-        A protected record must be named.
+        A protected record must be named. If the caller may not change one of the records, nothing is moved
+        and the user is asked to approve.
         """
         from vademecum.lifecycle.care import select
 
@@ -249,10 +253,12 @@ class Archive:
         dry_run: bool = False,
         prove: bool = False,
     ) -> Purge:
-        """Delete a record permanently, or everything of an origin, a session, an agent or a source.
+        """Delete a record permanently, or all texts of an origin, a session, an agent or a source.
 
-        The second form deletes entries, notes, transcripts, archived versions and every copy. A `dry_run`
-        deletes nothing; `prove` returns a receipt and leaves a tombstone, so that the text cannot come back.
+        Give either `name` or filters. Filters delete entries, notes, transcripts and archived versions;
+        copies in the `.vade/` folders of other projects are only reported. A `dry_run` deletes nothing.
+        `prove` returns a receipt and leaves a tombstone, so that `finish_purges` finds the text if it comes
+        back.
         """
         self._may_purge("vade purge", dry=dry_run)
         wanted = self._origin_filter(scope, origin, session, agent, since, until, source)
@@ -338,7 +344,10 @@ class Archive:
             yield Finding("held", f"{held_text.place}: {held_text.path}", why, "vade sync held", "warning")
 
     def finish_purges(self, *, dry_run: bool = False) -> Purge:
-        """Finish every interrupted purge, and delete purged texts that came back with a copy of files."""
+        """Finish every interrupted purge, and delete purged texts that came back with a copy of files.
+
+        A `dry_run` deletes nothing; it returns the interrupted purges and the texts that came back.
+        """
         self._may_purge("vade purge --finish", dry=dry_run)
         with self._work.reported("finish what was purged"):
             home, shared = self._work.home, self._shared
@@ -425,8 +434,8 @@ class Archive:
         sessions: Sequence[str] = (),
         records: Sequence[str] = (),
     ) -> Tombstone:
-        """Write down what a purge will delete, before anything is deleted, so that it can be finished
-        later.
+        """Save the list of what a purge will delete before it deletes anything, so that an interrupted purge
+        can be finished.
         """
         home, stone = self._work.home, proof.stone
         key = tombstones.make_key(home)
@@ -538,7 +547,7 @@ class Archive:
         yield from purging.text(home, self._shared, wanted, dry=dry)
 
     def _find_unreachable(self, wanted: str) -> Iterator[Purged]:
-        """Yield the places of a text that cannot be changed from here, such as attached sources."""
+        """Yield the files that contain a text but cannot be changed from here, such as attached sources."""
         for source in attached.every(self._work.home):
             for path in source.markdown():
                 count = purging.occurrences(path, wanted)
@@ -564,9 +573,7 @@ class Archive:
         return found
 
     def _purgeable(self, name: str, scope: str | Scope | None) -> tuple[ScopeFolder, str, str | None]:
-        """Return the place and file of a record, if the caller may purge it; it may be in the archive
-        only.
-        """
+        """Return place, file and id of a record that the caller may purge; no id if it is in the archive."""
         try:
             found = self._work.find(name, scope, only=True)
         except NotFound:
@@ -583,7 +590,7 @@ class Archive:
         return found.scope_folder, found.name, found.record.id
 
     def _forget_derived(self) -> None:
-        """Delete derived files: they may contain purged text, and are made again when needed."""
+        """Close memory and delete derived files, which may contain purged text; they are rebuilt later."""
         self._close()
         purging.derived(self._work.home)
         pending_writes.clear_answers(self._work.home)

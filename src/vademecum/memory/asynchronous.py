@@ -40,7 +40,7 @@ _END = object()
 
 
 class _Threaded(Protocol):
-    """An object whose calls run in a thread of its own."""
+    """An object that runs its calls in another thread."""
 
     async def run(self, call: Callable[..., R], /, *given: Any, **named: Any) -> R: ...
 

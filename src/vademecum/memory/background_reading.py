@@ -48,7 +48,7 @@ _started: list[int] = []  # readers whose end this process has not collected yet
 
 
 class ReadingRequest(NamedTuple):
-    """Whose memory to read: that of an agent, a session and the folder of a project; '' for none."""
+    """A request to read the memory of an agent, a session and a project's folder; '' for none."""
 
     agent: str
     session: str
@@ -77,8 +77,9 @@ class BackgroundReading:
         )
 
     def follow(self, idle: Callable[[], bool] = lambda: True) -> None:
-        """Read in a thread of this process while `idle` returns true, from the first news until the memory
-        is closed.
+        """Read in a thread of this process while `idle` returns true, until the memory is closed.
+
+        The thread starts when the first unread text arrives; nothing happens while background reading is off.
         """
         self._idle = idle
         if self.is_on:
@@ -92,7 +93,7 @@ class BackgroundReading:
             read_in_background(self._read_some, lambda: self._work.has_unread and self._idle(), self._stop)
 
     def hand_over(self) -> None:
-        """Stop reading, as the use of this memory ends; let a process of its own read what is left."""
+        """Stop reading in this process, and start a separate process if anything is still unread."""
         if self._stop is not None:
             self._stop.set()
             self._stop = None
@@ -103,7 +104,7 @@ class BackgroundReading:
             ask(self._work.home, ReadingRequest(caller.agent or "", caller.session or "", project))
 
     def read_until(self, until: float) -> None:
-        """Read what is curated, then sessions while the machine is idle, until a moment (monotonic)."""
+        """Read saved texts, then sessions while the machine is idle, until a moment (monotonic clock)."""
         finder = self._find()
         if finder is None:
             return
@@ -118,7 +119,9 @@ class BackgroundReading:
             pass
 
     def _read_some(self, most: int) -> int:
-        """Read a few passages in this process, unless a reader is at work; return how many are left."""
+        """Read up to `most` passages in this process; return how many are left, or 0 if another reader is at
+        work.
+        """
         home, finder = self._work.home, self._find()
         if finder is None:
             return 0
@@ -156,9 +159,9 @@ def is_machine_idle(busy: float = 0.0) -> bool:
 
 
 def ask(home: Home, request: ReadingRequest) -> None:
-    """Leave a request, and start a reader unless one is at work or has just failed.
+    """Leave a request, and start a reader unless a reader is at work or has just failed.
 
-    This is the last thing that a command does, so it waits for nothing, and no error is reported.
+    A command calls this last, so it does not wait, and it reports no error.
     """
     with contextlib.suppress(VadeError, OSError):
         _leave(home, request)
@@ -170,7 +173,10 @@ def ask(home: Home, request: ReadingRequest) -> None:
 
 
 def start_process(home: Home) -> None:
-    """Start a reader that belongs to no terminal, no pipe and no process group of this one."""
+    """Start a reader process that uses neither the terminal nor the pipes of this process.
+
+    Inside a program other than a Python interpreter, start nothing.
+    """
     name = os.path.basename(sys.executable or "").lower()
     if not name.startswith(("python", "pypy")):  # inside another program, which would start once more
         return
@@ -196,7 +202,7 @@ def start_process(home: Home) -> None:
 
 
 def _collect_ended() -> None:
-    """Take note of readers that have ended: a program that lives on would leave their entries behind."""
+    """Reap the reader processes that have ended, so that a long-running program leaves no zombies."""
     for pid in [*_started]:
         try:
             ended = os.waitpid(pid, os.WNOHANG)[0] == pid
@@ -220,7 +226,10 @@ def main(home: str, quiet: float = QUIET) -> None:
 
 
 def read_requested(home: Home, *, until: float, quiet: float) -> None:
-    """Read for all requests, also those that come meanwhile, unless another reader is at work."""
+    """Wait `quiet` seconds, then serve all requests, including new ones, until the moment `until`.
+
+    Stop early if another reader is at work or a request fails.
+    """
     time.sleep(quiet)
     with contextlib.suppress(Locked):
         while _requests(home) and time.monotonic() < until and not _has_failed(home):
@@ -277,7 +286,7 @@ def _requests(home: Home) -> list[str]:
 
 
 def _take(home: Home) -> Iterator[ReadingRequest]:
-    """Yield the requests, and remove each one before it is served: what comes later is served again."""
+    """Yield each request after removing it, so that a request left meanwhile is served later."""
     with home.disk(*_FOLDER) as folder:
         for name in _requests(home):
             content = folder.read(name)

@@ -118,11 +118,11 @@ class Browse:
         after: str = "",
         limit: int = 50,
     ) -> TablePage:
-        """Return the page of records after a cursor, of those that have the chosen values.
+        """Return a page of the records that have the chosen values, beginning after the cursor `after`.
 
-        A record fits if it has any of the chosen values of each facet. The facets are scope, type, tag,
-        origin, trust, age and agent; of tags, a record must have all that are chosen. The orders are those of
-        `fields.ORDERS`, such as updated and created, the newest first, key and number.
+        The facets are scope, type, tag, origin, trust, age and agent. A record needs one of the chosen values
+        of each facet, but all of the chosen tags. `sort` is one of `fields.ORDERS`, such as updated and
+        created (the newest first), key and number.
         """
         wanted = {facet: frozenset(values) for facet, values in (chosen or {}).items() if values}
         if unknown := {*wanted} - {*FACETS}:
@@ -238,7 +238,7 @@ class Browse:
                 yield PastRow(record, record.entries[index], "same" if same else "replaced")
 
     def entries(self, record: Record) -> Sequence[EntryOrigin]:
-        """Return the origin of every entry of a record, in their order."""
+        """Return the origin of every entry of a record, in the order of the entries."""
         writers = {} if self._work.settings.incognito else self._work.records.writers(record)
         heard = self._memory.sessions.said_in(record)
         claims = self._claims(record)
@@ -260,8 +260,9 @@ class Browse:
         return found
 
     def _claims(self, record: Record) -> Callable[[Entry], tuple[CitedCode, ...]]:
-        """Return a function that checks the citations of code in an entry; it finds none without a
-        project.
+        """Return a function that checks the citations of code in an entry.
+
+        It finds no citations in a superseded entry, or if the record is not of the current project.
         """
         root, project = self._work.root, self._work.caller.project
         if root is None or project is None or record.place.id != project.id:
@@ -275,7 +276,7 @@ class Browse:
 
 
 def _cited(checked: CheckedClaim, tree: ProjectTree) -> CitedCode:
-    """Return a checked citation together with the lines of code that it means, as they are now."""
+    """Return a checked citation with the lines of code that it refers to, as they are now."""
     claim, citation = checked.claim, CitedCode(checked.claim.cited, str(checked.standing), checked.why)
     path = claim.path or (checked.why if tree.holds(checked.why) else "")
     content = tree.read(path) if path else None
@@ -353,7 +354,7 @@ def _valid_entry(spans: Sequence[tuple[str, str]], moment: str) -> int | None:
 
 
 def agent_of(record: Record) -> str:
-    """Return the agent that saved a record last, by its program's name or its own; `you` for a person."""
+    """Return the program that saved a record last, else the agent; `you` for a person without a program."""
     made = record.fields.get("generated")
     label = made if isinstance(made, dict) else {}
     by, client = str(label.get("by") or ""), str(label.get("client") or "")
@@ -414,9 +415,9 @@ def _matches_facets(facet: str, labels: tuple[Any, ...], wanted: frozenset[str])
 
 
 def _counts(counted: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Counter[str]]:
-    """Return how many rows have each value of a facet, if the choice in this facet is left aside.
+    """Return for each facet how many rows have each value, ignoring the values chosen in that facet.
 
-    A record must have all chosen tags, so these narrow the tags as well.
+    The chosen tags do limit the counts of tags, because a record must have all of them.
     """
     found = {}
     for at, facet in enumerate(FACETS):
@@ -427,12 +428,12 @@ def _counts(counted: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Counter[s
 
 
 def render_cursor(at: tuple[Any, str]) -> str:
-    """Return a position in the list as a word that can stand in a URL."""
+    """Return a position in the list as text that can be used in a URL."""
     return base64.urlsafe_b64encode(json.dumps(at).encode()).decode().rstrip("=")
 
 
 def parse_cursor(text: str) -> tuple[Any, str] | None:
-    """Return the position in the list that a cursor means; None for the beginning."""
+    """Return the position that a cursor encodes; None, the beginning, for an empty text."""
     if not text:
         return None
     try:
@@ -445,7 +446,7 @@ def parse_cursor(text: str) -> tuple[Any, str] | None:
 
 
 def _successor(entries: Sequence[Entry], index: int) -> int | None:
-    """Return the index of the entry that superseded another one: the first of that moment or later."""
+    """Return the index of the first entry written at or after the moment when an entry was superseded."""
     since = entries[index].superseded
     if since is None:
         return None

@@ -163,11 +163,12 @@ class Memory:
         team: str | None = None,
         fields: Mapping[str, object] | None = None,
     ) -> Stored:
-        """Save a text; when this returns, it is on disk.
+        """Save a text; when this returns, the text is on disk.
 
-        `fields` sets further fields of the record by the name of their key, as `vade add` does by options.
-        With `slug`, an invalid key is converted; without, it is refused. With `team`, the text is saved in
-        the memory that this team shares.
+        With the `mode` "append", the text becomes another entry of an existing record; with "replace", it
+        replaces the record's text. `fields` sets further fields of the record by the names of their keys, as
+        `vade add` does with options. With `slug`, an invalid key is converted; without, it is refused. With
+        `team`, the text is saved in the memory that this team shares.
         """
         work = self.workspace
         work.may_write()
@@ -228,7 +229,7 @@ class Memory:
         return stored._replace(approval=waiting.id)
 
     def _sweep_after(self, stored: Stored) -> Swept | None:
-        """Archive old records if a scope has too many now; in most cases this only lists a folder."""
+        """Archive old records if the new record makes a scope too large; return None if nothing was due."""
         if stored.outcome is not Outcome.CREATED or stored.team or not stored.path.startswith("memory/"):
             return None
         try:
@@ -251,7 +252,10 @@ class Memory:
         return noted._replace(secrets=secret)
 
     def forget(self, name: str | int, *, scope: ScopeName | None = None) -> Record:
-        """Move a record to the archive, from which `restore` brings it back."""
+        """Move a record to the archive, from which `restore` can return it.
+
+        If the caller may not change the record, nothing is moved and the user is asked to approve.
+        """
         work = self.workspace
         work.may_write()
         found = work.find(name, scope, only=True)
@@ -294,9 +298,9 @@ class Memory:
     ) -> Listing:
         """Return the visible records, those of the nearest scope first; `all` adds every project and agent.
 
-        `sort` is one of the orders of `fields.ORDERS`, such as "updated", instead of by scope and number.
-        Secrets in them are replaced, unless `reveal` asks for the files as they are. With a `limit` the
-        result is a page that begins at `offset`; other records are counted and not read.
+        `sort` names another order, one of `fields.ORDERS` such as "updated". Secrets in the records are
+        replaced, unless `reveal` is set. With a `limit`, the result is a page that begins at `offset`;
+        records outside the page are only counted.
         """
         from vademecum.lifecycle import passes
 
@@ -335,8 +339,8 @@ class Memory:
         wanted: range,
         order: tuple[int, bool] | None,
     ) -> Listing:
-        """Return the records at the positions `wanted` of the whole list, with their secrets; read only
-        these.
+        """Return the records at the positions `wanted` of the whole list, including their secrets; read no
+        others.
         """
         from vademecum.lifecycle import passes
 
@@ -419,23 +423,22 @@ class Memory:
         chars: int | None = None,
         hub: str | None = None,
     ) -> Answer:
-        """Return the passages that answer a question, from everything visible, with the coverage.
+        """Return the passages of all visible texts that answer a question, and how much of them was searched.
 
         The passages of one conversation count as one result; `conversations` has what else was said there.
         Texts are cut to `chars` characters for each result on average, by default the setting
         `search.result_chars`; 0 cuts nothing. Without `max_results`, a question that counts ("how many",
         "which of") gets half more results, and `notes` says so.
 
-        An empty question lists the newest passages. With `include_related` they are followed by the records
-        that one edge relates to them, as `recall` has it.
+        An empty question lists the newest passages. `include_related` adds related records, as in `recall`.
 
-        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`; all of
-        them if a model read the question. "Last Tuesday" is seen from `now`, by default the clock's time:
-        passages of that time gain, and `notes` names the understood time.
+        When every match is weak, at most `max_weak` are returned: by default three, or half of `max_results`;
+        all of them if a model read the question. Phrases such as "last Tuesday" are relative to `now`, by
+        default the clock's time: passages of that time rank higher, and `notes` names the understood time.
 
         With `hub`, the workspace of that name answers instead, whether or not a copy of it is here; an empty
-        name means the only joined one. While its hub is unreachable this home answers, and `degraded` says
-        so.
+        name means the only joined workspace. While the hub is unreachable, this home answers, and `degraded`
+        says so.
         """
         if self.settings.incognito:
             return self._finder.nothing()
@@ -473,10 +476,10 @@ class Memory:
         as_of: str | None = None,
         now: str | datetime | None = None,
     ) -> Answer:
-        """Return records alone: those that answer a question, or without one the newest.
+        """Return only records: those that answer a question, or the newest records if the question is empty.
 
-        With `include_related` they are followed by the records that one edge relates to them: at most three
-        for each and five in all, beyond the limit, each with its `related` record.
+        `include_related` adds records that one edge relates to a result: at most three for each result and
+        five in all, beyond the limit. Each of them has its `related` record.
         """
         if self.settings.incognito:
             return self._finder.nothing()
@@ -495,7 +498,7 @@ class Memory:
         return status_of(self)
 
     def close(self) -> None:
-        """Close the index and the counters; the next call opens them again."""
+        """Stop background reading, and close the index and the counters; the next call opens them again."""
         if "reading" in self.__dict__:
             self.reading.hand_over()
         if "_finder" in self.__dict__:
@@ -554,7 +557,7 @@ class Memory:
 
     @functools.cached_property
     def injection(self) -> Injection:
-        """What agents are told at the start of a session and with a prompt."""
+        """The texts that agents receive at the start of a session and with a prompt."""
         from vademecum.inject.injection import Injection
 
         return Injection(self.workspace, lambda: self._finder)
@@ -568,7 +571,7 @@ class Memory:
 
     @functools.cached_property
     def heard(self) -> HeardList:
-        """What was heard in sessions and is no record."""
+        """Statements that were heard in sessions and are not saved as records."""
         from vademecum.lifecycle.heard_list import HeardList
 
         return HeardList(self.workspace, lambda: self._finder)
@@ -582,7 +585,7 @@ class Memory:
 
     @functools.cached_property
     def reading(self) -> BackgroundReading:
-        """The reader model's work in the background."""
+        """Background reading: the work of the reader model while nobody waits for it."""
         from vademecum.memory.background_reading import BackgroundReading
 
         memory = weakref.ref(self)  # a thread that reads must not keep a memory that nobody uses
@@ -595,7 +598,7 @@ class Memory:
 
     @functools.cached_property
     def requests(self) -> Requests:
-        """Writes by the name of their operation: made, made once for a key, or pending."""
+        """Writes by the name of their operation: made at once, made only once for a key, or pending."""
         from vademecum.memory.requests import Requests
 
         return Requests(self)
@@ -629,7 +632,7 @@ class Memory:
         return Transfer(self.workspace, lambda: self._finder)
 
     def _as_agent(self) -> Memory:
-        """Return the same memory as an agent has it; listeners hear of that agent's writes too."""
+        """Return this memory opened as its agent; both share the listeners that are notified of writes."""
         work = self.workspace
         other = Memory(work.home, work.caller.as_agent(), work.loaded, now=work.now, readonly=work.readonly)
         other.workspace.listeners, other.workspace.index_trouble = work.listeners, work.index_trouble

@@ -56,8 +56,8 @@ class Requests:
     ) -> Mapping[str, Any]:
         """Make a write only once for a key; a second call with the key gets the first answer again.
 
-        The function `do` makes the write and returns the answer; it is given the part that an interrupted
-        attempt has done already.
+        `do` makes the write and returns the answer. Its argument is the result of an interrupted attempt, or
+        None.
         """
         self._work.may_write()
 
@@ -77,7 +77,7 @@ class Requests:
             return pending_writes.answer(self._work.home, self._unique_key(key), request=request)
 
     def _unique_key(self, key: str) -> str:
-        """Return a key with the agent and the project added, so that equal keys of others differ from it."""
+        """Return a key with the agent and the project added, so that others can use the same key."""
         project = self._work.caller.project
         return f"{self._work.caller.agent}/{project.id if project else ''}/{pending_writes.check_key(key)}"
 
@@ -107,7 +107,7 @@ class Requests:
         return None
 
     def _find_done(self, begun: str, operation: str, arguments: Mapping[str, Any]) -> Any:
-        """Return what an interrupted attempt has done, if doing it again would give another result."""
+        """Return the result of an interrupted attempt; None if the write can safely be repeated."""
         if operation == "note":
             return self._find_note(begun, arguments["text"], arguments.get("scope", Scope.PROJECT))
         if operation != "forget":

@@ -144,11 +144,12 @@ class Review:
         sitting: str | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> tuple[str, Sequence[Decision]]:
-        """Approve or decline pending items exactly as they were shown; items changed since then are left.
+        """Approve or decline pending items exactly as they were shown; items changed since then stay pending.
 
-        Return the id of the sitting, which `undo` reverts as a whole, and the result for each item. The id of
-        an earlier call continues its sitting. For an entry with two versions, a yes keeps the second and a no
-        the first, unless `keep` names a version or `both`.
+        Return the id of the sitting, which `undo` reverts as a whole, and the result for each item. With
+        `sitting`, the id of an earlier call, the decisions join that sitting. For an entry with two versions,
+        `yes=True` keeps the second and `yes=False` the first, unless `keep` names a version or `both`.
+        `progress` is called after each decision with a label, the number decided and the total of that kind.
         """
         self._work.may_write()
         self._work.may_decide("decide about pending changes", "vade review")
@@ -181,7 +182,7 @@ class Review:
         everything: bool = False,
         scope: str | Scope | None = None,
     ) -> Sequence[PendingItem]:
-        """Return the unverified texts that are named or match a glob, or that a run or a source brought.
+        """Return the unverified texts that match a name or glob, a run or a source; `everything` selects all.
 
         The store is read only once; a name that matches nothing is an error.
         """
@@ -415,7 +416,7 @@ class Review:
                 )
 
     def _heard_signals(self) -> Iterator[tuple[str, HeardStatement, str]]:
-        """Yield what hooks heard: the log's path, the statement, and why it is proposed."""
+        """Yield the statements that hooks heard, each as log path, statement and reason for the proposal."""
         for each, sessions in self._memory.heard.waiting():
             path = f"transcripts/{each.project}/{each.session}.jsonl"
             why = f"{each.kind} ({each.confidence:.2f}), heard in {path}"
@@ -423,7 +424,11 @@ class Review:
             yield path, each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
 
     def _unheard_signals(self) -> Iterator[tuple[str, Signal, str]]:
-        """Yield what the judge finds in sessions that no hook heard, such as imported ones."""
+        """Yield the statements that the judge finds in recent sessions that no hook heard, such as imported
+        ones.
+
+        Each comes as log path, statement and reason for the proposal.
+        """
         from vademecum.knowledge import judge
 
         project = self._work.caller.project
@@ -433,8 +438,9 @@ class Review:
                 yield path, each, f"{each.kind} ({each.confidence:.2f}), said in {path}"
 
     def _recent_user_texts(self, without: Collection[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield the user's messages in the newest sessions: the path of the log, the agent's text before
-        the message, and the message.
+        """Yield the user's messages in the newest sessions, except the sessions in `without`.
+
+        Each item is the path of the log, the agent's text before the message, and the message.
         """
         from vademecum.transcripts import MessageEvent, Role, is_aside
 
@@ -485,7 +491,7 @@ class Review:
             yield row.decline(self, item, keep)
 
     def _list_again(self, kind: str, items: Sequence[PendingItem]) -> Iterable[PendingItem]:
-        """Return the items of a kind as they are now, in one pass for all of them."""
+        """Return the items of a kind as they are now; for a single text, read only its record."""
         if kind == "text" and len(items) == 1 and isinstance(items[0].about, Found):
             return self._find_text_again(items[0])
         return _KINDS[kind].items(self, None, [])
@@ -586,7 +592,7 @@ class Review:
         return Decision(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
 
     def _approve_notices(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
-        """Keep the records that a sync restored or merged."""
+        """Remove the notices that a sync restored or merged records; the records stay."""
         for item in items:
             yield self._drop_notice(item)
 
@@ -653,7 +659,7 @@ class Review:
         return True
 
     def _approve_signals(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
-        """Save as a memory each thing that the user said and that should be remembered."""
+        """Save each of these statements of the user as a memory."""
         self._undecline(items)
         for item in items:
             place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
@@ -669,7 +675,7 @@ class Review:
             yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
 
     def _approve_lessons(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
-        """Save as a lesson what a failure or a refusal in a session teaches."""
+        """Save as lessons what failures and refusals in sessions taught."""
         self._undecline(items)
         for item in items:
             stored = self._memory.knowledge.learn(item.about.type, **item.about.fields)
@@ -703,7 +709,7 @@ class Review:
         return Decision(item, True), line
 
     def to_review(self) -> Iterator[Finding]:
-        """Yield the finding for `status` that texts wait for a decision."""
+        """Yield a finding for `status` if texts are hidden from agents until a person verifies them."""
         count = 0
         if self._work.caller.audience is Audience.PRIVATE:
             refused = decisions.declined(self._work.home)
@@ -722,9 +728,10 @@ class Review:
         return [] if self._work.settings.incognito else approving.every(self._work.home)
 
     def approve(self, which: str) -> tuple[approving.Request, Any]:
-        """Make the pending write with this id, and remove it from the inbox.
+        """Make the pending write with this id, and remove it from the inbox; raise if its record has changed.
 
-        The write counts as the person's, whatever it replaces. A text in the write keeps its origin.
+        The person's approval also covers a record of the user that the write replaces. A text in the write
+        keeps its origin.
         """
         self._work.may_write()
         self._work.may_decide("approve a write", "vade review approve")
@@ -750,7 +757,7 @@ class Review:
         return waiting
 
     def _as_requester(self, request: approving.Request) -> Memory:
-        """Return memory as the agent that asked for a write has it; raise an error if its project is gone."""
+        """Open memory as the agent that asked for a write; raise an error if its project has moved."""
         from vademecum.memory.opening import connect  # `opening` imports `core`, which imports this module
 
         environ = {
@@ -787,8 +794,10 @@ class Review:
         document: Pinned | None = None,
         trusted: bool = True,
     ) -> trusting.Trust:
-        """Return how far a text is trusted: a record, an entry, a note or a section of a pinned
-        `document`.
+        """Return how far a text is trusted: a record, an entry, a note or a section of a pinned `document`.
+
+        For an entry, `record` is the record that contains it. `trusted` says whether its folder is trusted;
+        for a section, the document says so.
         """
         given: dict[str, Any] = {"trusted": trusted}
         if document is not None:
@@ -860,7 +869,8 @@ class Review:
     ) -> Sequence[Entry]:
         """Mark the present content of a record, pinned document or journal file as verified by a person.
 
-        Return the verified texts. A text that is edited afterwards is another, unverified text.
+        With `on=False`, remove that mark. Return the texts concerned. A text that is edited afterwards is
+        another, unverified text.
         """
         self._work.may_write()
         self._work.may_decide("verify a memory", "vade review verify")
@@ -998,7 +1008,7 @@ def _changed_error(name: str) -> Conflict:
 
 
 def _with_position(found: Pinned) -> dict[str, Any]:
-    """Return facts about a section of a pinned document: whether it is trusted, and its siblings."""
+    """Return what trust in a section depends on: whether its document is trusted, and all the sections."""
     return {"trusted": found.trusted, "among": found.sections}
 
 
@@ -1014,7 +1024,7 @@ def _matches(item: PendingItem, wanted: str) -> bool:
 
 
 def _is_from(found: object, source: str) -> bool:
-    """Return whether a record came from this other system, or from this file of the system."""
+    """Return whether a record came from the other system, or the file of it, that `source` names."""
     if not isinstance(found, Found):
         return False
     listed = found.record.fields.get("sources")

@@ -147,7 +147,7 @@ def _shared_settings(work: Workspace) -> Iterator[Finding]:
 
 
 def _hooks(work: Workspace) -> Iterator[Finding]:
-    """Yield a finding about the hooks that were late in the last day, and one about the last failure."""
+    """Yield a finding about late hooks in the last day; if none was late, about the last failure."""
     if work.caller.audience is not Audience.PRIVATE:
         return
     failure = hook_log.last(work.home.path)
@@ -170,7 +170,10 @@ def _hooks(work: Workspace) -> Iterator[Finding]:
 
 
 def _more_time(work: Workspace, found: Mapping[str, hook_counts.HookCounts]) -> str:
-    """Return the command that gives the hook that was late most often more time."""
+    """Return the command that raises the time limit of the kind of hook that was late most often.
+
+    If the limit is already the highest, return other advice.
+    """
     limits = work.settings.limits
     setting, limit = "hook_start", limits.hook_start
     if found["user-prompt"].missed > found["session-start"].missed:

@@ -50,7 +50,10 @@ __all__ = [
 
 
 def join(memory: Memory, path: Path | None, key: str | None) -> tuple[FolderSync, str]:
-    """Start to sync through a folder, the named one or the last; return the folder, and a new key or ''."""
+    """Start to sync through the folder `path`; without a path, return the folder that is already used.
+
+    The second value is the new key that was made for the folder, or '' if none was made.
+    """
     memory.workspace.may_write()
     if path is None:
         return shared.find_folder(memory.home), ""
@@ -64,8 +67,10 @@ def needs_key(memory: Memory, path: Path) -> bool:
 
 
 def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[list[PlaceSynced], list[str]]:
-    """Sync every place through the folder; return the results, and the names in the folder that were
-    ignored.
+    """Sync every place through the folder; return the results, and the names in the folder that were ignored.
+
+    If many documents are missing, `deletions` says whether to delete them everywhere (True) or to restore
+    them (False).
     """
     memory.workspace.may_write()
     _finish_purges(memory)
@@ -90,10 +95,11 @@ def _finish_purges(memory: Memory) -> None:
 def spread_purge(
     memory: Memory, text: str | None = None, *, found: Iterable[Purged] | None = None
 ) -> list[str]:
-    """Sync so that a purge reaches the other machines at once, if possible; return messages about that.
+    """Sync so that a purge reaches the other machines; return messages on how far the purge got.
 
-    A hub searches all its content for a text; if it knows more places than this machine, those are purged
-    too. With what the purge `found`, only the affected places are reported.
+    A hub searches all its content for `text`; if it finds the text in places that this machine has not
+    purged, those are purged too. Given `found`, the result of the purge, only the affected places are
+    reported.
     """
     reached = None if found is None else _find_logs(found)
     counts: dict[str, Iterable[tuple[int, int]]] = {}
@@ -131,7 +137,11 @@ def _find_logs(found: Iterable[Purged]) -> set[str]:
 def _spread_at(
     memory: Memory, joined: Membership, text: str | None, *, meant: bool
 ) -> Iterable[tuple[int, int]]:
-    """Sync a purge with one workspace; return for each place on how many machines it has been done."""
+    """Sync a purge with one workspace; return for each place how many of all machines have carried it out.
+
+    If the hub still holds `text`, purge the text here too. Return () unless `meant` is set or the hub held
+    the text.
+    """
     owned = (
         joined.kind != hubs.TEAM or joined.role == "owner"
     )  # only owners may let the hub search for a text
@@ -156,12 +166,18 @@ def status(memory: Memory) -> tuple[FolderSync, int]:
 
 
 def purged_in_folder(memory: Memory) -> dict[str, tuple[int, int]]:
-    """Return for each place with purges in the folder on how many of its machines they are done."""
+    """Return for each place in the folder that has purges how far the slowest purge is.
+
+    The two numbers are the machines that have carried out this purge, and all machines.
+    """
     return shared.count_purged(memory.home, shared.find_folder(memory.home))
 
 
 def purged_at_hub(home: Home, joined: Membership) -> dict[str, tuple[int, int]]:
-    """Return for each place with purges in a workspace on how many of its machines they are done."""
+    """Return for each place in a workspace that has purges how far the slowest purge is.
+
+    The two numbers are the machines that have carried out this purge, and all machines.
+    """
     return hubs.count_purged(home, joined)
 
 
@@ -200,7 +216,7 @@ class FolderSynced(NamedTuple):
 
 
 def run_shared(memory: Memory, deletions: bool | None) -> FolderSynced | None:
-    """Sync through the folder, if one is used beside hubs; a failure stops no hub."""
+    """Sync through the folder; return None without a folder, and a failure as a result, not an exception."""
     try:
         joined = shared.find_folder(memory.home)
     except NotFound:
@@ -220,7 +236,7 @@ class HubSynced(NamedTuple):
 
 
 def run_hub(memory: Memory, workspace: str, deletions: bool | None) -> tuple[Membership, list[PlaceSynced]]:
-    """Sync every place with a workspace: the named one, or else the first that was joined."""
+    """Sync with a workspace, by default the first of `find_hubs`; then archive old records if due."""
     memory.workspace.may_write()
     joined = hubs.find_hubs(memory.home, workspace)[0]
     _finish_purges(memory)
@@ -242,7 +258,10 @@ def _archive_old(memory: Memory, joined: Membership) -> None:
 def run_hubs(
     memory: Memory, workspace: str = "", deletions: bool | None = None, *, without: Collection[str] = ()
 ) -> list[HubSynced]:
-    """Sync with every joined workspace, or with the named one; a failure in one does not stop the others."""
+    """Sync with every joined workspace, or only with the named one, except the workspaces in `without`.
+
+    A failure in one workspace does not stop the others.
+    """
     done: list[HubSynced] = []
     for joined in hubs.find_hubs(memory.home, workspace):
         if joined.workspace in without:
@@ -298,7 +317,7 @@ def undo_author(memory: Memory, by: str, since: str, workspace: str = "", *, dry
 
 
 def _moment(memory: Memory, since: str) -> datetime:
-    """Return the moment that a person named by a duration or a date."""
+    """Return the moment that a person named by a date, or by a duration before the present."""
     from vademecum.memory import tokens
 
     try:
@@ -371,8 +390,9 @@ def watch_hubs(
     """Sync with hubs whenever a sync is due, and yield the results.
 
     A sync is due after a change here, after an event from a hub, and periodically with a hub that sends no
-    events. A workspace with an invalid token is left out; if none remains, the last refusal is raised. A
-    folder that is used beside hubs is watched too: the caller syncs through it each time.
+    events. A workspace with an invalid token is left out; if none remains, the last refusal is raised.
+    Without `workspace`, changes in a shared folder also make a sync due; the caller syncs through that
+    folder.
     """
     rung = threading.Event()
     tops = [_top(memory)]
@@ -435,8 +455,8 @@ def search_hub(
 ) -> Answer:
     """Return the passages of a workspace that answer, whether or not this home has a copy of them.
 
-    A caller who is no person sees only places that are visible here. While the hub is unreachable or refuses,
-    this home answers, and the answer says so.
+    A caller other than a person sees only places that are visible here. While the hub is unreachable or
+    refuses, this home answers, and the answer says so.
     """
     work = memory.workspace
     work.not_in_group("search a hub")
@@ -468,7 +488,7 @@ def search_hub(
 
 
 def find_stream(path: str, scope: str) -> tuple[str, str]:
-    """Return the place of a file in a workspace and the file's path there; `path` may name the workspace."""
+    """Split the path of a file, with or without its workspace, into its place and its path in that place."""
     parts = path.split("/")
     inner = 2 if len(parts) > 1 and parts[-2] in ("records", "journal") else 1
     owner = parts[-inner - 1 : -inner] if Scope(scope).rule.owner else []

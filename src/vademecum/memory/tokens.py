@@ -47,7 +47,10 @@ class AccessToken(NamedTuple):
 
 
 def add(memory: Memory, name: str, *, scopes: Iterable[str], expires: str) -> tuple[AccessToken, str]:
-    """Make a token with this name; return it with its secret, which is stored nowhere."""
+    """Make a token with this name, valid for the duration `expires`, such as `90d`.
+
+    Return the token and its secret, which is stored nowhere.
+    """
     work = memory.workspace
     work.may_write()
     work.may_decide("make a token", "vade token add")

@@ -135,9 +135,10 @@ class Answer:
 
 
 def without_weak(found: Answer, most: int) -> Answer:
-    """Return an answer of which at most `most` results are left, with a note, if all results are weak.
+    """Return an answer; if all its results are weak, keep only the first `most` and add a note.
 
-    Turns of conversations all stay: half of those that answer are called weak.
+    If any result is a turn of a conversation, all results stay, because half of the turns that answer are
+    called weak. A negative `most` changes nothing.
     """
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
@@ -149,11 +150,11 @@ def without_weak(found: Answer, most: int) -> Answer:
 def merged(
     notes: Sequence[Passage], said: Sequence[Passage], places: int, *, sort_by: str | None = None
 ) -> tuple[Passage, ...]:
-    """Return passages of notes and of sessions as one list, by scores that compare.
+    """Return passages of notes and of sessions as one list, the best first, without repeated texts.
 
-    The scores of both begin at about 1, whatever was found. So each passage counts by its own score, and by
-    the best relevance from its place on in its own order, which says how likely it is an answer at all. In an
-    order of the caller's choice, weak matches come last; only notes have numbers of their uses.
+    The scores of both begin at about 1, whatever was found. So a passage's score is lowered if its relevance
+    and that of the passages after it are low. With `sort_by` recency, the newest come first and weak matches
+    last; with another order, notes come first. The passages of one conversation take one of the `places`.
     """
     if not notes or not said:
         return (*notes, *said)
@@ -188,10 +189,10 @@ def _on_one_scale(passages: Sequence[Passage]) -> list[Passage]:
 
 
 def newer_first(results: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Return results in which an earlier statement says where the newer one is, and comes after it.
+    """Return results in which an earlier statement refers to the newer one, and comes after it.
 
     A statement is newer if it gives another value to the same thing on a later day. Related records and
-    superseded entries stay as they are.
+    superseded entries are not compared.
     """
     told = [each.related is None and each.superseded is None for each in results]
     newer = updates.find_newer(
@@ -211,9 +212,10 @@ def newer_first(results: Sequence[Passage]) -> tuple[Passage, ...]:
 
 
 def asks_sessions(query: Query, options: Options) -> bool:
-    """Return whether a question is asked of sessions too.
+    """Return whether sessions are searched for a question too.
 
-    Sessions have no type and no tags, and belong to a project. They are not listed beside notes.
+    Sessions have no type and no tags, and belong to a project. If the question names no source, they are
+    searched only for a text, in the modes `hybrid` and `bm25`.
     """
     if query.type is not None or query.tags or query.scope not in (None, Scope.PROJECT):
         return False
@@ -263,9 +265,9 @@ class Query(NamedTuple):
 
     @property
     def until(self) -> str | None:
-        """The moment after which nothing answers: the end of the day of asking, if that is not the clock's.
+        """The moment after which nothing answers: the end of the day of `now`; None without `now`.
 
-        A question about a time after it, or with a filter for times, asks for that time.
+        It is also None for a question about a time after `now`, or with a filter for times.
         """
         if self.now is None or self.as_of or self.after or self.before:
             return None
@@ -283,11 +285,10 @@ class Query(NamedTuple):
 
 
 def parse(text: str) -> Query:
-    """Return a question as a query; `scope:`, `type:`, `tag:`, `after:`, `before:`, `path:` and `by:` are
-    filters.
+    """Return a text as a query: its words, and its filters such as `scope:`, `after:` or `by:`.
 
     A filter with an invalid value stays in the text as words, and a note says so: `after:lunch` asks about
-    lunch. A quoted phrase must stand in every answer.
+    lunch. An answer must contain each quoted phrase.
     """
     clean = readable(text)
     query = Query("")
@@ -366,7 +367,7 @@ def without_phrases(query: Query) -> Query:
 
 
 def as_of(text: str) -> str:
-    """Return the moment in the past at which a search looks at the memory; a date alone means its end."""
+    """Return the moment as of which a search sees the memory; a date alone means the end of that day."""
     when = moment(text)
     if when is None:
         raise UsageError(

@@ -17,9 +17,10 @@ _LONG = 400  # passages from which on a conversation is long: only what the user
 
 
 def turns_around(index: Index, visible: Filter, path: str, lines: Sequence[int]) -> list[ChunkRow]:
-    """Return rows of a file in order: the user's nearest to some lines, and those just around each line.
+    """Return turns of a file in order: the user's turns nearest to `lines`, and the turns next to them.
 
-    Of a turn that was cut into several rows, only the first is returned; the lines themselves are not.
+    Of a turn that was cut into several rows, only the first row is returned; turns at the lines themselves
+    are left out.
     """
     own = visible._replace(items=(path,))
     ids = list(index.match((), own, _LONG))

@@ -115,7 +115,10 @@ class Engine:
         return self._sync.embedder
 
     def meaning(self, query: Query, options: Options) -> Meaning:
-        """Return the vector of a question, made before the index is read, as a server may take its time."""
+        """Return the vector of a question, or the reason why there is none.
+
+        It is made before the index is read, as a server may be slow.
+        """
         if options.mode not in ("hybrid", "vector") or not query.text:
             return Meaning()
         if self.embedder is None:
@@ -184,7 +187,8 @@ class Engine:
     def _by_labels(self, query: Query, allowed: Filter, options: Options, found: Ranking) -> None:
         """Find chunks that the filters allow and that have every word in their labels or their beginning.
 
-        The newest or the most used chunks come first; neither meaning nor ranking is involved.
+        The newest chunks come first, unless `options.sort_by` names another order; neither meaning nor
+        relevance is computed.
         """
         wide = MOST_SORTED if options.sort_by in ("score", "usage") else options.max_results
         units = words.units(query.text, query.phrases)
@@ -203,7 +207,7 @@ class Engine:
         ]
 
     def _match_labels(self, units: Sequence[str], ids: Sequence[int], most: int) -> list[int]:
-        """Return the first chunks that have each word, or part of a word, in their labels or beginning."""
+        """Return the first `most` chunks whose labels or beginning have each unit, also inside a word."""
         chosen: list[int] = []
         for start in range(0, len(ids), LOOKED_AT):
             part = ids[start : start + LOOKED_AT]
@@ -289,7 +293,7 @@ class Engine:
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int
     ) -> tuple[list[tuple[int, float]], rank.MergedLegs, dict[int, float]]:
-        """Return all candidates in order with their scores, the merged evidence, and the lifted entries."""
+        """Return the candidates in order with scores, their evidence, and what lifted current entries."""
         scores, merged = score_candidates(
             legs,
             query.text,
@@ -336,7 +340,7 @@ class Engine:
         return any(mark and mark in stems for word in rare for mark in legs.stems[word])
 
     def _order_equals(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
-        """Return the candidates in order; those with equal scores are ordered by scope, then by path."""
+        """Return the candidates; equal scores among the first `most` are ordered by scope, then by path."""
         runs: list[tuple[int, int]] = []
         at = 0
         while at < min(most, len(ordered)):
@@ -361,7 +365,11 @@ class Engine:
     def _choose(
         self, ordered: Sequence[int], weigh: Weighing, allowed: Filter, options: Options, found: Ranking
     ) -> tuple[dict[int, ChunkRow], dict[int, ChunkRelevance], list[int]]:
-        """Return the first results with their relevance; only a limit that the caller set leaves any out."""
+        """Return the rows, the relevance and the order of the results that fill the places.
+
+        Repeated texts are left out. Results below the caller's `min_score` are left out too, and counted as
+        hidden.
+        """
         weighed: dict[int, ChunkRelevance] = {}
         passing = list(ordered)
         if options.min_score > 0:
@@ -383,7 +391,7 @@ class Engine:
     def _in_order(
         self, sort_by: str | None, rows: dict[int, ChunkRow], keywords: dict[int, float]
     ) -> dict[int, float]:
-        """Return all chunks in the order that the caller chose, with the number that decided each place."""
+        """Return all chunks in the order `sort_by`, with the number that decided each; {} without it."""
         if sort_by is None:
             return {}
         moments = {id_: clock.parse(row.time or row.updated) for id_, row in rows.items()}
@@ -466,7 +474,5 @@ def _label(row: ChunkRow) -> str:
 
 
 def depth(options: Options) -> int:
-    """Return how many candidates each kind of search finds: a multiple of the wanted results, or a
-    minimum.
-    """
+    """Return the number of candidates for each kind of search: a multiple of the results, or a minimum."""
     return max(DEPTH * options.multiplier // USUAL, options.max_results * options.multiplier, 1)

@@ -78,10 +78,10 @@ def gather(
     *,
     chars: int,
 ) -> tuple[tuple[Passage, ...], tuple[FoundConversation, ...]]:
-    """Return the results with their texts cut to fit, and each conversation in which a result stands.
+    """Return the results with their texts cut to fit, and each conversation that has a result.
 
-    `turns` has the turns that are no results, in order, by the path of their file; `words` are those of the
-    question. With no `chars`, nothing is cut.
+    `turns` has, by the path of a file, the turns that are no results, in order; `words` are those of the
+    question; `chars` is the length of all texts together. If `chars` is 0, nothing is cut.
     """
     groups: dict[str, list[int]] = {}
     for at, each in enumerate(results):
@@ -110,7 +110,7 @@ def gather(
 
 
 def room(chars: int, places: int) -> int:
-    """Return the characters of an answer with so many places; those beyond the usual number add half."""
+    """Return the characters of an answer: `chars` for each usual place, and half for each further place."""
     return chars * min(places, RESULTS) + chars * max(0, places - RESULTS) // 2
 
 
@@ -123,7 +123,7 @@ def _shares(count: int, chars: int) -> list[float]:
 def _fitting(
     turns: Iterable[OtherTurn], hits: Sequence[Passage], room: float
 ) -> tuple[tuple[TurnBeside, ...], float]:
-    """Return the turns nearest to the hits, shortened, that fit into the room, in their order."""
+    """Return the turns nearest to the hits that fit into the room, in file order, and the characters used."""
     lines = [hit.start for hit in hits]
 
     def distance(numbered: tuple[int, OtherTurn]) -> int:
@@ -148,7 +148,7 @@ def _fitting(
 def repetitions(texts: Iterable[tuple[str, str]]) -> set[int]:
     """Return the places of texts, each with its source, that repeat a text before them.
 
-    They have the same words or nearly so. A record is no repetition: it has a topic of its own.
+    A repetition has the same words or nearly so. Records never count: each has a topic of its own.
     """
     found: set[int] = set()
     seen: dict[str, list[frozenset[str]]] = {}  # by each of their longest words
@@ -168,7 +168,7 @@ def repetitions(texts: Iterable[tuple[str, str]]) -> set[int]:
 
 
 def _repeats(words: frozenset[str], other: frozenset[str]) -> bool:
-    """Return whether two texts have the same words, or differ in few that decide nothing."""
+    """Return whether two texts have the same words, except for a few without numbers and negations."""
     if words == other:
         return bool(words)
     if abs(len(words) - len(other)) > _APART * max(len(words), len(other)):
@@ -185,10 +185,10 @@ def sentences(text: str) -> list[str]:
 
 
 def cut(text: str, words: Sequence[str], size: int, *, whole: bool = False) -> str:
-    """Return the sentences of a text that fit and hold most words of a question, and what follows them.
+    """Return a part of a text, of at most `size` characters, with as many of the words as possible.
 
-    An answer often follows the words that ask for it, so of equal parts the one counts that begins with them.
-    Words match other words that begin alike, unless they must match as a `whole`.
+    The part begins with a sentence that has such a word, because an answer often follows the words that ask
+    for it. With `whole`, the words match only as they are; else words that begin alike match too.
     """
     if len(text) <= size:
         return text
@@ -218,7 +218,10 @@ def cut(text: str, words: Sequence[str], size: int, *, whole: bool = False) -> s
 
 
 def shortened(text: str, size: int) -> str:
-    """Return a turn in few characters: statements are kept before questions, whole sentences before parts."""
+    """Return a text in at most `size` characters.
+
+    Statements are kept before questions, and whole sentences before parts of one.
+    """
     flat = " ".join(text.split())
     if len(flat) <= size:
         return flat
@@ -238,7 +241,7 @@ def shortened(text: str, size: int) -> str:
 
 
 def _around(text: str, marks: Sequence[str], size: int) -> str:
-    """Return the part of a long text with the first of these marks that it has, cut between words."""
+    """Return `size` characters of a text around the first of these marks that it has, cut between words."""
     low = text.lower()
     at, length = next(((low.find(mark), len(mark)) for mark in marks if mark in low), (0, 0))
     start = max(0, at - size // 3)
@@ -250,7 +253,7 @@ def _around(text: str, marks: Sequence[str], size: int) -> str:
 
 
 def _head(text: str, size: int) -> str:
-    """Return the beginning of a text, cut between words."""
+    """Return the beginning of a text in at most `size` characters, cut between words where possible."""
     if len(text) <= size:
         return text.strip()
     end = text.rfind(" ", size // 2, size - 2)

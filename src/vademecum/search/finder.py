@@ -69,8 +69,9 @@ class Finder:
         return Sight(self._work.records)
 
     def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> FileLines:
-        """Return lines of a file by its shown path, or of a record by key or number, with secrets
-        replaced.
+        """Return lines of a file by its shown path, or of a record by key or number, without secrets.
+
+        Without `lines`, return all lines from `start` on. An incognito session gets no text.
         """
         from vademecum.store import FileLines, lookup
 
@@ -142,7 +143,9 @@ class Finder:
     ) -> searching.Answer:
         """Return the passages that answer a query; when every match is weak, at most `max_weak` passages.
 
-        By default these are half of the wanted passages, or of the `usual` number if that is smaller.
+        The default of `max_weak` is half of the wanted number, or of the `usual` number if that is smaller;
+        if a model read the question, all stay. If no passage has the quoted phrases, their words are
+        searched.
         """
         begun = time.monotonic()
         with self._work.reported("search"):
@@ -173,6 +176,7 @@ class Finder:
         """Return the answer to a query, with what else was said in the conversations that hold its results.
 
         A query that counts gets half more than the usual number of results, unless the caller names a number.
+        `chars` is the number of characters for each result; with 0, texts are not cut.
         """
         own = self._work.settings.search
         each = own.result_chars if chars is None else chars
@@ -192,7 +196,7 @@ class Finder:
     def _with_conversations(
         self, found: searching.Answer, asked: searching.Query, *, chars: int
     ) -> searching.Answer:
-        """Return an answer with the conversations of its results, in about so many characters."""
+        """Return an answer with the conversations of its results, in about `chars` characters."""
         if not found.results or found.mode == "metadata":
             return found
         notes: dict[str, list[int]] = {}
@@ -222,7 +226,7 @@ class Finder:
     def index(
         self, *, rebuild: bool, check: bool, progress: Callable[[str, int, int], None] | None
     ) -> SyncReport:
-        """Bring both indexes up to date; `rebuild` makes them anew, `check` compares their content."""
+        """Update the indexes of notes and sessions; `rebuild` makes new ones, `check` compares content."""
         if rebuild:
             report = self.searcher.rebuild(progress=progress)
             said = self.earlier.rebuild(progress=progress)
@@ -232,7 +236,10 @@ class Finder:
         return said.add_to(report)
 
     def to_read(self, wanted: Iterable[str], *, everything: bool) -> frozenset[str]:
-        """Return the kinds of passages to read beside curated ones; raise an error for an unknown name."""
+        """Return the kinds of passages to read beside curated ones; raise an error for an unknown name.
+
+        With `everything`, return all kinds.
+        """
         known = (SOURCES, SESSIONS)
         for each in wanted:
             if each not in known:
@@ -244,9 +251,7 @@ class Finder:
     def read(
         self, report: SyncReport, *, more: Collection[str], progress: Callable[[str, int, int], None] | None
     ) -> None:
-        """Let the reader model read curated passages and the kinds in `more`; count the rest in the
-        report.
-        """
+        """Let the reader model read curated passages and the kinds in `more`; report how many are left."""
         try:
             report.unread = self.searcher.read(everything=SOURCES in more, progress=progress)
             if SESSIONS in more:
@@ -297,7 +302,7 @@ class Finder:
         return require_model(None, self._work.settings.model, self._work.settings.llm)
 
     def _found(self, asked: searching.Query, options: Options, *, begun: float) -> searching.Answer:
-        """Return an answer with passages of notes, followed by passages of sessions."""
+        """Return an answer with passages of notes and, if they are searched, of sessions."""
         if asked.sources == (searching.TRANSCRIPT,):
             found = searching.Answer((), "metadata" if options.mode == "metadata" else "bm25")
         else:
@@ -305,7 +310,7 @@ class Finder:
         return self._with_sessions(found, asked, options, begun=begun)
 
     def _holds(self, asked: searching.Query, options: Options) -> bool:
-        """Return whether any passage contains the query's phrases, however little it is relevant."""
+        """Return whether a passage has the query's phrases, but was left out by a limit of the caller."""
         if options.max_results < 1:
             return True
         if options.min_score <= 0:
@@ -316,7 +321,7 @@ class Finder:
     def _with_sessions(
         self, found: searching.Answer, asked: searching.Query, options: Options, *, begun: float
     ) -> searching.Answer:
-        """Return an answer with passages of notes and of sessions as one list."""
+        """Return an answer that also has the passages of sessions, if sessions are searched."""
         if (
             not searching.asks_sessions(asked, options)
             or self._work.caller.project is None
@@ -339,9 +344,7 @@ class Finder:
         )
 
     def _with_standing(self, found: searching.Answer) -> searching.Answer:
-        """Return an answer in which each result tells whether its citations of the project's code still
-        hold.
-        """
+        """Return an answer whose results of the project tell whether the code that they cite has changed."""
         project = self._work.caller.project
         if project is None or not found.results:
             return found
@@ -360,7 +363,10 @@ class Finder:
         return replace(found, results=results)
 
     def _sources(self, wanted: Iterable[str]) -> tuple[str, ...]:
-        """Return the sources to search without repetitions; raise UnknownName for one that does not exist."""
+        """Return the sources to search without repetitions; raise UnknownName for one that does not exist.
+
+        For a group nothing is raised, because an error would reveal which sources exist.
+        """
         asked = tuple(dict.fromkeys(searching.readable(str(each)) for each in wanted))
         if set(asked) <= set(sources.KINDS) or self._work.caller.audience is Audience.GROUP:
             return asked
@@ -374,9 +380,7 @@ class Finder:
         return asked
 
     def _unknown_to_group(self, wanted: Iterable[str]) -> tuple[str, ...]:
-        """Return notes that a group sees none of these sources; they do not reveal whether the sources
-        exist.
-        """
+        """Return notes that a group sees none of these sources, whether or not they exist."""
         if self._work.caller.audience is not Audience.GROUP:
             return ()
         return tuple(
@@ -410,7 +414,7 @@ class Finder:
         return None if self._reader() is None else select_reader()
 
     def _session_embedder(self) -> LazyEmbedder:
-        """Return the embedder for sessions, always the shipped one: sessions stay on this machine."""
+        """Return the shipped embedder, as sessions stay on this machine; none if words alone are searched."""
         from vademecum.index import LazyEmbedder, lazily_shipped
 
         settings = self._work.settings
@@ -418,13 +422,13 @@ class Finder:
         return LazyEmbedder(None) if by_words else lazily_shipped()
 
     def newest_logs(self, most: int) -> Iterator[Log]:
-        """Yield the logs of the newest sessions of this project and agent."""
+        """Yield the logs of up to `most` of the newest sessions of this project and agent."""
         if self._work.caller.project is not None and self._work.home.names("transcripts"):
             for each in [each for each in self.transcripts.list() if not each.trouble][:most]:
                 yield self.transcripts.open(each.id)
 
     def close(self) -> None:
-        """Close the indexes and the counts of use; the next call opens them again."""
+        """Close the indexes of notes and sessions; the next call opens them again."""
         for name in ("searcher", "earlier"):
             if name in self.__dict__:
                 self.__dict__[name].close()
@@ -483,7 +487,7 @@ class Finder:
         return self._read_by
 
     def _embedder(self) -> LazyEmbedder:
-        """Return the embedder that the settings name."""
+        """Return the embedder that the settings name; none if `search.hybrid` is off."""
         from vademecum.index import EmbedderSetting, LazyEmbedder
 
         own, search = self._work.settings.embed, self._work.settings.search
@@ -505,7 +509,10 @@ class Finder:
 
 
 def _falling(found: searching.Answer, options: Options) -> searching.Answer:
-    """Return an answer whose results are ordered by relevance as well, unless the caller chose an order."""
+    """Return an answer in which no result is more relevant than a result before it.
+
+    If the caller chose an order, nothing changes.
+    """
     if found.mode == "metadata" or options.sort_by is not None:
         return found
     relevances = relevance.falling([each.relevance for each in found.results])
@@ -514,6 +521,6 @@ def _falling(found: searching.Answer, options: Options) -> searching.Answer:
 
 
 def _new_messages(more: Iterable[str], said: Iterable[str]) -> list[str]:
-    """Return the messages in `more` that are not in `said`; a failed reranking is reported only once."""
+    """Return the messages in `more`, without that of a failed reranking if `said` has such a message."""
     known = {each.partition(":")[0] for each in said if each.startswith(NOT_RERANKED)}
     return [each for each in more if each.partition(":")[0] not in known]

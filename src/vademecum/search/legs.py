@@ -86,7 +86,11 @@ class Legs:
         self.replaced: dict[str, list[SimilarTerm]] = {}  # the terms that replaced words without a match
 
     def find_words(self, filter: Filter, limit: int, *, wide: bool = False) -> None:
-        """Search for the question's distinctive words, and for phrases that people copy as a whole."""
+        """Search for the question's distinctive words, and for phrases that people copy as a whole.
+
+        Terms similar to a word that the index lacks are searched too. With `wide`, whole files are matched as
+        well.
+        """
         match, asked = self.index.match, self.asked
         telling = _distinctive(self.frequency, self.count)
         if telling:
@@ -102,14 +106,14 @@ class Legs:
                     self.exact[id_] = self.exact.get(id_, 0.0) + share * share
 
     def find_more_words(self, filter: Filter, limit: int) -> None:
-        """Search for the distinctive words again, among rows that a narrower filter allows."""
+        """Add candidates that have the distinctive words and that another, narrower filter allows."""
         telling = _distinctive(self.frequency, self.count)
         if telling:
             for id_, score in self.index.match(telling, filter, limit).items():
                 self.narrow.setdefault(id_, score)
 
     def _replace_words(self, filter: Filter, limit: int) -> None:
-        """Search for similar terms instead of each word that the index lacks; nearer terms count more."""
+        """Search for similar terms instead of a few words that the index lacks; nearer terms count more."""
         lacking = (word for word, seen in self.frequency.items() if not seen and not _is_run(word))
         for word in itertools.islice(lacking, MOST_REPLACED):
             kept = self._visible_replacements(word, filter, limit)
@@ -120,7 +124,7 @@ class Legs:
                 self.frequency[word] = sum(each.chunks for each in near)
 
     def _visible_replacements(self, word: str, filter: Filter, limit: int) -> list[SimilarTerm]:
-        """Return the terms that replace a word and occur in a chunk that the filter allows."""
+        """Add the chunks with terms similar to a word to the candidates, and return the terms found."""
         best: dict[int, float] = {}
         kept: list[SimilarTerm] = []
         for similar in self.index.similar(word):
@@ -167,7 +171,10 @@ class Legs:
         return (f"also searched: {', '.join(shown)}",)
 
     def find_meaning(self, filter: Filter, limit: int, *, made_by: str) -> None:
-        """Search for the chunks nearest in meaning; compute the cosines of chunks with the words as well."""
+        """Search for the chunks nearest in meaning; compute the cosines of chunks with the words as well.
+
+        If the index has no fitting vectors, store the reason in `lacking`.
+        """
         asked = self.query
         near = self.index.nearest(asked, filter, limit, made_by=made_by, also={**self.narrow, **self.exact})
         if not near.total or len(asked) != near.dimension:
@@ -188,7 +195,7 @@ class Legs:
         self.marks = near.marks
 
     def find_times(self, asked: TimesAsked, filter: Filter, limit: int) -> None:
-        """Search for chunks from the times that a question mentions; they gain, and no other chunk loses."""
+        """Search for chunks from the times that a question mentions, and add to their scores."""
         rows = asked.find(self.index, filter, self.marks, limit)
         self.marks.update((id_, row.mark) for id_, row in rows.items())
         self.timely = frozenset(rows)
@@ -222,7 +229,8 @@ class Legs:
     ) -> tuple[str, ...]:
         """Let the reader model read the question, unless the best match is strong already; return problems.
 
-        `command` is the command with which a person lets passages be read.
+        `best` returns the relevance of the best match; `command` is the command with which a person lets
+        passages be read.
         """
         made_by = None if self.index.reads is None else self.index.reads.made_by()
         if self.index.reads is None or made_by is None:
@@ -254,7 +262,7 @@ class Legs:
         return {id_: left * score + self.by_reading.get(id_, 0.0) for id_, score in scores.items()}
 
     def _add_reading(self, near: ReadNear, best: float) -> None:
-        """Add the reader model's result to every score, and add the candidates that it found.
+        """Store what the reader model's result adds to scores, and add the candidates that it found.
 
         The less relevant the best candidate is without reading, the more the reader model's result counts.
         """
@@ -270,9 +278,9 @@ class Legs:
         }
 
     def add_neighbours(self) -> None:
-        """Add to each chunk's score a part of its neighbours': an answer often stands beside its question.
+        """Add to each chunk's score a part of its neighbours' scores: answers often follow their questions.
 
-        The only chunk of a file counts with its score as a whole file.
+        The score of the only chunk of a file is also the score of the file.
         """
         marks = self.marks
         self.own = {(marks[id_].file, marks[id_].order): score for id_, score in self.narrow.items()}
@@ -318,9 +326,7 @@ class Legs:
         return relevance.identified(self.exact.get(id_, 0.0), certain=id_ in self.certain)
 
     def clear(self, id_: int) -> float:
-        """Return by how many standard deviations a chunk is above the mean in the reader model's
-        judgement.
-        """
+        """Return by how many standard deviations the model rates a chunk above the mean; 0 if unread."""
         if self.read is None or id_ not in self.read.cosines:
             return 0.0
         return (self.read.cosines[id_] - self.read.mean) / self.read.deviation
@@ -343,7 +349,10 @@ def knows_english_only(embedder: Embedder) -> bool:
 
 
 def knows_words(embedder: Embedder, question: str, asked: Terms) -> bool:
-    """Return whether an embedder knows the language of a question and enough of its words."""
+    """Return whether an embedder knows the language of a question and enough of its words.
+
+    For a model that was not made from English texts alone, return True.
+    """
     if not knows_english_only(embedder):
         return True
     said = words.all_in(question)
@@ -394,7 +403,7 @@ def snippet(body: str, asked: Sequence[str], phrases: Sequence[str] = ()) -> str
 
 
 def lowered(text: str) -> str:
-    """Return a text in lower case and of the same length; İ stays, as its lower case has two characters."""
+    """Return a text in lower case; return it unchanged if that has another length, as with İ."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text
 
@@ -402,7 +411,10 @@ def lowered(text: str) -> str:
 def window(
     text: str, asked: Sequence[str], *, start: int = 0, end: int | None = None, size: int = PREVIEW
 ) -> str:
-    """Return the sentences of a part of a text, of about this size, that hold most words of the question."""
+    """Return the sentences from `start` to `end` of a text, of about this size, with most of the words.
+
+    A text of at most `size` characters is returned whole.
+    """
     if len(text) <= size:
         return text
     end = len(text) if end is None else end

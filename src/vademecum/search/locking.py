@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def one_at_a_time(call: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Make a method wait until no other thread uses its object's connection, by the object's lock `_turn`."""
+    """Make a method hold its object's lock `_turn`, so that one thread at a time uses the connection."""
 
     @functools.wraps(call)
     def waiting(self: S, /, *args: P.args, **given: P.kwargs) -> T:

@@ -61,7 +61,7 @@ def related_passage(found: graph.Related, as_of: str | None = None) -> Passage |
 def attach_standing(
     passages: Sequence[Passage], *, home: Home, caller: Caller, root: Path, project: Place
 ) -> tuple[Passage, ...]:
-    """Return the passages; those of the project's records with the state of the code that they cite."""
+    """Return the passages; current records of the project get the state of the code that they cite."""
     tree = ProjectTree(root, seconds=SECONDS)
     cited = [
         _cited(each, tree, home, caller)
@@ -80,7 +80,10 @@ def attach_standing(
 def _cited(
     passage: Passage, tree: ProjectTree, home: Home, caller: Caller
 ) -> tuple[list[citations.Claim], str] | None:
-    """Return the code citations in the shown lines of a passage, and the hashes of the entries there."""
+    """Return the code citations in the shown lines of a passage, and the marks of outdated entries there.
+
+    Return None if there can be no citation, or if the file cannot be read.
+    """
     if not may_cite(passage.snippet):
         return None
     try:

@@ -56,9 +56,10 @@ class TimesAsked(NamedTuple):
         return any(_is_within(moment, *time_phrases.moments(span, self.now)) for span in self.spans)
 
     def find(self, index: Index, filter: Filter, known: Iterable[int], limit: int) -> dict[int, ChunkRow]:
-        """Return the chunks from the mentioned times among the candidates.
+        """Return the chunks from the mentioned times among the candidates `known`.
 
-        If the question asks for little else, look among all chunks of the index.
+        For a time of a few days, or a question about times alone, look among all chunks that the filter
+        allows.
         """
         found: set[int] = set()
         for span in self.spans:
@@ -95,7 +96,7 @@ def times_asked(text: str, now: datetime) -> TimesAsked:
 
 
 def moment_of(now: str | datetime | None, present: datetime) -> datetime:
-    """Return the moment from which a question is seen; `now` without an offset is local time."""
+    """Return the moment from which a question is seen: `now`, local if without an offset, or `present`."""
     if now is None or isinstance(now, datetime):
         return present if now is None else now
     try:

@@ -38,7 +38,7 @@ class SpeechGain(NamedTuple):
 
 
 def speech_gain(said: Speech, asked: QuestionCues) -> SpeechGain:
-    """Return what a passage gains in score if its speaker and mentions fit the cues of a question."""
+    """Return what a passage gains or loses by its speaker, questions and mentions, for a question's cues."""
     speaker, asks, says = said
     return SpeechGain(
         OWN if asked.personal and speaker in words.PERSON else 0.0,
@@ -75,7 +75,7 @@ def behind_living(
 ) -> dict[int, float]:
     """Lower the scores of superseded entries, and lift the current entry of each record just above.
 
-    A question that has only the words of an old entry thus finds the current entry first. Return what was
+    An entry without words of the question is not lifted above one that has some (`worded`). Return what was
     added to the score of each lifted chunk.
     """
     replaced = [id_ for id_, mark in marks.items() if mark.superseded]
@@ -105,7 +105,7 @@ def behind_living(
 
 
 def living_first(order: Sequence[int], rows: Mapping[int, ChunkRow]) -> list[int]:
-    """Return the order in which the first current entry of a record stands before its superseded ones."""
+    """Return the order with the first current entry of a record moved before its superseded entries."""
     living: dict[int, int] = {}
     for id_ in order:
         if rows[id_].superseded is None:
@@ -123,9 +123,9 @@ def take_turns(
 ) -> list[int]:
     """Return the first passages that fill `places`, in their order.
 
-    The passages of one conversation take one place together. Of any other file, at most two passages come
-    before other files had a turn, and no source but a `free` one takes all places while others have
-    candidates.
+    The passages of one conversation take one place together. Before other files have had a turn, one file
+    gives only `most_of_one(places)` passages; before other sources, one source only two thirds of the places,
+    unless it is in `free`.
     """
     each_file, each_source = most_of_one(places), math.ceil(places * OTHERS_SHARE)
     files: dict[int, int] = {}
@@ -151,7 +151,7 @@ def take_turns(
 
 
 def most_of_one(places: int) -> int:
-    """Return how many passages of one file an answer with so many places takes before those of others."""
+    """Return how many passages of one file come before those of others, in an answer with these places."""
     return max(LEAST_OF_ONE, places // 6)
 
 
@@ -252,7 +252,10 @@ def reciprocal(
     weights: Weights,
     k: int = 60,
 ) -> MergedLegs:
-    """Return for each candidate the sum of 1 / (k + rank) over the ways to search; weights are not used."""
+    """Return for each candidate the sum of 1 / (k + rank) over the ways to search.
+
+    Exact matches add their weighted value; the other weights are not used.
+    """
     by_vector, by_narrow, by_wide = (_ranked(leg, k) for leg in (vector, narrow, wide))
 
     def parts(chunk: int) -> tuple[float, float, float, float]:

@@ -85,9 +85,9 @@ def _read_some(passages: Passages, reading: PassageReader, most: int) -> tuple[i
 
 
 def read_in_background(read: Callable[[int], int], idle: Callable[[], bool], stop: threading.Event) -> None:
-    """Call `read` again and again while no question runs, until `stop` is set or reading fails.
+    """Start a thread that calls `read` while `idle` returns True, until `stop` is set or reading fails.
 
-    `read` lets the model read a few passages and returns how many are left.
+    `read` lets the model read up to a given number of passages, and returns how many are left.
     """
 
     def work() -> None:

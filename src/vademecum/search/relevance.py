@@ -120,7 +120,7 @@ def is_sure(signs: Signs) -> bool:
 
 
 def identified(share: float, *, certain: bool) -> float:
-    """Return the weight of an exact match by its share of the question; an identifier has a minimum."""
+    """Return the weight of an exact match by its share of the question; if `certain`, at least a half."""
     return 1.0 if share >= 0.5 else 0.5 if certain else share
 
 
@@ -147,7 +147,7 @@ def falling(relevances: Sequence[float]) -> list[float]:
 
 
 def only_weak(found: int, shown: int) -> tuple[str, ...]:
-    """Return the notes about an answer of which all results are weak, and some may be left out."""
+    """Return the notes about an answer whose results are all weak: `shown` of the `found` ones are left."""
     left_out = found - shown
     return (ONLY_WEAK, f"{left_out} more weak matches are left out") if left_out else (ONLY_WEAK,)
 
@@ -186,8 +186,9 @@ def weigh(
 
 
 def names_in(question: str, words: Sequence[str]) -> frozenset[str]:
-    """Return the capitalized words inside a question's sentences; none if most words are, as in a
-    headline.
+    """Return the words of a question that are capitalized, except at the beginning of a sentence.
+
+    If most words are capitalized, as in a headline, return none.
     """
     capital = {found[2].lower() for found in _BEGUN.finditer(question) if _is_name(found)}
     names = capital.intersection(words)

@@ -120,9 +120,10 @@ class Searcher:
         probe: bool = False,
         progress: Progress | None = None,
     ) -> SyncReport:
-        """Bring the index up to date by comparing every file; a broken index is deleted and made anew.
+        """Bring the index up to date by comparing every file; a broken index is deleted and rebuilt.
 
-        With `probe`, also ask the embedder whether its model is still the one that made the vectors.
+        With `check`, every file is read and the index is compared with a new one. With `probe`, also ask the
+        embedder whether its model is still the one that made the vectors.
         """
         try:
             report = self._compare(seconds=seconds, check=check, probe=probe, progress=progress)
@@ -133,7 +134,10 @@ class Searcher:
 
     @one_at_a_time
     def update(self, *, seconds: float, vectors: bool = True) -> SyncReport:
-        """Bring the index up to date with the files that have changed."""
+        """Bring the index up to date with the files that have changed, within this many seconds.
+
+        Without `vectors`, missing vectors are not made.
+        """
         try:
             return self._freshness().update(seconds=seconds, vectors=vectors)
         except IndexFailed as error:
@@ -184,8 +188,10 @@ class Searcher:
         return read_passages(passages, reading, most=most, progress=progress)
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
-        """Keep the index up to date until `stop` is set; yield each report, with the reason for the
-        update.
+        """Keep the index up to date until `stop` is set; yield the reason and the report of updates.
+
+        An update because of a change or of the time that has passed is yielded only if it changed something.
+        Meanwhile, the reader model reads passages in the background.
         """
         self.home.folder(create=True).close()
         yield "opened", self.sync()
@@ -203,9 +209,7 @@ class Searcher:
 
     @one_at_a_time
     def rebuild(self, *, progress: Progress | None = None) -> SyncReport:
-        """Make a new index from the files beside the old index, and replace the old one in one
-        transaction.
-        """
+        """Make a new index from the files, and replace the old one in one transaction."""
         with self._file.rebuilding() as fresh:
             making = self._make_sync(fresh, progress)
             report = making.run(self._corpus.folders())
@@ -214,7 +218,7 @@ class Searcher:
 
     @one_at_a_time
     def search(self, query: Query, options: Options, *, seconds: float) -> Answer:
-        """Answer a question, after an update of the index."""
+        """Answer a question, after an update of the index that may take this many seconds."""
         vectors = options.mode in ("hybrid", "vector") and bool(query.text)
         report = self.update(seconds=seconds, vectors=vectors)
         private = self.caller.audience is not Audience.GROUP
@@ -235,7 +239,7 @@ class Searcher:
 
     @one_at_a_time
     def turns(self, lines: Mapping[str, Sequence[int]]) -> dict[str, list[OtherTurn]]:
-        """Return turns of the conversations in files: what the user said, and the turns around some lines."""
+        """Return, by path, turns of conversations: what the user said, and turns around the given lines."""
         with self._file.open() as index:
             return {
                 path: [_other_turn(row) for row in turns_around(index, self._visible, path, those)]
@@ -262,9 +266,7 @@ class Searcher:
     def _meaning(
         self, query: Query, options: Options, report: SyncReport, *, seconds: float
     ) -> tuple[SyncReport, Meaning]:
-        """Return the vector of a question; if the model has changed, all vectors of the index are made
-        anew.
-        """
+        """Return the report and a question's vector; if the model changed, first make all vectors again."""
         engine = self._get_engine()
         meaning = engine.meaning(query, options)
         if meaning.changed is None:
@@ -304,7 +306,10 @@ class Searcher:
         return report
 
     def _equals_rebuild(self, index: SqliteIndex) -> bool:
-        """Return whether the index equals a new one; checksums do not show that a page is outdated."""
+        """Return whether the index equals a new one; checksums do not show that a page is outdated.
+
+        Vectors are not compared if the new index could not get all of them.
+        """
         with contextlib.closing(SqliteIndex(":memory:")) as fresh:
             again = self._make_sync(fresh, None)
             pending = again.run(self._corpus.folders()).vectors_pending
@@ -352,7 +357,7 @@ class Searcher:
         return None if reading is None else reading.model
 
     def _count_read(self) -> tuple[int, int]:
-        """Return how many curated passages were read and how many not; the numbers are cached."""
+        """Return how many curated passages the model has read, and how many not; both numbers are cached."""
         reader = self._read_by()
         if reader is None:
             return 0, 0
@@ -364,9 +369,7 @@ class Searcher:
         return self._read[1]
 
     def _count_uses(self) -> None:
-        """Save the uses of the results shown since the last call; many questions in a row are saved
-        together.
-        """
+        """Add the results shown since the last call to the stored counts of uses."""
         shown, self._uncounted = self._uncounted, {}
         self._counted = time.monotonic()
         if self.state is not None and shown:

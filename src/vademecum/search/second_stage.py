@@ -193,7 +193,10 @@ def _arranged(trees: Sequence[Mapping[str, Any]], step: float, names: tuple[str,
 
 
 def _number_leaves(tree: Mapping[str, Any], at: int, order: list[int], closed: NDArray[np.uint8]) -> int:
-    """Number the leaves below a split from left to right; store for each split the leaves on its left."""
+    """Number the leaves below a split from left to right, and return them as bits.
+
+    Store for each split the leaves on its left.
+    """
     if at < 0:
         order.append(~at)
         return 1 << (len(order) - 1)
@@ -203,7 +206,10 @@ def _number_leaves(tree: Mapping[str, Any], at: int, order: list[int], closed: N
 
 @functools.cache
 def fitted(*, large: bool = False) -> tuple[Trees | None, str]:
-    """Return the trees of the package, or None with the reason why they cannot be used."""
+    """Return the trees of the package, or None with the reason why they cannot be used.
+
+    With `large`, return those for large stores.
+    """
     path, names = (LARGE_TREES, LARGE_FEATURES) if large else (TREES, FEATURES)
     try:
         return parse(path.read_bytes(), names), ""
@@ -230,9 +236,7 @@ class StageResult(NamedTuple):
 
 
 def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None:
-    """Store in `legs` what the second stage adds to the scores of a question, or why there is no such
-    stage.
-    """
+    """Store in `legs` what the second stage adds to the scores of a question, or why it cannot be used."""
     # The index of sessions stores no stems, so the words of its candidates are not known here.
     trees, legs.unstaged = fitted(large=legs.count >= LARGE and legs.has_stems)
     if trees is not None:
@@ -243,8 +247,8 @@ def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None
 def staged(scores: Mapping[int, float], legs: Legs, asked: QuestionCues, trees: Trees) -> StageResult:
     """Return what the trees add to the scores, so that the best candidates are ordered again.
 
-    The best score stays the same. Scores for identifiers are added on top as before. All other candidates
-    stay below.
+    The best score stays the same. Scores for identifiers are added on top as before. Candidates that are not
+    ordered again stay below the others.
     """
     large = trees.names == LARGE_FEATURES
     ids, rest, sums = candidates(scores, legs, most=LARGE_MOST if large else MOST)
@@ -280,9 +284,9 @@ _NOTHING_TOLD = np.array([0.0, 0.0, 1.0], np.float32)
 def candidates(
     scores: Mapping[int, float], legs: Legs, *, most: int = MOST
 ) -> tuple[list[int], list[int], Mapping[int, float]]:
-    """Return the candidates to order again, best first; the other candidates; and the scores they go by.
+    """Return the candidates to order again, best first; the other candidates; and the scores used.
 
-    These scores leave out the part for identifiers.
+    The scores used leave out the part for identifiers.
     """
     order = sorted(scores, key=lambda id_: (-scores[id_], id_))
     if not legs.exact:

@@ -112,9 +112,7 @@ class IndexedLog(NamedTuple):
         return json.dumps(self[:-1], separators=(",", ":"))
 
     def document(self, pieces: list[Piece], grown: str) -> IndexDocument:
-        """Return the log as a document for the index; with `grown`, the pieces are added to that earlier
-        state.
-        """
+        """Return the log as a document, whose pieces the index adds to the earlier state `grown`."""
         labels = Labels(
             self.name,
             self.session,
@@ -179,7 +177,7 @@ class LogFilter(NamedTuple):
 
     @property
     def filter(self) -> Filter:
-        """Return the same condition as a filter for the index."""
+        """The same condition as a filter for the index."""
         group = () if self.sessions is None else (str(Audience.GROUP),)
         return Filter(_project_places(self.projects), type=self.agent, keys=self.sessions, tags=group)
 
@@ -239,7 +237,11 @@ def update_index(
     until: float | None,
     progress: Progress | None,
 ) -> SessionIndexReport:
-    """Index the new lines of all logs, the newest log first, and remove logs that no longer exist."""
+    """Index the new lines of logs, the newest log first, and remove logs that no longer exist.
+
+    `stamps` has the existing logs, `refused` those that cannot be read, with the reasons. After the moment
+    `until`, the remaining logs stay pending. `view` tells which logs the caller may see.
+    """
     unreadable = dict(refused)
     known = logs_in(index, view.projects)
     missing = [
@@ -333,7 +335,11 @@ def index_log(
     view: LogFilter,
     until: float | None,
 ) -> IndexedLog:
-    """Index the new lines of one log, and return how far the log is indexed then."""
+    """Index the new lines of one log until the moment `until`, and return how far the log is indexed then.
+
+    A rewritten log is indexed from its beginning. Of a log that `view` does not allow, only the start is
+    read.
+    """
     log_file = LogFile(home, *key)
     if before is not None and _was_rewritten(before, state, log_file):
         index.drop([before.id])
@@ -372,7 +378,7 @@ def _log_in(index: Index, key: Key) -> IndexedLog | None:
 
 
 def list_logs(home: Home, view: LogFilter) -> tuple[dict[Key, Stamp], dict[Key, str]]:
-    """Return the stamps of all logs that the caller may see, and for other logs why they were refused."""
+    """Return the stamps of the logs in a view's projects and sessions, and why other logs are refused."""
     found: dict[Key, Stamp] = {}
     refused: dict[Key, str] = {}
     projects = home.names(FOLDER) if view.projects is None else view.projects
@@ -439,7 +445,7 @@ class Batch:
 
     @property
     def full(self) -> bool:
-        """Return whether the batch has enough lines to be written."""
+        """Whether the batch has enough text, or has taken enough time, to be written."""
         return self._chars > _BATCH or time.monotonic() > self._until
 
     def finish(self) -> None:
@@ -537,9 +543,9 @@ def _bounded(text: str) -> str:
 
 
 def _arguments(text: str) -> str:
-    """Return the values in a tool's arguments as plain text, without the syntax of JSON.
+    """Return the names and values in a tool's arguments as plain text, without the syntax of JSON.
 
-    In JSON, a line break would be indexed as the letter n.
+    In JSON, a line break would be indexed as the letter n. Other text than JSON is returned unchanged.
     """
     try:
         return " ".join(_values(json.loads(text)))
@@ -560,12 +566,12 @@ def _values(value: object) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """Return a text without characters that cannot be encoded as UTF-8."""
+    """Return a text with characters that cannot be encoded as UTF-8 replaced by question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def split_text(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each piece of a long text; neighbouring pieces overlap.
+    """Yield the start and length of each piece of a long text; neighbouring pieces overlap.
 
     A text is cut between words if it has a space near.
     """
@@ -587,7 +593,7 @@ def digest(text: str) -> bytes:
 
 
 def is_outdated(log: IndexedLog | None, state: Stamp, view: LogFilter) -> bool:
-    """Whether a log has lines that are not indexed yet and should be."""
+    """Return whether a log must be indexed: it is new, has changed, or was not indexed completely."""
     if log is None:
         return True
     grown = state[3] == log.stamp[3] and state[0] >= log.stamp[0]
@@ -618,7 +624,7 @@ def _mark(log_file: LogFile, indexed_bytes: int) -> str:
 
 
 def start_events(log: Log) -> Iterator[Started]:
-    """Yield the events at the beginning of a session's log; only the first of them counts."""
+    """Yield the events in a log that start its session; only the first of them counts."""
     for raw in log.raw():
         if raw.kind in ("", Started.kind) and isinstance(event := raw.read(), Started):
             yield event

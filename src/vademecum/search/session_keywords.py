@@ -122,7 +122,7 @@ def session_search(
     max_results: int = MAX_RESULTS,
     own: bool = False,
 ) -> SessionHits:
-    """Return the messages with the most points, the newest first among equals.
+    """Return the messages with the most points in the newest sessions, the newest first among equals.
 
     `sessions` come newest first. With `own`, the calls of memory's own tools and their results are searched
     too.

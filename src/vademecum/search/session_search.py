@@ -177,7 +177,12 @@ class SessionSearch:
         now: datetime,
         until: str | None = None,
     ) -> SessionHits:
-        """Return the messages that match a query best, after new messages are indexed."""
+        """Return the messages that match a query best, after new messages are indexed.
+
+        With `all`, the sessions of all projects and agents are searched. `now` is the moment from which times
+        in the query are seen, and messages after `until` are left out. If no message has a quoted phrase, its
+        words are searched.
+        """
         text = readable(query)
         wanted = SessionQuery(
             text,
@@ -234,7 +239,10 @@ class SessionSearch:
 
     @one_at_a_time
     def turns(self, lines: Mapping[str, Sequence[int]]) -> dict[str, list[OtherTurn]]:
-        """Return turns of sessions: what the user said, and the turns around some lines of their logs."""
+        """Return, by path, turns of sessions: what the user said, and the turns around the given lines.
+
+        Tool output is left out.
+        """
         visible = self._view().filter
         try:
             with self._file.open() as index:
@@ -351,9 +359,9 @@ class SessionSearch:
         return [*moved, *chosen[len(best) :]], ()
 
     def _legs(self, index: Index, wanted: SessionQuery, filter: Filter) -> Legs:
-        """Search for candidates by words, and by meaning if that is possible.
+        """Search for candidates by words, by the times in the query, and by meaning if that is possible.
 
-        It is when sessions have vectors and the model knows the query's words.
+        Meaning needs vectors, and a model that knows the query's words, unless no message has its words.
         """
         asked = words.terms(wanted.text)
         limit = max(_DEPTH, 8 * wanted.max_results)
@@ -472,9 +480,7 @@ class SessionSearch:
         )
 
     def _text(self, row: ChunkRow) -> str:
-        """Return the text of a message from its log; raise an error if the log no longer holds the indexed
-        text.
-        """
+        """Return the text of a message from its log; raise an error if the log has changed there."""
         spot = PieceLocation.of(row)
         try:
             log_file = LogFile(self.home, row.scope_id, row.key or "")
@@ -502,9 +508,10 @@ class SessionSearch:
 
     @one_at_a_time
     def sync(self, *, check: bool = False, progress: Progress | None = None) -> SessionIndexReport:
-        """Bring the index up to date with the logs of all projects, and report on every visible log.
+        """Bring the index up to date with the logs of all projects, and report on the logs of this one.
 
-        A broken index is deleted and made anew.
+        For a group, only its own sessions are indexed. A broken index is deleted and rebuilt. With `check`,
+        logs that are indexed wrongly are indexed again.
         """
         view = self._indexed_logs()
         if not self._has_logs(view) and not self.path.exists():
@@ -556,7 +563,7 @@ class SessionSearch:
 
     @one_at_a_time
     def survey(self, notes: Survey) -> Survey:
-        """Return the report on the index of notes with the sessions added; change nothing."""
+        """Add the sessions to the survey of notes and return it, without changing the index."""
         view = self._indexed_logs()
         there, wrong = session_index.list_logs(self.home, view)
         known: dict[session_index.Key, IndexedLog] = {}
@@ -598,7 +605,7 @@ class SessionSearch:
     def _look(
         self, view: LogFilter, *, until: float | None, progress: Progress | None = None
     ) -> SessionIndexReport:
-        """Index the new lines of the logs that `view` allows, until the deadline."""
+        """Index the new lines of the logs in `view` and make missing vectors, until the moment `until`."""
         listed, wrong = session_index.list_logs(self.home, view)
         if not listed and not wrong and not self.path.exists():
             return SessionIndexReport()  # there are no sessions, so no index file is made
@@ -616,9 +623,7 @@ class SessionSearch:
         return followed._replace(degraded=tuple(self._file.told), unwritten=self._file.unwritten)
 
     def _has_meaning(self, stamps: Iterable[Stamp]) -> bool:
-        """Whether sessions are few enough to be searched by meaning; vectors of more text would cost too
-        much.
-        """
+        """Whether there is an embedder, and sessions are small enough to be searched by meaning."""
         return 0 < sum(each.size for each in stamps) <= _MOST_EMBEDDED and self._lazy.embedder is not None
 
     def _syncing(self, index: Index, view: LogFilter, progress: Progress | None = None) -> Sync:
@@ -652,7 +657,7 @@ class SessionSearch:
             return None
 
     def _count_read(self, index: SqliteIndex, view: LogFilter) -> tuple[int, int]:
-        """Return how many pieces of messages were read and how many not; zeros if none was ever read."""
+        """Return how many pieces of messages the model has read, and how many not; zeros before the first."""
         reader = self._reader()
         if reader is None or index.reads.made_by() is None:
             return 0, 0
@@ -701,7 +706,10 @@ class SessionSearch:
         return LogFilter((), "") if self.caller.project is None else self._view()
 
     def read(self, path: str, *, start: int = 1, count: int | None = None) -> FileLines:
-        """Return lines of the log with this path; a log that the caller may not see counts as missing."""
+        """Return lines of the log with this path, without secrets.
+
+        A log that the caller may not see counts as missing.
+        """
         top, _, rest = path.partition("/")
         project, _, name = rest.partition("/")
         session = name.removesuffix(ENDING)
@@ -801,7 +809,7 @@ class _Turns:
         self.full = False
 
     def add(self, hit: _Scored) -> bool:
-        """Take the next best hit, if there is a place for it."""
+        """Take the next best hit if there is a place for it; return whether it was taken."""
         seen = self._sessions.get(hit.row.file, 0)
         most = self._wanted.max_sessions
         if not seen and most is not None and len(self._sessions) >= most:
@@ -855,7 +863,7 @@ def _held_by_rows(legs: Legs, rows: Mapping[int, ChunkRow]) -> dict[int, list[bo
 
 
 def _with_sessions_best(legs: Legs, rows: Mapping[int, ChunkRow]) -> None:
-    """Store what ranking needs of each candidate; a session counts as its best piece."""
+    """Store in `legs` what ranking needs of each candidate; a session gets the score of its best piece."""
     legs.marks = {id_: row.mark for id_, row in rows.items()}
     for id_, (file, order, *_) in legs.marks.items():
         own = legs.own[file, order] = legs.narrow.get(id_, 0.0)

@@ -51,12 +51,12 @@ class _Statement(NamedTuple):
 
 
 def states_another_value(earlier: str, later: str) -> bool:
-    """Return whether a sentence of the later text gives another value to what one of the earlier is about."""
+    """Return whether the later text gives another value to something that the earlier text states."""
     return bool(find_newer([(earlier, "2026-01-01"), (later, "2026-01-02")]))
 
 
 def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
-    """Return for each text that a later one updates the place of the newest such text.
+    """Return, by the place of each outdated text, the place of the newest text that updates it.
 
     Each text has its time, empty if it has none. What was said on one day is no update.
     """
@@ -123,6 +123,6 @@ def _differ(one: _Statement, other: _Statement) -> bool:
 
 
 def _is_one_run(words: Sequence[str], part: set[str]) -> bool:
-    """Return whether some words stand side by side, behind the first words of their sentence."""
+    """Return whether the words in `part` stand side by side, and not at the beginning."""
     places = [at for at, word in enumerate(words) if word in part]
     return places[0] > 0 and places[-1] - places[0] < len(places)

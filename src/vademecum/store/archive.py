@@ -49,7 +49,7 @@ class ArchivedVersion(NamedTuple):
 
     @property
     def day(self) -> str:
-        """Return the day on which the version was archived, as people write it."""
+        """Return the day on which the version was archived, as `YYYY-MM-DD`."""
         return f"{self.at[:4]}-{self.at[4:6]}-{self.at[6:8]}"
 
     @property
@@ -113,13 +113,15 @@ def replace_all(
     *,
     log: Callable[[Sequence[FileTurn]], None],
 ) -> list[FileTurn]:
-    """Replace files whose locks are held; each step reaches the disk for all files before the next step.
+    """Replace or remove files whose locks are held; return the turns of files that somebody saved meanwhile.
+
+    A file that already has its new content is skipped. Each step is on disk for all files before the next.
 
     1. Save the current contents in the archive, and write the new contents to temporary files.
     2. Call `log` to announce the changes: it writes to the audit and to the logs of kept entries.
-    3. Rename the new files into place. A file that a person saved meanwhile stays; its turn is returned.
+    3. Rename the new files into place. A file that a person saved meanwhile stays.
 
-    After a crash before step 3 every file is as it was, but archive and logs already tell of the changes.
+    After a crash before step 3 no file is changed, but the archive and the logs may already list the changes.
     After a crash during step 3 each file is the old or the new one, and the old one is archived. The next
     writer in the folder removes the temporary files.
     """
@@ -220,7 +222,10 @@ def log_entry(
     record: str | None,
     by: Caller | None = None,
 ) -> None:
-    """Log an acknowledged entry and its session; the caller holds the lock of the file."""
+    """Log an acknowledged entry with the session that `by` names; the caller holds the lock of the file.
+
+    The writer and its program are logged too, unless a person wrote the entry without naming a program.
+    """
     speakers = (by.speaker,) if by is not None and by.speaker else ()
     writer = by.provenance if by is not None and (by.client or by.origin is not Origin.USER) else {}
     _log(home, scope_folder, kind, name, StoredEntry(record, entry, said=speakers, writer=writer))
@@ -235,7 +240,7 @@ def log_superseded(
     *,
     record: str | None,
 ) -> None:
-    """Log that entries were superseded, if they were acknowledged here."""
+    """Log the changed `superseded` times of entries; entries that are not in the log are ignored."""
     log = _states(home, scope_folder, kind, name)
     for entry in entries:
         state = log.get((record, fingerprint(entry)))
@@ -253,7 +258,7 @@ def log_removed(
     *,
     record: str | None,
 ) -> None:
-    """Log that a command removed entries, so that they are not reported as lost."""
+    """Log that a command removed entries, so that `missing` does not report them."""
     log = _states(home, scope_folder, kind, name)
     for entry in entries:
         state = log.get((record, fingerprint(entry)))
@@ -296,7 +301,10 @@ def log_returned(
     *,
     record: str | None,
 ) -> None:
-    """Log that entries are in the file again, if they were acknowledged here."""
+    """Log that removed entries are in the file again, or have another `superseded` time.
+
+    Entries that are not in the log are ignored.
+    """
     log = _states(home, scope_folder, kind, name)
     for entry in entries:
         state = log.get((record, fingerprint(entry)))
@@ -306,7 +314,7 @@ def log_returned(
 
 
 def kept(home: Home, scope_folder: ScopeFolder, kind: str, name: str) -> Iterator[tuple[str | None, Entry]]:
-    """Yield every acknowledged entry of a file in its last logged state, with the id of its record."""
+    """Yield the record id and last logged state of each entry in a file's log, removed entries included."""
     for state in _states(home, scope_folder, kind, name).values():
         yield state.record, state.entry
 
@@ -321,7 +329,10 @@ def log_session(
     record: str | None,
     by: str | None,
 ) -> bool:
-    """Log that one more session said an entry; return False for an entry that was never acknowledged here."""
+    """Log that the session `by` said an entry; return False for an entry that is not in the log.
+
+    Nothing is logged if `by` is None or the log already has the session.
+    """
     state = _states(home, scope_folder, kind, name).get((record, fingerprint(entry)))
     if state is not None and by is not None and by not in state.said:
         _log(home, scope_folder, kind, name, state._replace(said=(by,)))
@@ -338,7 +349,7 @@ def said(
 def writers(
     home: Home, scope_folder: ScopeFolder, kind: str, name: str
 ) -> dict[tuple[str | None, str], Mapping[str, str]]:
-    """Return the writer and program of each entry that no person wrote, by record and fingerprint."""
+    """Return each entry's logged writer and program, by record and fingerprint; empty if none is logged."""
     return {mark: state.writer for mark, state in _states(home, scope_folder, kind, name).items()}
 
 
@@ -362,7 +373,7 @@ def missing(
     *,
     record: str | None,
 ) -> list[Entry]:
-    """Return the acknowledged entries that are no longer in the file.
+    """Return the logged entries of a record that are not among `entries` and that no command removed.
 
     Entries without a time are left out: they have no place to be restored to, and if an edit through this
     program removed them, their text is in the archive.
@@ -376,7 +387,7 @@ def missing(
 
 
 def fingerprint(entry: Entry) -> str:
-    """Return a hash of an entry's time and text: equal for equal entries."""
+    """Return a hash of an entry's time and normalised text."""
     return hashlib.sha256(f"{entry.time}\0{normalise(entry.text)}".encode()).hexdigest()
 
 
@@ -410,7 +421,7 @@ def _line(state: StoredEntry) -> bytes:
 def _states(
     home: Home, scope_folder: ScopeFolder, kind: str, name: str
 ) -> dict[tuple[str | None, str], StoredEntry]:
-    """Return the last logged state of each entry, in the order of their first acknowledgement."""
+    """Return each entry's last logged state with all its sessions, sorted by the entry's first line."""
     found: dict[tuple[str | None, str], StoredEntry] = {}
     content = home.read("archive", "kept", *area(scope_folder), kind, f"{name}.jsonl") or b""
     for raw in content.split(b"\n"):
@@ -441,7 +452,7 @@ def team_area(label: str, scope: str) -> tuple[str, str]:
 
 
 def scope_of(area: tuple[str, ...]) -> str:
-    """Return the scope of a part of the archive."""
+    """Return the name of the scope to which folder names returned by `area` belong."""
     if area[0] == "hub":
         return area[1].partition("-")[0]
     return "project" if area[0] == "repository" else area[0]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Arranged(NamedTuple):
-    """The result of such a run: its name, the records as they were, and the result for each file."""
+    """The result of a run: its id, the chosen records before the run, and the result of each edit."""
 
     run: str
     records: tuple[Record, ...]
@@ -29,7 +29,7 @@ class Arranged(NamedTuple):
 
 
 def tag(work: Workspace, chosen: Sequence[Found], *, add: Iterable[str], remove: Iterable[str]) -> Arranged:
-    """Add tags to records, and remove other tags from them."""
+    """Add tags to records and remove tags from them; a tag in both `add` and `remove` is removed."""
     added = document.clean_tags(add, work.settings.secrets.policy)
     removed = frozenset(remove)
     if not added and not removed:
@@ -66,7 +66,7 @@ def rename(work: Workspace, found: Found, new: str) -> Arranged:
 
 
 def move(work: Workspace, chosen: Sequence[Found], scope: Scope) -> Arranged:
-    """Move records to the caller's own place in another scope, each under its own key."""
+    """Move records, with their keys, to the caller's place in a scope; records already there are skipped."""
     for found in chosen:
         _check_own(work, found, "move")
     place = scopes.place_for(work.caller, scope)
@@ -77,7 +77,7 @@ def move(work: Workspace, chosen: Sequence[Found], scope: Scope) -> Arranged:
 
 
 def share(work: Workspace, chosen: Sequence[Found], team: str) -> Arranged:
-    """Move a person's own records to the shared memory of a team, each under its own key."""
+    """Move the user's own records, with their keys, to a team's memory; records of any team are skipped."""
     for found in chosen:
         _check_own(work, found, "hub share")
         teams.find_shared(work.home, team, found.scope_folder.place.scope)
@@ -94,7 +94,7 @@ def share(work: Workspace, chosen: Sequence[Found], team: str) -> Arranged:
 
 
 def unshare(work: Workspace, chosen: Sequence[Found]) -> Arranged:
-    """Move records from a team's memory to the user's own; the team's history still has them."""
+    """Move the team records among `chosen` to the user's own memory; the team's history still has them."""
     for found in chosen:
         _check_own(work, found, "hub unshare")
     theirs = [work.records.as_own_record(found) for found in chosen if found.scope_folder.team]
@@ -104,9 +104,10 @@ def unshare(work: Workspace, chosen: Sequence[Found]) -> Arranged:
 def put_back(
     work: Workspace, workspace: str, changes: Iterable[tuple[Place, str, str | None, str | None]], what: str
 ) -> Arranged:
-    """Replace the texts of a team's files, given by place and path, in one run that can be undone.
+    """Replace the texts of a team's files in one run that can be undone.
 
-    Each change also has the text that the file should have now; a file with any other text is left alone.
+    Each change is a place, a path, the expected text and the new text; a text of None means no file. A file
+    with another text than the expected one is not changed.
     """
     run, results, team = _begin(work, what), [], teams.find_team(work.home, workspace)
     for place, path, *texts in changes:
@@ -119,7 +120,7 @@ def put_back(
 
 
 def put_away(work: Workspace, workspace: str) -> Arranged:
-    """Move all records of a team that the user has left to the archive."""
+    """Archive the readable records of a team that the user has left."""
     run, results = _begin(work, "leave"), []
     for scope_folder in teams.scope_folders_of(work.home, workspace):
         for found in work.records.on(scope_folder):
@@ -136,7 +137,11 @@ def _relocate(
     goes: Callable[[Found], ScopeFolder],
     target: Callable[[Found], tuple[str, Mapping[str, Any]]] = lambda found: (found.name, {}),
 ) -> Arranged:
-    """Write each record to its new file, then archive the old file, so that a crash loses no record."""
+    """Write each record to its new file, then archive the old file, so that a crash loses no record.
+
+    `goes` returns a record's new folder; `target` returns its new file name and its changed fields. If a new
+    file already exists or a text holds a secret, an error is raised before anything is written.
+    """
     planned = []
     for found in chosen:
         scope_folder, (name, labels) = goes(found), target(found)

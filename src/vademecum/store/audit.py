@@ -124,7 +124,7 @@ def _write(home: Home, at: datetime, lines: list[dict[str, Any]]) -> None:
 def _append(
     folder: Directory, lines: Iterable[dict[str, Any]], head: tuple[int, str] | None, *, day: str
 ) -> None:
-    """Append lines to the day's log and update the head."""
+    """Append lines to the day's log, or to a newer one if there is any; update the head unless it is None."""
     seq, last = _last(folder, head)
     rendered = []
     for each in lines:
@@ -140,7 +140,7 @@ def _append(
 
 
 def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
-    """Record next to the folder that the audit exists, and when it was found missing."""
+    """Note outside of the audit's folder that an audit exists or, with `lost`, that it was found deleted."""
     with home.folder() as top:
         if lost or top.stat(STARTED) is None:
             line = f"{LOST if lost else 'begun'} {clock.stamp(at)}\n".encode()
@@ -177,13 +177,16 @@ def lines(home: Home) -> Iterator[dict[str, Any]]:
 
 
 def days_before(home: Home, before: datetime) -> list[str]:
-    """Return the names of the logs of days before a moment, except the newest log, which goes on."""
+    """Return the names of the daily logs from before a moment, without the newest log of all."""
     day = clock.stamp(before)[:10]
     return [name for name in _log_names(home)[:-1] if _DAY.fullmatch(name) and name[:10] < day]
 
 
 def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
-    """Delete the audit's days before a moment, so that the rest still verifies; return the deleted logs."""
+    """Delete the daily logs from before a moment, and return their names; the rest still verifies.
+
+    The newest log of all is never deleted.
+    """
     with home.lock("audit"):
         gone = days_before(home, before)
         end = _parse_head(home.read("audit", START)) or (0, _GENESIS)
@@ -235,7 +238,7 @@ def verify(home: Home) -> Report:
 
 
 def _vouched(seq: int, last: str) -> bytes:
-    """Return the hash from which the chain continues after a cut, as the line about the cut states."""
+    """Return number and hash of the last deleted line as bytes; the line about the cut has their digest."""
     return f"{seq} {last}".encode()
 
 
@@ -263,7 +266,8 @@ def _against_head(home: Home, seq: int, seen: dict[int, str]) -> Iterator[Findin
 def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
     """Return number and hash of the line that the next line continues: the newest log's last, or the head.
 
-    If log and head disagree, the next line continues the head, so that `verify` always finds the break.
+    If the head is ahead of the log, or its hash is not that of its line in the log, the next line continues
+    the head, so that `verify` finds the break. A head behind the log is normal after a crash.
     """
     seq, last = 0, _GENESIS
     tail: list[dict[str, Any]] = []
@@ -280,9 +284,9 @@ def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def _tail(folder: Directory, name: str) -> list[dict[str, Any] | None]:
-    """Return the last lines of a log, with None for a bad line.
+    """Return the last lines of a log, with None for an unreadable line.
 
-    They go back as far as a readable line, if the log has one.
+    At least one of them is readable, unless the whole log is unreadable.
     """
     with folder.reader(name) as log:
         size, length = log.seek(0, os.SEEK_END), _TAIL

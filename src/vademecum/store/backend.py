@@ -26,7 +26,10 @@ class Appender(Protocol):
         """Return the end of the log in bytes; 0 when there is no log."""
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        """Append a line and return the log's new end; a line that was written only in part is removed."""
+        """Append a line and return the log's new end; with `sync`, the line is on disk when this returns.
+
+        A line that was written only in part is removed.
+        """
 
     def close(self) -> None:
         """Close the log."""
@@ -47,7 +50,7 @@ class Directory(Protocol):
         """Yield the status of each wanted name, in no order."""
 
     def mark(self) -> tuple[int, ...]:
-        """Return two times and the directory's number; they change when a name is added or removed."""
+        """Return numbers that change when a name is added or removed."""
 
     def read(self, name: str, *, largest: int = ...) -> bytes | None:
         """Return a whole content; None when it does not exist."""
@@ -63,16 +66,19 @@ class Directory(Protocol):
         mode: int = 0o600,
         largest: int = ...,
     ) -> Written:
-        """Replace a content by `change(content)`; if a person saved meanwhile, change their version."""
+        """Replace a content by `change(content)`; repeat the change on top of a concurrent save."""
 
     def create(self, name: str, content: bytes, *, mode: int = 0o600) -> None:
         """Write a new content; raise FileExistsError when the name exists."""
 
     def overwrite(self, name: str, block: bytes) -> None:
-        """Overwrite a content of small, fixed size; after a power cut it is the old or the new one."""
+        """Overwrite a content of small, fixed size; a power cut leaves the old or the new content."""
 
     def remove(self, name: str, keep: Callable[[bytes], None]) -> bytes | None:
-        """Remove a content after `keep` has saved it elsewhere, including a person's last save."""
+        """Pass a content to `keep`, then remove it; return the removed content, or None if there is none.
+
+        If a person saves in between, `keep` is called for that version too.
+        """
 
     def delete(self, name: str) -> None:
         """Delete a content permanently."""
@@ -84,7 +90,7 @@ class Directory(Protocol):
         """Append one line to a log durably, and return the log's new end."""
 
     def sweep(self) -> list[str]:
-        """Remove leftovers of killed writers; return the names of files that rescue a person's save."""
+        """Remove leftovers of killed writers; return the names of files with a person's rescued save."""
 
     def leftovers(self) -> list[str]:
         """Return the names of leftovers of killed writers, without removing them."""
@@ -116,7 +122,7 @@ class Backend(Protocol):
     """The storage of one memory; two backends are equal if they keep the same memory."""
 
     def open(self, *names: str, create: bool = False, mode: int = 0o700) -> Directory:
-        """Open the directory at a path of names; raise FileNotFoundError when it does not exist."""
+        """Open the directory at a path of names; raise FileNotFoundError if missing, unless `create`."""
 
     def watch(self) -> Watcher:
         """Return a watch for the directories of this backend."""

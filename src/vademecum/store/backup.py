@@ -36,7 +36,7 @@ _STATE = ("state.db", ".tmp")  # the beginning of a counter's file, and the endi
 
 
 class Backup(NamedTuple):
-    """The path and contents of a backup that was written, checked or unpacked."""
+    """The path, size, time and problems of a backup that was written, checked or unpacked."""
 
     path: Path
     files: int
@@ -46,7 +46,10 @@ class Backup(NamedTuple):
 
 
 def write(home: Home, path: Path, *, at: str, force: bool, progress: Step | None) -> Backup:
-    """Write all memory of a home to one backup file, which gets its name only when it is complete."""
+    """Write all memory of a home to one backup file, which gets its name only when it is complete.
+
+    An existing file is replaced with `force`; without, it is an error.
+    """
     if not home.path.is_dir():
         raise NotFound(f"{home.path} contains no memory yet", hint='`vade add "…"` saves the first')
     if path.is_dir():

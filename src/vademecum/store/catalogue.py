@@ -72,7 +72,7 @@ class Facts(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """A hash over the stamps of some files; it changes when a file changes, if all files are settled."""
+    """A hash over the stamps of some files; if `settled`, every later change of a file gives another hash."""
 
     value: bytes
     stamps: dict[str, Stamp]
@@ -86,7 +86,7 @@ class Digest(NamedTuple):
 
 
 class Catalogue:
-    """Cached facts about the records of a home; with `keep`, they are saved on disk."""
+    """Cached facts about records of a home; with `keep`, they are saved on disk, except for small folders."""
 
     def __init__(self, home: Home, *, keep: bool = True) -> None:
         self._home, self._keep = home, keep
@@ -102,7 +102,7 @@ class Catalogue:
         wanted: Callable[[str], bool],
         only: Collection[str] | None = None,
     ) -> Facts:
-        """Return a fact about the wanted records, or about `only` some of them; changed files are read."""
+        """Return a fact about the wanted records, or those in `only`; `make` computes it for changed ones."""
         look = self._look(folder, wanted)
         at, here = (self, _mark(scope_folder), fact.name), current_view()
         seen, earlier = (None, None) if here is None else here.derived.get(at, (None, None))
@@ -121,18 +121,18 @@ class Catalogue:
         return found
 
     def names(self, folder: Directory, wanted: Callable[[str], bool]) -> Collection[str]:
-        """Return the wanted names of a folder, in no order; within a request, those of its view."""
+        """Return the wanted names of a folder, unsorted; within a request, without those of second copies."""
         if current_view() is None:
             return [name for name in folder.names(ordered=False) if wanted(name)]
         return self._look(folder, wanted).stamps
 
     def digest(self, folder: Directory, wanted: Callable[[str], bool]) -> Digest:
-        """Return a digest of all wanted files in a folder."""
+        """Return a digest of the wanted files in a folder, without second copies."""
         look = self._look(folder, wanted)
         return Digest(_digest(look.stamps), look.stamps, look.at)
 
     def digest_logs(self, scope_folder: ScopeFolder, names: Collection[str]) -> Digest:
-        """Return a digest of the logs of some records."""
+        """Return a digest of the logs of acknowledged entries of the records with these file names."""
         at, stamps = time.time_ns(), self._logs(scope_folder, names)
         return Digest(_digest(stamps), stamps, at)
 
@@ -205,7 +205,7 @@ class _CacheFile:
         self._base = self._size = 0  # bytes: of the first frame, and of all
 
     def load(self) -> Rows:
-        """Return the saved rows; none when the file is damaged, missing or of another version."""
+        """Return the saved rows up to the first damaged frame; none if the file is missing or outdated."""
         rows: Rows = {}
         if self.home is None:
             return rows
@@ -232,7 +232,10 @@ class _CacheFile:
         return rows
 
     def add(self, new: Rows, present: Collection[str]) -> None:
-        """Save new rows: append them, or rewrite the whole file when much has changed."""
+        """Add rows, and append them to the file; errors while writing are ignored.
+
+        A missing, damaged or much grown file is rewritten instead, with the rows of the names in `present`.
+        """
         self.rows.update(new)
         if self.home is None:
             return

@@ -81,7 +81,7 @@ _UNCLEAR = "its entries cannot be distinguished; compare both files by hand"
 def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
     """Return the second copies among a folder's records, each with its original.
 
-    `identity` reads the id in a file; it is called only for names that may be those of copies or not.
+    `identity` returns the id in a file; it is called only where names alone do not show whether it is a copy.
     """
     odd = [name for name in names.not_keys(listed) if not name.endswith("~")]  # an editor's backup is none
     if not odd:
@@ -96,7 +96,10 @@ def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
 
 
 def find_named(listed: Collection[str], wanted: Callable[[str], bool]) -> dict[str, str]:
-    """Return second copies of journal days or pinned documents, told by name alone, with their originals."""
+    """Return the second copies of journal days or pinned documents, found by name, with their originals.
+
+    `wanted` returns whether a name is that of an original.
+    """
     return dict(_find_named(tuple(listed), wanted))
 
 
@@ -146,7 +149,7 @@ class SecondCopy(NamedTuple):
 
 
 def on_folder(scope_folder: ScopeFolder, *, journal: bool) -> Iterator[SecondCopy]:
-    """Yield the second copies of records, journal days and pinned documents in a scope folder."""
+    """Yield the second copies of records, pinned documents and (with `journal`) journal days in a folder."""
     for kind, wanted in _kinds_on(scope_folder, journal=journal):
         with contextlib.suppress(OutsideMemory, OSError):
             folder = scope_folder.open(*(() if kind == filenames.PINNED else (kind,)))
@@ -159,7 +162,7 @@ def on_folder(scope_folder: ScopeFolder, *, journal: bool) -> Iterator[SecondCop
 
 
 def _kinds_on(scope_folder: ScopeFolder, *, journal: bool) -> list[tuple[str, Callable[[str], bool]]]:
-    """Return the kinds of files that a scope folder has, each with a test for their names."""
+    """Return the kinds of files in a scope folder, each with a test for names; `journal` adds the journal."""
     documents = {
         each
         for each in scope_folder.place.scope.rule.documents
@@ -188,7 +191,7 @@ class _Folded:
             self._names.setdefault(names.folded(name), []).append(name)
 
     def like(self, name: str) -> list[str]:
-        """Return the files whose names equal this name on such a system, the preferred spelling first."""
+        """Return the names that equal this one except in case or composition, the preferred one first."""
         return sorted(self._names.get(names.folded(name), ()), key=_keeping)
 
 
@@ -359,9 +362,9 @@ class _Piece(NamedTuple):
 def merge(versions: Iterable[bytes], *, vouched: Callable[[Entry], Origin] | None = None) -> bytes:
     """Merge the versions of a file into one with every entry; the order of the versions does not matter.
 
-    Each entry stands once, superseded if any version says so, with the lowest of its origins. The
-    order within each version is kept; entries of different versions are ordered by time, then text.
-    `vouched` returns an entry's origin where the file's own signature cannot be believed.
+    Each entry appears once, superseded if any version says so, with the least trusted of its origins. The
+    order within each version is kept unless the versions contradict each other; else time, then text, decide.
+    `vouched` returns an entry's origin where the file's own signature cannot be trusted.
     """
     read = sorted({decode(each) for each in versions})
     if len(read) == 1:
@@ -405,7 +408,7 @@ def _assembled(base: document.Document, pieces: Sequence[Sequence[_Piece]]) -> s
 
 
 def _body(pieces: Sequence[_Piece], *, before: Mark | None) -> str:
-    """Return the longest wording of an entry; signed if the next entry has no time, to keep the two apart."""
+    """Return an entry's longest wording, signed to separate it from a next entry (`before`) without time."""
     fullest = max(pieces, key=lambda each: (len(each.raw), each.raw))
     sign = not fullest.signed and before is not None and not before[0]
     return fullest.raw + (f"\n<!-- origin: {Origin.USER} -->" if sign else "")
@@ -440,8 +443,8 @@ def _ordered(
 ) -> list[Mark]:
     """Return all marks, ordered as in each sequence, and else by time and text.
 
-    If sequences contradict each other, time alone decides. With `in_runs`, the successor in the same sequence
-    comes first, so that the lines of a paragraph stay together.
+    If sequences contradict each other, only time and text decide. With `in_runs`, the successor in the same
+    sequence comes first, so that the lines of a paragraph stay together.
     """
     from graphlib import CycleError, TopologicalSorter  # no other command merges copies
 
@@ -465,7 +468,10 @@ def _ordered(
 
 
 def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[Entry], Origin] | None) -> str:
-    """Return the text with each entry's marks from all versions (superseded, stale) and lowest origin."""
+    """Return the text with each entry's marks from all versions and its least trusted origin.
+
+    With `vouched`, an entry has the origin that this function returns.
+    """
     parsed = document.parse(text)
     entries = parsed.entries
     if len(entries) != len(pieces):
@@ -487,7 +493,7 @@ def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[En
 
 
 def _fields(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the frontmatter fields that one version must change to be the merge of all versions."""
+    """Return the changes to the frontmatter `own` that make it the merge of all versions' frontmatter."""
     changes: dict[str, Any] = {}
     for values in versions:
         changes |= {name: value for name, value in values.items() if name not in own and name not in changes}
@@ -540,7 +546,7 @@ def _check(merged: str, order: Sequence[Mark]) -> None:
 
 
 def merge_pinned(versions: Iterable[bytes]) -> bytes:
-    """Merge versions of a pinned document, section by section, into one with every line of all versions."""
+    """Merge versions of a pinned document, section by section, into one with the lines of all versions."""
     read = sorted({decode(each) for each in versions})
     if len(read) == 1:
         return read[0].encode()
@@ -565,7 +571,7 @@ def merge_pinned(versions: Iterable[bytes]) -> bytes:
 
 
 def _sections_of(text: str) -> dict[str, list[str]]:
-    """Return the lines below each heading of a text; lines before the first heading are below none."""
+    """Return the lines below each heading of a text; lines before the first heading have an empty heading."""
     found: dict[str, list[str]] = {}
     heading = ""
     for line in text[frontmatter.parse(text).body :].replace("\r\n", "\n").split("\n"):
@@ -578,7 +584,7 @@ def _sections_of(text: str) -> dict[str, list[str]]:
 
 
 def _merge_lines(blocks: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of all versions of a section, each once; the least trusted signature is last."""
+    """Return the lines of all versions of a section, shared ones once, the least trusted signature last."""
     signatures = [line for block in blocks for line in block if document.signed_origin(line) is not None]
     plain = [[line for line in block if line not in signatures] for block in blocks]
     marked = [_numbered_lines(block) for block in plain]

@@ -45,7 +45,7 @@ def drop(home: Home, kind: str, name: str) -> bool:
 
 
 def every(home: Home, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all decisions of a kind with their names, sorted by name."""
+    """Yield the readable decisions of a kind with their names, sorted by name."""
     for name in home.names("decisions", kind):
         if name.endswith(".json") and not name.startswith("."):
             decision = _load(home.read("decisions", kind, name))
@@ -57,7 +57,7 @@ VERIFIED = "verified"
 
 
 def verify(home: Home, text: str, *, at: str, by: str) -> None:
-    """Record that a person verified exactly this text."""
+    """Record that a person verified exactly this text, and delete the note of an earlier withdrawal."""
     put(home, VERIFIED, exactly(text), {"at": at, "by": by})
     hub_rules.note_withdrawal(home, exactly(text), on=False)
 
@@ -68,7 +68,10 @@ def verified(home: Home, text: str) -> bool:
 
 
 def verdicts(home: Home) -> Callable[[str], bool]:
-    """Return a function that tells whether a text's name is verified; the folder is listed only once."""
+    """Return a function that tells by a text's hash whether the text is verified.
+
+    The folder of verifications is listed only once, by this call.
+    """
     listed = {*home.names("decisions", VERIFIED)}
     return lambda name: f"{name}.json" in listed and get(home, VERIFIED, name) is not None
 
@@ -79,7 +82,7 @@ def unverify(home: Home, text: str) -> bool:
 
 
 def unverify_name(home: Home, name: str) -> bool:
-    """Withdraw a verification by the text's name, and note the withdrawal for teams."""
+    """Withdraw the verification of the text with this hash, and note that for teams; return False if none."""
     hub_rules.note_withdrawal(home, name, on=True)
     return drop(home, VERIFIED, name)
 
@@ -114,7 +117,7 @@ def _pair(one: str, other: str) -> str:
 
 
 def damaged(home: Home) -> Iterator[str]:
-    """Yield a finding for each decision file that cannot be read and so has no effect."""
+    """Yield the path of each decision file that cannot be read and so has no effect."""
     for kind in home.names("decisions"):
         for name in home.names("decisions", kind):
             if name.endswith(".json") and _load(home.read("decisions", kind, name)) is None:
@@ -213,7 +216,7 @@ def settle_held(home: Home, workspace: str, id: str) -> None:
 
 
 def reopen_held(home: Home, workspace: str, id: str) -> bool:
-    """Show a held text in the review again, if it still exists."""
+    """Show a hidden held text in the review again; return False when it no longer exists."""
     return _rename_held(home, workspace, f"{id}.json{DECIDED}", f"{id}.json")
 
 
@@ -292,7 +295,7 @@ def decline(home: Home, name: str, *, kind: str, at: str, by: str) -> None:
 
 
 def undecline(home: Home, name: str) -> bool:
-    """Delete the record of a declined proposal."""
+    """Delete the record of a declined proposal; return False when there was none."""
     return drop(home, _DECLINED, name)
 
 

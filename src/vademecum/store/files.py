@@ -90,7 +90,7 @@ def noticing_trouble() -> Iterator[list[OSError]]:
 
 
 def note_trouble(error: Exception) -> None:
-    """Note a disk error that is ignored; a missing permission is no disk error."""
+    """Add an ignored disk error to the list of `noticing_trouble`, but not a missing permission."""
     troubles = _troubles.get()
     if troubles is not None and isinstance(error, OSError) and not isinstance(error, PermissionError):
         troubles.append(error)
@@ -102,7 +102,7 @@ def digest(content: bytes) -> str:
 
 
 def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
-    """Return the content of a file, or None when there is none."""
+    """Return a file's content, or None when there is none; raise Malformed above `largest` bytes."""
     try:
         fd = folder.open(name, os.O_RDONLY)
     except FileNotFoundError:
@@ -200,7 +200,10 @@ def create(folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> N
 
 
 def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | None:
-    """Remove a file after `keep` has saved its content, including a person's last-moment save."""
+    """Pass a file's content to `keep`, then remove the file; return the content, or None when there is none.
+
+    If a person saves in between, `keep` is called for that content too.
+    """
     content = read(folder, name)
     if content is None:
         return None
@@ -248,14 +251,14 @@ class Drafts:
             _discard(self._let_go(temp), temp)
 
     def _let_go(self, temp: str) -> Folder:
-        """Close a temporary file, since a file open for writing is never renamed; return its folder."""
+        """Close a temporary file, remove it from the group, and return its folder; the file itself stays."""
         folder, fd = self._waiting.pop(temp)
         with contextlib.suppress(OSError):  # what it wrote is on disk by now, or worth nothing
             os.close(fd)
         return folder
 
     def write(self, folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> str:
-        """Write the content for a name in a folder, and return its temporary name."""
+        """Write a file's new content to a temporary file in the folder, and return the temporary name."""
         _check_size(folder, name, content, LARGEST)
         temp = _temporary()
         try:
@@ -278,7 +281,10 @@ class Drafts:
         self._let_go(temp)
 
     def exchange(self, folder: Folder, temp: str, name: str, *, before: bytes | None, after: bytes) -> bool:
-        """Replace a file if it has the expected content; otherwise leave the file and return False."""
+        """Replace a file by a draft if its content is `before`; otherwise leave the file and return False.
+
+        `before` is None for a file that does not exist yet; `after` is the content of the draft.
+        """
         staged = _name(name, before, after, SWAP)
         folder.rename(temp, staged)
         self._let_go(temp)
@@ -291,7 +297,7 @@ class Drafts:
         return found is not None
 
     def take(self, folder: Folder, name: str, *, before: bytes) -> bool:
-        """Remove a file if it has the expected content; otherwise leave the file and return False."""
+        """Remove a file if its content is `before`; for another content, leave it and return False."""
         aside = _name(name, before, before, SWAP)
         try:
             folder.rename(name, aside)
@@ -331,7 +337,7 @@ def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) ->
 
 
 class LogPen:
-    """An open log for appending; it is reopened when another file has taken its name."""
+    """An open log for appending; if another file takes its name, `end` closes it, and `write` reopens it."""
 
     def __init__(self, folder: Folder, name: str, mode: int = 0o600) -> None:
         self._folder, self._name, self._mode = folder, name, mode
@@ -345,9 +351,10 @@ class LogPen:
         return 0 if state is None else state.st_size
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        """Append a line and return the log's new end; an incomplete last line is ended first.
+        """Append a line and return the log's new end; with `sync`, the line is on disk when this returns.
 
-        The caller holds the log's lock. If a line can be written only in part, the part is removed again.
+        An incomplete last line is ended first. If the line can be written only in part, the part is removed.
+        The caller holds the log's lock.
         """
         if self._fd is None:
             self._fd = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
@@ -383,7 +390,7 @@ def _append_to(folder: Folder, fd: int, line: bytes, *, sync: bool) -> int:
 
 
 def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
-    """Overwrite a small file of fixed size in place; after a power cut it is the old or the new one."""
+    """Overwrite a small file of fixed size in place; a power cut leaves the old or the new content."""
     fd = folder.open(name, os.O_WRONLY | os.O_CREAT)
     try:
         write_all(fd, block)
@@ -495,7 +502,7 @@ class DiskFolder(Folder):
         return leftovers(self)
 
     def lock(self, thing: str, *, seconds: float) -> AbstractContextManager[None]:
-        """Hold the lock on a thing; the lock file lies in this folder while the lock is held."""
+        """Hold the lock on a thing by a file in this folder; raise `Locked` after waiting for `seconds`."""
         return folders.hold_lock(self, thing, seconds=seconds)
 
 
@@ -527,17 +534,17 @@ class StrangersFolder(SharedFolder):
         self.left_out = LeftOut()  # known once its names were asked for
 
     def read(self, name: str, *, largest: int = LARGEST) -> bytes | None:
-        """Return the content of a file that is not too large."""
+        """Return a file's content, or None when there is none; raise Malformed for one above the limits."""
         return super().read(name, largest=min(largest, STRANGE_LARGEST))
 
     def names(self, *, ordered: bool = True) -> list[str]:
-        """Return the names of the files within the limits, and of all files that are not notes."""
+        """Return the names of the Markdown files within the limits, and of all other files."""
         listed = super().names(ordered=ordered)
         chosen = self._choose(listed)
         return [name for name in listed if name in chosen or not _is_note(name)]
 
     def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the name and status of each wanted file within the limits of an untrusted folder."""
+        """Yield the name and status of each wanted Markdown file within the limits."""
         chosen = self._choose(super().names(ordered=False))
         yield from ((name, state) for name, state in chosen.items() if wanted(name))
 
@@ -592,7 +599,7 @@ class Disk(NamedTuple):
         return StrangersFolder if not self.trusted else SharedFolder if self.shared else DiskFolder
 
     def open(self, *names: str, create: bool = False, mode: int = 0o700) -> DiskFolder:
-        """Open a folder below the disk's top without following links."""
+        """Open a folder below the disk's top without following links; `create` makes missing folders."""
         here = view.current_view()
         if here is not None:
             if not create:
@@ -614,7 +621,7 @@ class _Found(NamedTuple):
 
 
 def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
-    """Write and sync the new content to a temporary name next to the file."""
+    """Write and sync the new content to a temporary file next to the file, and return the temporary name."""
     temp = _temporary()
     staged = _name(name, old, new, SWAP)
     try:
@@ -643,7 +650,11 @@ def _check_size(folder: Folder, name: str, content: bytes, largest: int) -> None
 
 
 def _put(folder: Folder, name: str, staged: str, current: bytes | None, after: bytes) -> _Found | None:
-    """Rename the staged file into place; return the replaced file, or None when the file has changed."""
+    """Rename the staged file into place; return the replaced content, or None if `staged` was discarded.
+
+    The staged file is discarded if the target was created or deleted meanwhile or, on a system that cannot
+    exchange two files, was changed. After an exchange, the caller compares the result with `current`.
+    """
     try:
         if current is None:
             folder.place(staged, name)
@@ -675,7 +686,8 @@ def _put(folder: Folder, name: str, staged: str, current: bytes | None, after: b
 def _put_back(folder: Folder, name: str, staged: str, ours: bytes) -> None:
     """Undo an exchange of two files, so that a person's save is in its place again.
 
-    The file that comes back is the program's own, or a newer save that a person made of it meanwhile.
+    The file that was in its place is deleted if it has the program's content `ours`; if a person saved it
+    meanwhile, it becomes a conflict file.
     """
     try:
         if folder.exchange(staged, name):
@@ -687,7 +699,7 @@ def _put_back(folder: Folder, name: str, staged: str, ours: bytes) -> None:
 
 
 def _clear_away(folder: Folder, staged: str, *, lost: bool) -> None:
-    """Remove a replaced file; keep it as a conflict file when a person's text would be lost."""
+    """Remove a replaced file; if a person's text would be `lost`, rename it to a conflict file instead."""
     if lost:
         _rescue(folder, staged)
     else:
@@ -703,7 +715,7 @@ def _clear_staged(out: tuple[Folder, str, bool]) -> None:
 
 
 def _settle(folder: Folder, name: str) -> tuple[bytes, bool]:
-    """Read a replaced file; return its content, and whether no process can write to it any more."""
+    """Wait up to 2 s for writers of a replaced file; return its content, and whether no writer is left."""
     begun = time.monotonic()
     fd = folder.open(name, os.O_RDONLY)
     try:
@@ -747,7 +759,7 @@ def _orphaned(folder: Folder, name: str) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process with this number exists."""
+    """Return whether a process with this number exists; on Windows always return False."""
     if sys.platform == "win32":
         return False  # os.kill would end the process there; an open file cannot be removed anyway
     try:

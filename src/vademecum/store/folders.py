@@ -67,7 +67,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: Path | str, *, create: bool = False, mode: int = 0o700) -> Self:
-        """Open a top folder; links on the way to it are the user's own and are followed."""
+        """Open a top folder (or make it, with `create`); links on the way to it are followed."""
         name = os.fspath(path)
         if create:
             _make(os.path.abspath(name), mode)
@@ -78,7 +78,10 @@ class Folder:
         return cls(name, os.open(name, os.O_RDONLY | _DIRECTORY | _CLOEXEC))
 
     def enter(self, *names: str, create: bool = False, mode: int = 0o700) -> Self:
-        """Open a folder below, name by name and without following links; this folder stays open."""
+        """Open a folder below this one, name by name and without following links; this folder stays open.
+
+        Missing folders are created with `create`. Without names, the result is a second handle to this one.
+        """
         here = self if names else self._duplicate()
         try:
             for name in names:
@@ -92,7 +95,7 @@ class Folder:
         return here
 
     def enter_all(self, names: Iterable[str], *, mode: int = 0o700) -> dict[str, Self]:
-        """Open many folders below, creating missing ones with one sync."""
+        """Open subfolders of this folder; missing ones are created and synced together."""
         found: dict[str, Self] = {}
         made: list[str] = []
         try:
@@ -113,7 +116,10 @@ class Folder:
         return found
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
-        """Open a regular file in this folder; links, pipes and devices are refused."""
+        """Open a regular file in this folder; links, pipes and devices are refused.
+
+        A file with several hard links is refused if another user owns it, or if this folder is `alone`.
+        """
         target = self._target(name)
         if self.fd is None and os.path.islink(target):
             raise OutsideMemory(f"{self.path}/{name} is a link")
@@ -263,7 +269,7 @@ _AT_ONCE = 16  # waits for the disk side by side: a journal takes them in togeth
 
 
 def sync_all(descriptors: Sequence[int]) -> None:
-    """Sync many files or folders to disk, in parallel threads, which is faster than one after the other."""
+    """Sync many files or folders to disk; in parallel threads if the disk is slow."""
     do_all(os.fsync, descriptors)
 
 
@@ -347,7 +353,7 @@ def hold_lock(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_locks(folder: Folder, things: Iterable[str]) -> Iterator[set[str]]:
-    """Hold those of many locks that are free now, and yield their names; a waiting process is not overtaken.
+    """Hold those of the locks that are free now, and yield their things; skip locks that a process waits for.
 
     No lock is waited for while others are held, so two processes cannot block each other for ever. Where the
     system has hard links, all locks are one file under many names, since new files are slow to create.
@@ -390,7 +396,7 @@ def _lock_name(thing: str) -> str:
 
 
 def _let_go(folder: Folder, name: str, fd: int | None) -> None:
-    """Remove the lock file while holding the lock, so that no other process's lock is removed."""
+    """Remove the lock file before releasing the lock, so that no other process's lock file is removed."""
     try:
         folder.unlink(name)
     except OSError:
@@ -428,7 +434,7 @@ def _try(folder: Folder, name: str) -> int | None:
 
 
 def _queue(folder: Folder, name: str, thing: str, seconds: float) -> int:
-    """Wait with a ticket for this process's turn and the lock; return the lock file's handle."""
+    """Wait with a ticket for the lock; return the lock file's handle, or raise `Locked` after `seconds`."""
     begun = time.monotonic()
     ticket = f"{name}-{time.monotonic_ns():020d}-{os.getpid()}.wait"
     own = folder.open(ticket, os.O_RDWR | os.O_CREAT)
@@ -465,7 +471,7 @@ def _next(folder: Folder, name: str, own: str) -> bool:
 
 
 def _void(folder: Folder, ticket: str) -> bool:
-    """Remove a ticket whose process has ended; return whether it was such a ticket."""
+    """Remove a ticket if its process has ended, and return whether it is gone; keep one made just now."""
     try:
         fd = folder.open(ticket, os.O_RDWR)
     except FileNotFoundError:
@@ -487,7 +493,7 @@ def _still_named(folder: Folder, name: str, fd: int) -> bool:
 
 
 def _clear(folder: Folder, own: str) -> None:
-    """Remove the lock files of killed processes once; waiting processes try again."""
+    """Remove the lock files and tickets of killed processes, unless this process has done so before."""
     if folder.path in _cleared:
         return
     _cleared.add(folder.path)
@@ -538,7 +544,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(fd: int) -> bool:
-        """Take the kernel's lock on an open file if it is free."""
+        """Take the kernel's lock on an open file; return False, without waiting, when it is not free."""
         try:
             # Far beyond the signature: a locked range cannot be read by others here.
             os.lseek(fd, 1 << 30, os.SEEK_SET)
@@ -553,7 +559,7 @@ else:
     import fcntl
 
     def try_lock(fd: int) -> bool:
-        """Take the kernel's lock on an open file if it is free."""
+        """Take the kernel's lock on an open file; return False, without waiting, when it is not free."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -601,7 +607,7 @@ _FEW = 64
 
 
 class Seen(NamedTuple):
-    """The names that changed, by folder; or the statement that anything may have changed."""
+    """The changed names, as pairs of folder and name; with `anything`, other names may have changed too."""
 
     anything: bool = False
     names: frozenset[tuple[str, str]] = frozenset()
@@ -623,7 +629,7 @@ class Watch:
         self.working = False
 
     def cover(self, folders: Iterable[str]) -> None:
-        """Watch these folders and no others; the next look reports every change from now on."""
+        """Watch these folders and no others; the next look reports the changes from now on."""
         if self._process != os.getpid():
             self._fd, self._folders, self._process = None, {}, os.getpid()
         wanted = dict.fromkeys(folders)
@@ -646,7 +652,7 @@ class Watch:
                     self._folders.setdefault(number, []).append(folder)
 
     def look(self) -> Seen:
-        """Return the changes since the last look, without waiting."""
+        """Return the changes since the last look, without waiting; `ANYTHING` if the watch cannot tell."""
         if not self.working or self._fd is None or self._process != os.getpid():
             return ANYTHING  # after a fork, the queue is the parent's
         names: set[tuple[str, str]] = set()
@@ -667,6 +673,7 @@ class Watch:
         """Return whether a watched folder was created or exchanged without an event.
 
         A missing folder sends no events, and neither does a folder that is moved together with its parents.
+        Existing folders are compared at most once a second, and only if they are few.
         """
         now = time.monotonic()
         whole = now - self._checked > _OFTEN and len(self._inodes) <= _FEW

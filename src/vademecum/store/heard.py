@@ -91,7 +91,8 @@ def says_same(one: str, other: str) -> bool:
 def add(home: Home, session: HeardSession, statements: Iterable[HeardStatement]) -> int:
     """Add statements to a session's list; return how many it did not have yet.
 
-    A statement that the list has keeps what is known of it; what the new line knows besides is added.
+    A listed statement keeps its fields; its empty fields are filled from the new one. Nothing is written for
+    a session marked by `take_back`, and no statement is added to a list that has `MOST`.
     """
     with home.lock(_lock_name(session.project, session.session)):
         known = {each.id: each for each in read_session(home, session.project, session.session)}
@@ -115,7 +116,7 @@ def add(home: Home, session: HeardSession, statements: Iterable[HeardStatement])
 
 
 def settle(home: Home, statement: HeardStatement, outcome: str, *, at: str, record: str = "") -> None:
-    """Note what became of a statement."""
+    """Add a statement's outcome to the list of its session, if that list exists."""
     line = {"kind": _OUTCOME, "id": statement.id, "outcome": outcome, "at": at, "record": record}
     with home.lock(_lock_name(statement.project, statement.session)):
         if statement.session + ENDING in home.names(FOLDER, statement.project):
@@ -163,7 +164,7 @@ def read_sessions(home: Home, project: str) -> Iterator[str]:
 
 
 def take_back(home: Home, project: str, session: str) -> int:
-    """Delete the statements of a session, in which nothing is heard again; return how many there were."""
+    """Delete a session's statements, and mark its list so that none is added later; return their number."""
     with home.lock(_lock_name(project, session)):
         statements = read_session(home, project, session)
         header = [line for line in _lines(home, project, session) if line.get("kind") == _SESSION]
@@ -180,14 +181,14 @@ def is_taken_back(home: Home, project: str, session: str) -> bool:
 
 
 def read_projects(home: Home, projects: Iterable[str]) -> Iterator[HeardStatement]:
-    """Yield the statements of all sessions of some projects."""
+    """Yield the statements of all sessions of these projects."""
     for project in dict.fromkeys(projects):
         for session in sessions(home, project):
             yield from read_session(home, project, session)
 
 
 def sessions(home: Home, project: str) -> Sequence[str]:
-    """Return the ids of a project's sessions in which something was heard."""
+    """Return the ids of a project's sessions that have a list, with or without statements."""
     return [
         name.removesuffix(ENDING)
         for name in home.names(FOLDER, project)
@@ -196,7 +197,7 @@ def sessions(home: Home, project: str) -> Sequence[str]:
 
 
 def forget_faded(home: Home, project: str, *, days: int, now: datetime) -> None:
-    """Delete the lists of a project in which nothing is younger than some days."""
+    """Delete the lists of a project whose statements are all older than `days`, or that have no statement."""
     for session in sessions(home, project):
         statements = read_session(home, project, session)
         if all(is_faded(each, days=days, now=now) for each in statements):
@@ -233,7 +234,7 @@ def read_counts(home: Home) -> NudgeCounts:
 
 
 def count_outcomes(home: Home, *, taken: int, ignored: int) -> None:
-    """Count the outcomes of some nudges."""
+    """Add the outcomes of nudges to the saved counts; above a limit, all counts are scaled down."""
     if not taken + ignored:
         return
     with home.lock(f"{FOLDER}/{_COUNTS}"), home.folder(FOLDER, create=True) as folder:
@@ -298,7 +299,7 @@ def _parse(
 
 
 def _merge(earlier: HeardStatement, later: HeardStatement) -> HeardStatement:
-    """Return a statement with what a later line knows besides."""
+    """Return the earlier statement with its empty fields filled from the later one."""
     known = later._asdict()
     missing = {name: known[name] for name, value in earlier._asdict().items() if not value and known[name]}
     return earlier._replace(**missing)

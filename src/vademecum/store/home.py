@@ -57,12 +57,12 @@ class ScopeFolder(NamedTuple):
 
     @property
     def folder_mode(self) -> int:
-        """The mode of new folders: private in a home, as git shares them in a repository."""
+        """The mode of new folders: private in a home, readable for everybody in a repository."""
         return 0o755 if self.outside else 0o700
 
     @property
     def file_mode(self) -> int:
-        """Return the mode of new files: private in a home, as git shares them in a repository."""
+        """Return the mode of new files: private in a home, readable for everybody in a repository."""
         return 0o644 if self.outside else 0o600
 
     def name_of(self, *names: str) -> str:
@@ -99,7 +99,7 @@ class Home(NamedTuple):
     backend: Backend | None = None  # where it is kept, if that is no folder
 
     def check(self) -> None:
-        """Refuse a path that cannot be a home."""
+        """Raise an error if the home's path exists and is not a folder."""
         if os.path.lexists(self.path) and not os.path.isdir(self.path):
             raise StorageFailed(
                 f"the memory folder {self.path} is not a folder",
@@ -129,7 +129,10 @@ class Home(NamedTuple):
             )
 
     def _mark_format(self) -> None:
-        """Write this version's format number into the format file, unless its number is as high."""
+        """Write this version's format number into the format file, unless its number is as high or higher.
+
+        A home with numbered records, but without format file and audit, gets a note that an audit existed.
+        """
         with self.folder() as top:
             if top.stat(FORMAT_FILE) is not None:
                 if self.format < FORMAT:
@@ -144,7 +147,7 @@ class Home(NamedTuple):
                     top.create(AUDIT_STARTED, b"begun before\n")
 
     def folder(self, *names: str, create: bool = False) -> Directory:
-        """Open a folder below the home."""
+        """Open a folder below the home; `create` makes missing folders."""
         return (self.backend or files.Disk(self.path)).open(*names, create=create)
 
     def disk(self, *names: str, create: bool = False) -> files.DiskFolder:

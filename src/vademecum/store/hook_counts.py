@@ -54,7 +54,10 @@ def made_up(event: str) -> str:
 
 
 def add(home: Path | str, letters: Iterable[str]) -> None:
-    """Count events of hooks, if a memory exists; errors while writing are ignored."""
+    """Append letters of hooks to the file of this hour, if a memory exists and the file is below its limit.
+
+    Errors while writing are ignored.
+    """
     content = "".join(letters).encode()
     if not content or not os.path.isdir(home):
         return
@@ -75,7 +78,7 @@ def add(home: Path | str, letters: Iterable[str]) -> None:
 
 
 def last_day(home: Path | str) -> dict[str, HookCounts]:
-    """Return the counts of each hook in the last 24 hours, by its event."""
+    """Return the counts of each hook, by its event, in the current hour and the 24 hours before."""
     now = int(time.time()) // _HOUR
     letters = b""
     for hour in range(now - _DAY, now + 1):
@@ -97,7 +100,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def _forget_old(folder: str) -> None:
-    """Delete the files of other days, also of days to come: a clock may have been wrong."""
+    """Delete files of hours more than two days ago or ahead (a clock may have been wrong) and other files."""
     now = int(time.time()) // _HOUR
     with os.scandir(folder) as found:
         for each in found:

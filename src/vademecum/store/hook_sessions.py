@@ -43,12 +43,12 @@ class HookAnswer(NamedTuple):
 
     @property
     def is_recent(self) -> bool:
-        """Whether the answer still fits; a clock that jumped in either direction makes it unfit."""
+        """Whether the answer's time is less than `LATE_SECONDS` away, in the past or in the future."""
         return abs(time.time() - self.at) < LATE_SECONDS
 
 
 class HookState(NamedTuple):
-    """What a session got, and what it still has to get."""
+    """The items that a session was given, and the answers that it is still owed."""
 
     started: bool = True  # whether it has its first block
     is_owed: bool = False  # whether the hook of its start was called, and the block is not given
@@ -62,9 +62,10 @@ class HookState(NamedTuple):
         return self.marks.union(*(each.marks for each in self.late))
 
     def owe_start(self, *, resumed: bool, remembers: bool = True) -> HookState:
-        """Return the state of a session that starts; the window of a resumed session holds its items.
+        """Return the state of a session that starts or, with `resumed`, continues: its first block is owed.
 
-        An agent that does not remember them gets all of them again. Nudges count for the whole session.
+        The marks stay if the session is resumed and its agent `remembers` the items. Else only the marks of
+        nudges stay, and all items are given again.
         """
         nudges = frozenset(mark for mark in self.marks if mark.startswith(NUDGE))
         if not resumed:
@@ -81,7 +82,7 @@ class HookState(NamedTuple):
 
 
 class HookSession:
-    """The file of one session, from the moment in which a hook has locked it."""
+    """The open file of one session, which the caller has locked; without `fd`, nothing is saved."""
 
     def __init__(self, fd: int | None = None, *, is_new: bool = False) -> None:
         self._fd = fd
@@ -90,8 +91,8 @@ class HookSession:
     def _read(self, *, is_new: bool) -> HookState:
         """Return the saved state.
 
-        A new file belongs to a session that got nothing. A file that cannot be read belongs to a session that
-        got something, because nothing may be given twice; it stays empty where the disk is full.
+        A new file is that of a session that was given nothing. If the file is missing or unreadable (empty,
+        after a write to a full disk), the session counts as started, so that nothing is given twice.
         """
         if self._fd is None or is_new:
             return HookState(started=not is_new)
@@ -109,7 +110,7 @@ class HookSession:
             return HookState()
 
     def save(self, state: HookState) -> None:
-        """Write a state over the old one; errors are ignored, and an unfinished write leaves no state."""
+        """Write a state over the old one; errors are ignored, and an unfinished write empties the file."""
         self.state = state
         if self._fd is None:
             return
@@ -126,9 +127,9 @@ class HookSession:
 
 @contextlib.contextmanager
 def lock_session(home: Path, *, agent: str, session: str) -> Iterator[HookSession]:
-    """Wait for other hooks of this session, and yield its file.
+    """Wait for other hooks of this session, then yield the session's file, locked.
 
-    A hook without a session, and one that cannot write here, gets a file that saves nothing.
+    Without a session, or where the file cannot be opened, yield a file that saves nothing.
     """
     fd, is_new = _open(_path(home, agent, session)) if session else (None, False)
     if fd is None:
@@ -148,7 +149,7 @@ def _path(home: Path, agent: str, session: str) -> str:
 
 
 def _open(path: str) -> tuple[int | None, bool]:
-    """Return the open file and whether it was made just now; no file where it cannot be."""
+    """Return the open file, or None if it cannot be opened, and whether this call created it."""
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     for more in (0, os.O_CREAT | os.O_EXCL, 0):  # another hook of the session may make it at this moment
         try:
@@ -179,7 +180,7 @@ def _lock(fd: int) -> None:
 
 
 def forget_old(home: Path) -> None:
-    """Delete the state of sessions that nobody resumes any more."""
+    """Delete the files of sessions that have not changed for `_DAYS` days."""
     old = time.time() - _DAYS * 86_400
     with contextlib.suppress(OSError):
         for path, state in _files(home):
@@ -188,7 +189,7 @@ def forget_old(home: Path) -> None:
 
 
 def forget_late(home: Path) -> None:
-    """Delete the texts of late answers, because a person purges text; the sessions get a new block."""
+    """Delete the late answers and the record paths of all sessions, because a person purges text."""
     for path, state in _files(home):
         if state.st_size:
             fd, _ = _open(path)

@@ -40,7 +40,10 @@ def workspace_of(path: str) -> str:
 
 
 def vouched_by(home: Home, path: str, name: str) -> str:
-    """Return the member who verified a text and whose word counts in this home; empty when there is none."""
+    """Return the member, trusted by this home, who verified the text with this hash; empty if there is none.
+
+    `path` is the file with the text; only members of that file's team are considered.
+    """
     workspace = workspace_of(path)
     return _counting(home, workspace).get(name, "") if workspace else ""
 
@@ -65,7 +68,7 @@ def keep_vouches(home: Home, workspace: str, stream: str, vouched: Mapping[str, 
 
 
 def note_withdrawal(home: Home, name: str, *, on: bool) -> None:
-    """Save that a person withdrew a verification, until every team knows; `on` false deletes the note."""
+    """Note for each team that a person withdrew a verification; with `on` false, delete the notes."""
     for workspace in _list(home, kind="team"):
         known = read_withdrawn(home, workspace)
         if (name in known) is not on:
@@ -85,7 +88,7 @@ def keep_withdrawn(home: Home, workspace: str, names: frozenset[str]) -> None:
 
 
 def _counting(home: Home, workspace: str) -> dict[str, str]:
-    """Return each verified text of a team with the member who verified it, if that member's word counts."""
+    """Return the trusted member who verified each text of a team, by the text's hash."""
     top = os.path.join(home.path, FOLDER, workspace)
     now = _stamp(home, workspace)
     known = _known.get(top)

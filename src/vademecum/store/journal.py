@@ -81,7 +81,10 @@ class Journal:
         return Noted(path, entry.time or "", purged=purged.at if purged else "")
 
     def days(self, places: Iterable[Place], *, only: Container[str] | None = None) -> Iterator[Day | Finding]:
-        """Yield the journal days of these places, or `only` some files; an unreadable day is a finding."""
+        """Yield the journal days of these places, or those whose file names are in `only`.
+
+        An unreadable day is a finding. A caller in a group gets no days.
+        """
         if self.caller.audience is Audience.GROUP:
             return
         for place in places:
@@ -89,7 +92,7 @@ class Journal:
                 yield from self._days(scope_folder, only)
 
     def scope_folders(self, place: Place) -> list[ScopeFolder]:
-        """Return the folders with the journals of a place."""
+        """Return the folders of a place that are not shared: those that can have journals."""
         return [
             scope_folder
             for scope_folder in scopes.scope_folders(self.home, self.caller, place)

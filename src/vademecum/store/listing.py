@@ -18,9 +18,9 @@ _NOTHING: Mapping[str, Sequence[Record]] = {}
 
 
 def render_listing(records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING) -> str:
-    """Return the listing's text: a line for each record, by type, in the Open Knowledge Format.
+    """Return the listing's text: a line for each record, grouped by type, in the Open Knowledge Format.
 
-    `also` names, for a record's path, further records to be listed beside it.
+    `also` has, by a record's path, the related records that are listed below that record.
     """
     by_type: dict[str, list[Record]] = {}
     for record in records:
@@ -40,7 +40,7 @@ def render_listing(records: Iterable[Record], also: Mapping[str, Sequence[Record
 def write_listing(
     scope_folder: ScopeFolder, records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING
 ) -> str | None:
-    """Write the listing into the records' folder and return its path; None when the folder has no records."""
+    """Write the listing into the records' folder and return its path; None when there is no such folder."""
     folder = scope_folder.open("records")
     if folder is None:
         return None
@@ -57,7 +57,7 @@ def _link(record: Record) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text as one short line without secrets and without characters that Markdown interprets."""
+    """Return a text as one shortened line without secrets, with backslashes, `[`, `]` and `<` escaped."""
     line = " ".join(clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return short.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("<", "&lt;")

@@ -40,7 +40,7 @@ class FileLines:
 
 
 def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | None = None) -> FileLines:
-    """Return a range of a file's lines, counted from 1."""
+    """Return `count` lines of a file, or all if None, from the line `start` on, counted from 1."""
     if content is None:
         return FileLines(path, "")
     every = document.decode(content).split("\n")
@@ -84,7 +84,7 @@ def streamed(path: str, file: BinaryIO, *, start: int = 1, count: int | None = N
 
 
 def from_source(top: str, names_below: tuple[str, ...]) -> bytes | None:
-    """Return the content of a file in an attached source, opened without following links."""
+    """Return a file's content in an attached source, without following links; None when it does not exist."""
     try:
         with sources.entered(top, names_below[:-1]) as inside:
             return inside.read(names_below[-1])
@@ -93,7 +93,10 @@ def from_source(top: str, names_below: tuple[str, ...]) -> bytes | None:
 
 
 def by_path(home: Home, caller: scopes.Caller, path: str) -> tuple[str, bytes | None]:
-    """Return a file of memory by its path as shown to users."""
+    """Return a visible file's path and content, by its path as shown to users; None for a missing content.
+
+    Raise OutsideMemory for a path that is not that of a file visible to the caller.
+    """
     clean = path.removeprefix(f"{home.path}/")
     for place in scopes.visible(caller):
         for scope_folder in scopes.scope_folders(home, caller, place):
@@ -109,7 +112,7 @@ def by_path(home: Home, caller: scopes.Caller, path: str) -> tuple[str, bytes | 
 
 
 def _readable(caller: scopes.Caller, parts: list[str]) -> bool:
-    """Return whether a path in a folder is that of a record, a journal or a pinned document."""
+    """Return whether the path can be a record, journal day or pinned document; in groups, no journal day."""
     if caller.audience is Audience.GROUP and parts[0] == filenames.JOURNAL:
         return False
     hidden = any(not part or part.startswith(".") for part in parts)
@@ -165,7 +168,7 @@ def replaced_versions(records: Records, found: Found) -> list[archive.ArchivedVe
 
 
 def gone_records(records: Records, places: Iterable[Place]) -> Iterator[Version]:
-    """Yield every record that was archived or deleted and can be restored."""
+    """Yield the last version of each record that was archived or deleted and can be restored."""
     places = [*places]
     living: set[str | None] = set()
     for scope_folder in (
@@ -180,7 +183,7 @@ def gone_records(records: Records, places: Iterable[Place]) -> Iterator[Version]
 
 
 def _put_away(records: Records, scope_folder: ScopeFolder) -> set[str]:
-    """Return the names of the files that the archive knows."""
+    """Return the names of the record files that have archived versions or logged entries."""
     versions = archive.names(records.home, scope_folder, filenames.RECORDS)
     return {*versions, *archive.kept_names(records.home, scope_folder, filenames.RECORDS)}
 

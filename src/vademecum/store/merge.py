@@ -88,7 +88,7 @@ class Joining:
         self._needs_person = False
 
     def __call__(self, content: bytes | None) -> bytes:
-        """Return the file's content after the text was added; called with None for a missing file."""
+        """Return the file's content with the text added or confirmed; None stands for a missing file."""
         self.said, self.superseded, self.beside = None, (), None
         if content is None:
             self.outcome = Outcome.CREATED
@@ -155,7 +155,10 @@ class Joining:
         return document.append(frontmatter.edit(f"# {self.key}\n\n", values), self.entry)
 
     def _supersede(self, parsed: document.Document) -> str:
-        """Return the file's text with the entry to be replaced marked as superseded."""
+        """Return the file's text with the entries to be replaced marked as superseded.
+
+        Set `outcome`, `superseded` and, if a person must decide, `beside`.
+        """
         self.outcome = Outcome.REPLACED if self._replaces_last else Outcome.APPENDED
         if self.entry.superseded is not None:  # kept, and the wording that stands there stays
             self.outcome = Outcome.CONSOLIDATED
@@ -206,7 +209,7 @@ class Joining:
         return changes
 
     def _labels(self, values: Any) -> dict[str, Any]:
-        """Return the fields of the draft that differ from those of the record."""
+        """Return the draft's fields that differ from the record's; for a person's record, only counters."""
         draft = self.draft
         if self._needs_person:
             return self._counted(values)
@@ -237,7 +240,7 @@ class Joining:
         return self.caller.conversation or self.caller.session or ""
 
     def _confirmations(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the five newest confirmations, at most one per session, with the caller's added."""
+        """Return the five newest confirmations, one per actor and session, the caller's own as the last."""
         mine = {"by": self.caller.actor, "session": self._session, "at": self.entry.time}
         listed = values.get("confirmed")
         earlier = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -264,17 +267,20 @@ class Joining:
 
 
 def is_guarded(values: Mapping[str, Any]) -> bool:
-    """Return whether a person protected the record, and not only a program its own text."""
+    """Return whether a person protected the record; a protection by an agent gives False."""
     return values.get("protected") is True and values.get("protected_by") != str(Origin.AGENT)
 
 
 def is_persons(entry: Entry, verified: Verified) -> bool:
-    """Return whether a person wrote an entry that still holds, or verified exactly its text."""
+    """Return whether an entry still holds, and a person wrote it or verified exactly its text."""
     return entry.live and ((entry.origin or Origin.USER) is Origin.USER or verified(entry.text))
 
 
 def may_supersede(record: Record, entry: Entry, *, origin: Origin) -> bool:
-    """Return whether a text may supersede a similar entry unasked: no if protected or more trusted."""
+    """Return whether a text of this origin may supersede a similar entry without a person's decision.
+
+    It may not if the record is protected or the entry is more trusted than the text.
+    """
     return not record.protected and origin.rank <= (entry.origin or Origin.USER).rank
 
 
@@ -424,7 +430,7 @@ def render_consolidation(
 
 
 def entry_of_part(entry: Entry, part: Part) -> Entry:
-    """Return an entry as written into a consolidation; without a time it gets its record's time."""
+    """Return an entry as written into a consolidation; without a valid time, it gets that of its part."""
     time = entry.time if clock.parse(entry.time) else part.said
     return replace(entry, time=time, origin=entry.origin or Origin.USER, part=part.key)
 

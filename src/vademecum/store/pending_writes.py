@@ -68,14 +68,14 @@ class Request:
 
     @property
     def whose(self) -> str:
-        """Return the origin of the result: a text has its author's, a removal is the person's."""
+        """Return "yours" for a removal, archiving or rewording, else the origin that the request names."""
         return (
             "yours" if self.operation in ("forget", "archive", "prune_knowledge", "reword") else self.origin
         )
 
 
 class PendingRequest(NamedTuple):
-    """A request and its id; `trouble` says why it cannot be approved."""
+    """A pending request and its id; `request` is None if it cannot be approved, and `trouble` says why."""
 
     id: str
     request: Request | None
@@ -118,7 +118,10 @@ def parse(content: bytes) -> Request:
 
 
 def put(home: Home, request: Request) -> PendingRequest:
-    """Save a pending request; it is on disk when this returns."""
+    """Save a pending request to disk, and return it with its id; refuse it if `MOST` requests are pending.
+
+    With `request.once`, save nothing if an equal request is already pending, but return that request.
+    """
     content = render(request)
     id = digest(content)
     with home.lock("/".join(_WHERE)), home.folder(*_WHERE, create=True) as folder:
@@ -152,7 +155,7 @@ def count(home: Home) -> int:
 
 
 def every(home: Home) -> Sequence[PendingRequest]:
-    """Return all pending requests, oldest first; those changed since they were saved come last."""
+    """Return all pending requests, oldest first; changed and unreadable ones come last."""
     found = [_read(home, name.removesuffix(_ENDING)) for name in _names(home)]
     return sorted(
         found, key=lambda each: (each.request is None, each.request.at if each.request else each.id)
@@ -161,7 +164,7 @@ def every(home: Home) -> Sequence[PendingRequest]:
 
 @contextlib.contextmanager
 def held(home: Home, which: str) -> Iterator[PendingRequest]:
-    """Lock a request while it is decided, and delete it afterwards, unless deciding failed."""
+    """Yield the request whose id begins with `which`, under a lock; delete it unless the block fails."""
     id = _find(home, which)
     with home.lock(f"decisions/approvals/{id}"):
         waiting = _read(home, id)
@@ -173,7 +176,7 @@ def held(home: Home, which: str) -> Iterator[PendingRequest]:
 
 
 def unchanged(waiting: PendingRequest) -> Request:
-    """Return the request; raise an error if it was changed after its id was made."""
+    """Return the request; raise an error if its file was changed, is gone or cannot be read."""
     if waiting.request is None:
         raise Conflict(
             f"the request {waiting.short} {waiting.trouble}", hint="nothing was written; reject it"
@@ -182,7 +185,10 @@ def unchanged(waiting: PendingRequest) -> Request:
 
 
 def purge(home: Home, text: str, *, dry: bool = False) -> Iterator[tuple[str, int]]:
-    """Delete the requests that hold a text; yield each with its matches. A `dry` run deletes none."""
+    """Delete the requests that hold a text; yield the path of each, and how often it has the text.
+
+    A `dry` run deletes none.
+    """
     for name in _names(home):
         content = home.read(*_WHERE, name) or b""
         try:
@@ -223,7 +229,7 @@ def _read(home: Home, id: str) -> PendingRequest:
 
 
 def _find(home: Home, which: str) -> str:
-    """Return the id that begins with these characters, at least four."""
+    """Return the only pending id that begins with `which`; fewer than four characters match no id."""
     word = which.strip().lower()
     found = [id for name in _names(home) if (id := name.removesuffix(_ENDING)).startswith(word)]
     if len(word) < 4 or not found:
@@ -263,9 +269,11 @@ def once(
     at: str,
     do: Callable[[str | None], Mapping[str, Any]],
 ) -> Mapping[str, Any]:
-    """Run `do` once for a key; later calls with the same key get the saved answer.
+    """Run `do` once for a key; later calls with the same key and request get the saved answer.
 
-    `do` is told when an earlier attempt began but left no answer. If `do` refuses, the key may be used again.
+    `do` gets the time of an earlier attempt that left no answer, else None. If the first attempt ends in a
+    VadeError other than StorageFailed, the key can be used again. A key of a different request raises an
+    error.
     """
     name, mark = _name(key), {"asked": _print(request), "at": at}
     with home.lock(f"{FOLDER}/{name}"), home.folder(FOLDER, create=True) as folder:
@@ -290,7 +298,7 @@ def once(
 
 
 def answer(home: Home, key: str, *, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the saved answer for a key; None when there is none."""
+    """Return the saved answer for a key, else None; raise an error if the key belongs to another request."""
     try:
         with home.folder(FOLDER) as folder:
             known = _known(folder, _name(key), key, _print(request))

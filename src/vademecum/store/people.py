@@ -54,8 +54,8 @@ def speaker(
 ) -> Speaker:
     """Return who speaks: a person, or the agent to which this environment belongs.
 
-    A person decides at a terminal, or through a script that the user allowed by name. An agent never decides,
-    even under a name that it has read in the settings.
+    A person decides at a `terminal`, or through a script that is named in `scripts`. An agent never decides,
+    even with the name of such a script. The variables of editors count only where there is no terminal.
     """
     known = {**variables.agents, **({} if terminal else variables.editors)}
     variable = next((name for name in known if environ.get(name, "").strip().lower() not in _OFF), None)
@@ -95,7 +95,7 @@ def login() -> str:
 
 
 def has_terminal() -> bool:
-    """Return whether the process has a terminal for its output and input."""
+    """Return whether both input and output of the process are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
@@ -132,7 +132,7 @@ def taken(before: bytes, after: bytes | None, *, kind: str, verified: Verified) 
 def check_loss(
     home: Home, caller: Caller, before: bytes | None, after: bytes | None, *, kind: str = filenames.RECORDS
 ) -> None:
-    """Refuse a change that removes a person's text or fields, unless a person makes it."""
+    """Raise PersonsText for a change that removes a person's text or fields, unless the caller may do so."""
     gone = barred(home, caller, before, after, kind=kind)
     if gone:
         raise PersonsText(f"{WHY} ({gone})")

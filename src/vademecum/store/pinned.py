@@ -65,7 +65,7 @@ class Documents:
         self.now, self.announce = now, announce
 
     def all(self, places: Iterable[Place]) -> Iterator[Pinned | Finding]:
-        """Return every pinned document of these places."""
+        """Yield the pinned documents of these places; for an unreadable document, yield a finding."""
         for place in places:
             for name in place.scope.rule.documents:
                 for scope_folder in self._scope_folders(place, name):
@@ -80,7 +80,10 @@ class Documents:
                         yield found
 
     def find(self, name: str, *, scope: Scope | None = None) -> tuple[ScopeFolder, str, bytes | None]:
-        """Return folder, name and content of a document; without a scope, the nearest existing one."""
+        """Return folder, name and content of the nearest existing document, in one scope or any visible one.
+
+        If there is none, the content is None, and the folder is the one for a new document.
+        """
         wanted, scope_folders = self._reach(name, scope)
         for scope_folder in scope_folders:
             content = self._content(scope_folder, wanted)
@@ -94,7 +97,10 @@ class Documents:
         return first, wanted, None
 
     def write(self, scope_folder: ScopeFolder, name: str, text: str, *, seen: bytes | None) -> Pinned:
-        """Replace the text that the caller saw by a new text; the old one goes to the archive."""
+        """Replace the text that the caller has `seen` by a new text, and archive the old text.
+
+        If the document has changed since then, the new text is archived instead, and Conflict is raised.
+        """
         at = self.now()
         text = frontmatter.edit(text, {"version": VERSION, "updated": clock.stamp(at)})
         content = self._signed(scope_folder, name, text, seen or b"").encode()
@@ -128,7 +134,7 @@ class Documents:
     def image(
         self, version: str, places: Iterable[Place]
     ) -> tuple[ScopeFolder, str, archive.ArchivedVersion] | None:
-        """Return folder, name and version for a version's id, of any document in these places; else None."""
+        """Find an archived version by its id; return its folder, document name and version, or None."""
         for place in places:
             for name in place.scope.rule.documents:
                 for scope_folder in self._scope_folders(place, name):
@@ -140,7 +146,7 @@ class Documents:
     def newest(
         self, name: str, *, scope: Scope | None = None
     ) -> tuple[ScopeFolder, str, archive.ArchivedVersion]:
-        """Return the newest archived version of a document that differs from its present content."""
+        """Return folder, name and the newest archived version that differs from the present content."""
         scope_folder, file, found = self.images(name, scope=scope)
         content = self._content(scope_folder, file)
         for image in reversed(found):
@@ -171,7 +177,7 @@ class Documents:
         operation: str,
         at: datetime,
     ) -> Pinned:
-        """Change a document under its lock, write the audit, and announce the change."""
+        """Replace a document's content by the result of `put` under its lock, and audit and announce this."""
         if not scope_folder.trusted:
             raise Untrusted(f"{scope_folder.top / '.vade'} came with the repository and is not trusted yet")
         path = scope_folder.name_of(name)
@@ -203,9 +209,10 @@ class Documents:
         return self._pinned(scope_folder, name, written.after)
 
     def _signed(self, scope_folder: ScopeFolder, name: str, text: str, seen: bytes) -> str:
-        """Return the text in which all changed sections are signed with the caller's origin.
+        """Return the text with an origin signed under each changed section; a person's edit is not signed.
 
-        An unchanged section keeps its origin: a new signature under an old text cannot raise its trust.
+        The origin is the least trusted of the caller's origin, the one that the section claims, and the
+        earlier ones of the same section. An unchanged section keeps its origin.
         """
         if self.caller.origin is Origin.USER:
             return text
@@ -222,7 +229,7 @@ class Documents:
         return text
 
     def _vouch(self, scope_folder: ScopeFolder, name: str, content: bytes, *, before: bytes | None) -> None:
-        """Log the new sections as written by the caller."""
+        """Log the sections that are not in `before`, as written by the caller."""
         earlier = {archive.fingerprint(each) for each in _standing(before or b"")}
         for section in document.blocks(decode(content)):
             if archive.fingerprint(section) not in earlier:
@@ -244,7 +251,7 @@ class Documents:
         ]
 
     def _scope_folders(self, place: Place, name: str) -> list[ScopeFolder]:
-        """Return a document's possible folders: in a repository only `context.md` has one."""
+        """Return a document's possible folders; in a shared folder only `context.md` is possible."""
         scope_folders = scopes.scope_folders(self.home, self.caller, place)
         return [
             scope_folder
@@ -285,7 +292,7 @@ class Documents:
     def _with_origins(
         self, scope_folder: ScopeFolder, name: str, sections: Iterable[Entry]
     ) -> tuple[Entry, ...]:
-        """Return the sections with trusted origins: signatures that came with a repository do not count."""
+        """Return the sections with reliable origins; in a shared folder, a signature raises no trust."""
         known: dict[str, Origin | None] = {}
         if scope_folder.shared and scope_folder.trusted:
             for _, entry in archive.kept(self.home, scope_folder, filenames.PINNED, name):

@@ -55,7 +55,7 @@ def known_projects(home: Home) -> list[KnownProject]:
 
 
 def moved_projects(home: Home, project: Project) -> list[KnownProject]:
-    """Return projects without a remote whose folder is gone; those with this folder's name come first."""
+    """Return unjoined projects without a remote whose folder is gone, those of this folder's name first."""
     own = {project.id, *project.earlier, *scopes.aliases(home, project.id)}
     by_path = {name for name, _ in decisions.every(home, "projects")}
     gone = [
@@ -170,7 +170,7 @@ class Projects:
         )
 
     def list(self) -> Sequence[KnownProject]:
-        """Return all projects that have memory here, the most recently written first."""
+        """Return all projects that have memory here, the most recently written first; none when incognito."""
         if self._work.caller.audience is Audience.GROUP:
             raise NotVisible("a group session sees only its own project")
         if self._work.settings.incognito:
@@ -179,7 +179,10 @@ class Projects:
             return known_projects(self._work.home)
 
     def moved_here(self) -> Sequence[KnownProject]:
-        """Return projects with memory whose folder is gone; this project may be one of them, moved."""
+        """Return projects whose folder is gone; this project may be one of them after a move.
+
+        Agents, groups, incognito sessions and projects with an id set by hand get none.
+        """
         project = self._work.caller.project
         if project is None or project.overridden or self._work.settings.incognito:
             return []
@@ -189,7 +192,7 @@ class Projects:
             return moved_projects(self._work.home, project)
 
     def elsewhere(self) -> Sequence[Finding]:
-        """Return findings about memory under another id that may be this project's, and how to join it."""
+        """Return findings about other ids whose memory may be this project's, with the command to join it."""
         found = [*self.earlier()]
         for each in self.moved_here()[:3]:
             count = "1 record" if each.records == 1 else f"{each.records} records"
@@ -198,7 +201,7 @@ class Projects:
         return found
 
     def earlier(self) -> Iterator[Finding]:
-        """Yield a finding if the project had another id here, whose memory only a person can join."""
+        """Yield a finding if this folder's project had another id whose memory is not joined yet."""
         project = self._work.caller.project
         if project is None or self._work.caller.audience is Audience.GROUP:
             return

@@ -106,22 +106,22 @@ class KnownEntry:
     where: set[str] = field(default_factory=set)
 
     def stays(self, why: str) -> list[Purged]:
-        """Return a report for each copy that the entry stays, with the reason."""
+        """Return one report for each file with the entry, which says that the entry stays there, and why."""
         return [Purged(where, 1, gone=False, why=why) for where in sorted(self.where)]
 
     @property
     def is_made(self) -> bool:
-        """Whether an automatic pass wrote the entry."""
+        """Whether an automatic pass wrote the entry: no person wrote it, and no session is logged for it."""
         return self.origin is not Origin.USER and not self.said
 
     @property
     def heard(self) -> set[str]:
-        """Every session that said the entry."""
+        """Every session that is known to have said or confirmed the entry."""
         return self.sessions | {each.partition(":")[2] for each in self.said}
 
 
 class KnownEntries(NamedTuple):
-    """The known entries by fingerprint, and the files."""
+    """The known entries by fingerprint, and facts about the files in which they are."""
 
     entries: dict[str, KnownEntry]
     confirmed: dict[str, set[str]]  # the files whose labels name a session
@@ -130,7 +130,7 @@ class KnownEntries(NamedTuple):
 
 
 class PurgePlan(NamedTuple):
-    """The entries to purge, and similar entries that stay, with the reasons."""
+    """The entries, files, sessions and records to purge, and reports (`told`) on what stays, with reasons."""
 
     entries: tuple[Entry, ...]
     files: tuple[str, ...]
@@ -169,7 +169,7 @@ def plan(home: Home, shared: Path | None, wanted: Wanted) -> PurgePlan:
 def _doomed(
     known: Mapping[str, KnownEntry], wanted: Wanted, ids: Collection[str]
 ) -> tuple[dict[str, KnownEntry], list[Purged]]:
-    """Return the entries to delete, and reports on entries of the same origin that stay."""
+    """Return the entries that meet the criteria, their automatic copies, and reports on entries that stay."""
     doomed: dict[str, KnownEntry] = {}
     rows: list[Purged] = []
     for mark, each in known.items():
@@ -185,7 +185,7 @@ def _doomed(
 
 
 def gather(home: Home, shared: Path | None) -> KnownEntries:
-    """Read every entry of a home and of this project's folder, with everything about its origin."""
+    """Read the entries of a home and of the `shared` folder with their origins; report unreadable files."""
     found: dict[str, KnownEntry] = {}
     confirmed: dict[str, set[str]] = {}
     records: dict[str, tuple[str, int]] = {}
@@ -215,14 +215,14 @@ def gather(home: Home, shared: Path | None) -> KnownEntries:
 
 
 def _origin_of(file: StoredFile, entry: Entry, log_origin: Origin | None) -> Origin:
-    """Return the origin that can be relied on; signatures from a repository are only claims."""
+    """Return an entry's origin: for a repository's file from the log, as its signatures are only claims."""
     if file.area[0] == "repository":
         return log_origin or Origin.EXTERNAL
     return entry.origin or Origin.USER
 
 
 def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str, ...], str], Origin]:
-    """Read the origins of entries from the logs of acknowledged entries."""
+    """Read the logs of acknowledged entries: add the entries to `found`, and return their origins."""
     origins: dict[tuple[tuple[str, ...], str], Origin] = {}
     for parts, line in kept_lines(home):
         entry = Entry(line["text"], line["time"], parse_origin(line["origin"]))
@@ -270,7 +270,10 @@ def _generated(values: Mapping[str, Any], at: str) -> set[tuple[str, str]]:
 
 
 def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str]:
-    """Return the sources of an entry by its record's fields; only imports name them for every entry."""
+    """Return the sources of an entry, from the fields of its record.
+
+    Unless the entry was imported, the record's source counts only for the entry with which the record began.
+    """
     label = str(values.get("source") or "")
     if each.origin is Origin.IMPORT:
         return {str(one.get("resource")) for one in _list(values.get("sources"))} or ({label} - {""})
@@ -278,7 +281,7 @@ def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str
 
 
 def _imported_days(home: Home) -> dict[tuple[tuple[str, ...], str], set[str]]:
-    """Return the systems from which each journal day was imported, by the logs of runs.
+    """Return the systems from which each journal day was imported, according to the logs of runs.
 
     A journal has no frontmatter that could tell this.
     """
@@ -306,7 +309,7 @@ def _list(value: object) -> list[dict[str, Any]]:
 
 
 def _writers(home: Home) -> dict[tuple[str, str], set[tuple[str, str]]]:
-    """Return from the audit who wrote to which record, or noted in which scope, in each second."""
+    """Return from the audit the writers to each record and to each scope's journal, by the second."""
     found: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for line in audit.lines(home):
         subject = line.get("record") or (
@@ -319,7 +322,7 @@ def _writers(home: Home) -> dict[tuple[str, str], set[tuple[str, str]]]:
 
 
 def _verdict(each: KnownEntry, wanted: Wanted, ids: Collection[str]) -> bool | str:
-    """Return whether to delete an entry; or a reason (text) why it stays or cannot be judged."""
+    """Return whether an entry meets the criteria; if only a part of it does, return why the entry stays."""
     if wanted.origin not in (None, each.origin) or not _timely(each.entry.time, wanted):
         return False
     if wanted.scope is not None and str(wanted.scope) not in each.scopes:
@@ -335,7 +338,7 @@ def _verdict(each: KnownEntry, wanted: Wanted, ids: Collection[str]) -> bool | s
 
 
 def _from_source(known: Collection[str], source: str) -> bool | str:
-    """Return whether an entry came from a source; for a journal only the system is known."""
+    """Return whether an entry came from a source; if that is not certain, return a text that says why."""
     matching = {one for one in known if _of_source(one, source)}
     if not matching and any(source.startswith(one) for one in known if one.endswith(":")):
         system = source.partition(":")[0]
@@ -369,13 +372,13 @@ def _by_agent(each: KnownEntry, agent: str) -> bool | str:
 
 
 def is_agent(name: str, actor: str, client: str) -> bool:
-    """Return whether a name is that of the writer's agent, or of its program."""
+    """Return whether a name is that of the writer's agent or of the program that the agent used."""
     words = {word for part in client.split() for word in (part, part.partition("/")[0])}
     return name.lower() in {actor.lower(), actor.partition(":")[2].lower(), *map(str.lower, words)}
 
 
 def _of_source(resource: str, source: str) -> bool:
-    """Return whether a text's source is this system, or this file, or lies in this folder."""
+    """Return whether a text came from this source, which is a system, a file or a folder."""
     system, _, path = resource.partition(":")
     inner = source.rstrip("/")
     return (
@@ -434,7 +437,7 @@ class _Session(NamedTuple):
 
 
 def _sessions(home: Home) -> Iterator[_Session]:
-    """Yield the transcript of each session, and the list of what was heard in it."""
+    """Yield the transcript of each session, and the file of statements heard in each session."""
     for folder in (_TRANSCRIPTS, heard.FOLDER):
         for project in home.names(folder):
             for name in home.names(folder, project):
@@ -469,9 +472,9 @@ def _ids(session: str, logs: Iterable[_Session]) -> frozenset[str]:
 def _transcripts(
     logs: Iterable[_Session], wanted: Wanted, ids: Collection[str]
 ) -> tuple[list[str], list[Purged]]:
-    """Return the transcripts to delete, and reports on transcripts that overlap the time only in part.
+    """Return the transcripts to delete, and reports on those that began outside of the wanted time.
 
-    A criterion of origin never matches a transcript, because only entries have an origin.
+    If the criteria name an origin, or a scope other than project, no transcript matches.
     """
     gone: list[str] = []
     rows: list[Purged] = []
@@ -496,7 +499,7 @@ def _came_from(log: _Session, wanted: Wanted, ids: Collection[str]) -> bool:
 
 
 def _requests(home: Home, wanted: Wanted, ids: Collection[str]) -> Iterator[pending_writes.PendingRequest]:
-    """Yield the pending writes that meet the criteria."""
+    """Yield the pending writes that meet the criteria; if these name a source, no pending write does."""
     for each in pending_writes.every(home) if not wanted.source else ():
         request = each.request
         if request is not None and _timely(request.at, wanted) and _asked_by(request, wanted, ids):
@@ -513,7 +516,7 @@ def _asked_by(request: pending_writes.Request, wanted: Wanted, ids: Collection[s
 
 
 def parse_kind(name: str) -> Origin:
-    """Return the origin with this name."""
+    """Return the origin with this name; raise UnknownName for any other name."""
     try:
         return Origin(name)
     except ValueError:
@@ -525,7 +528,7 @@ def parse_kind(name: str) -> Origin:
 
 
 def markdown(home: Home, shared: Path | None) -> Iterator[StoredFile]:
-    """Yield every Markdown file of memory, of this project's `.vade/`, and of the archive."""
+    """Yield the Markdown files of memory, of the archive and, unless it is None, of the `shared` `.vade/`."""
     yield from below(home.path, "memory", _memory_file)
     if shared is not None:
         area = purge.repository_area(shared.parent)

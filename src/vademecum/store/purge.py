@@ -103,9 +103,10 @@ class Purge:
 
 
 def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = False) -> list[Purged]:
-    """Delete a record with all its versions, conflict copies and logged entries; the caller holds its lock.
+    """Delete a record with its versions, conflict copies and logs; the caller holds the record's lock.
 
-    A `dry` run deletes nothing; the result then lists what a real run would delete.
+    Statements that repeat its texts are deleted, and consolidations lose it. A `dry` run deletes nothing, and
+    returns what a real run would delete.
     """
     found: list[Purged] = []
     stem = name.removesuffix(".md")
@@ -140,7 +141,7 @@ def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = Fals
 
 
 def texts_of(home: Home, scope_folder: ScopeFolder, name: str) -> list[str]:
-    """Return every text in a record, its archived versions and the log of its entries."""
+    """Return the texts of a record: in its file, archived versions and log; skip unreadable versions."""
     found = [entry.text for _, entry in archive.kept(home, scope_folder, filenames.RECORDS, name)]
     contents = [
         home.read(*each.parts) for each in archive.images(home, scope_folder, filenames.RECORDS, name)
@@ -156,7 +157,10 @@ def texts_of(home: Home, scope_folder: ScopeFolder, name: str) -> list[str]:
 
 
 def _from_consolidations(home: Home, scope_folder: ScopeFolder, key: str, *, dry: bool) -> Iterator[Purged]:
-    """Remove a former record from every archived version and log of the consolidations that contain it."""
+    """Remove a record from the archived versions and logs of consolidations; yield each of these places.
+
+    A `dry` run removes nothing.
+    """
     signed = f"of: {key}".encode()
     for name in archive.names(home, scope_folder, filenames.RECORDS):
         for image in archive.images(home, scope_folder, filenames.RECORDS, name):
@@ -215,7 +219,11 @@ def _versions(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool) ->
 
 
 def text(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> list[Purged]:
-    """Replace a text by `[purged]` everywhere in the home and in the project's own `.vade/`."""
+    """Replace a text by `[purged]` in the home and in the `shared` `.vade/`; return each place with the text.
+
+    Places that must not change, such as the audit and the keys of records, are only reported. A `dry` run
+    changes nothing.
+    """
     if not is_long_enough(wanted):
         raise UsageError(
             f"{names.shown(wanted)} is too short to be purged",
@@ -237,12 +245,12 @@ def _everywhere(home: Home, shared: Path | None, wanted: str, *, dry: bool = Fal
 
 
 def is_long_enough(wanted: str) -> bool:
-    """Return whether a text is long enough to be purged."""
+    """Return whether a text is long enough to be purged, and is not a part of the mark `[purged]`."""
     return len(wanted.strip()) >= SHORTEST and wanted not in MARK
 
 
 def finder(wanted: str) -> Callable[[str], tuple[int, int] | None]:
-    """Return a function that finds the wanted text in another one, in every escaped form."""
+    """Return a function that finds the wanted text in a given text, in every escaped form."""
     forms = _forms(wanted)
 
     def find(text: str) -> tuple[int, int] | None:
@@ -253,7 +261,7 @@ def finder(wanted: str) -> Callable[[str], tuple[int, int] | None]:
 
 
 def without_text(content: bytes, wanted: str) -> bytes:
-    """Return the content of a Markdown file with a text removed."""
+    """Return the content of a Markdown file in which a text is replaced by `[purged]`."""
     return _in_markdown(content, _forms(wanted)).content
 
 
@@ -289,7 +297,7 @@ def derived(home: Home) -> None:
 
 
 def occurrences(path: Path, wanted: str) -> int:
-    """Count a text in a file that must not be changed."""
+    """Return how often a text occurs in a file; 0 if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").count(wanted)
     except OSError:
@@ -341,7 +349,7 @@ def sweep_below(top: Path, *starts: str) -> None:
 
 
 def _sweep(top: Path, parts: tuple[str, ...]) -> None:
-    """Remove a folder's leftovers of killed writers; a rescued save is found in the purge's second pass."""
+    """Remove the leftovers of killed writers in one folder, unless the folder is outside of memory."""
     with contextlib.suppress(OutsideMemory), DiskFolder.at(top) as folder, folder.enter(*parts) as inner:
         inner.sweep()
 
@@ -372,7 +380,7 @@ def _why(parts: tuple[str, ...]) -> str:
 
 
 def raise_unless_gone(error: OSError) -> None:
-    """Raise the error of an unreadable folder, which may hold the text."""
+    """Raise the error of a folder that cannot be read, unless the folder is gone."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -380,7 +388,10 @@ def raise_unless_gone(error: OSError) -> None:
 def _replace(
     home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes], _Replaced], *, dry: bool
 ) -> _Replaced:
-    """Remove a text from a file while holding the lock of the file's writers; return the counts."""
+    """Change a file by `way`, which removes a text, under the lock of the file's writers; return the counts.
+
+    A `dry` run only counts. Links, pipes and devices stay as they are.
+    """
     name = parts[-1]
     try:
         with DiskFolder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
@@ -404,7 +415,7 @@ def _look_through(
     way: Callable[[bytes], _Replaced],
     write: Callable[[bytes], object] | None = None,
 ) -> _Replaced:
-    """Count a text in a log; pass each line without the text to `write`."""
+    """Apply `way` to each line of a log; return the counts, and pass the results to `write` if given."""
     count = left = size = 0
     waiting: list[bytes] = []
     with contextlib.suppress(FileNotFoundError), folder.reader(name) as log:
@@ -424,7 +435,10 @@ def _look_through(
 
 
 def _rewrite(folder: DiskFolder, name: str, way: Callable[[bytes], _Replaced]) -> _Replaced:
-    """Replace a log by its content without a text, line by line."""
+    """Replace each line of a log by the result of `way`; return the counts.
+
+    If somebody writes to the log meanwhile, begin again, a few times.
+    """
     for _ in range(_TRIES):
         before = folder.stat(name)
         if before is None:
@@ -522,7 +536,10 @@ def _forms(wanted: str) -> re.Pattern[str]:
 
 
 def _from_heard(home: Home, texts: Iterable[str], *, dry: bool) -> Iterator[Purged]:
-    """Delete the heard statements that hold a text, or that a text holds: they are sentences of messages."""
+    """Delete heard statements that contain one of these texts or are part of one; yield the changed files.
+
+    A `dry` run deletes none.
+    """
     wanted = [form for each in texts if len(form := normalise(each).casefold()) >= SHORTEST]
 
     def without(line: bytes) -> _Replaced:
@@ -600,7 +617,7 @@ def _in_line(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
-    """Replace a text in all strings of an event but its kinds, ids and times, so that replays work."""
+    """Replace a text in the strings of an event, except in kinds, ids and times, so that replays work."""
     if not forms.search(raw.decode(errors="replace")):  # it would stand there as it is, or escaped
         return _Replaced(raw, 0)
     try:
@@ -646,7 +663,7 @@ def _only_counted(content: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _cleaned(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
-    """Return a value without a text, and the number of its occurrences."""
+    """Return a value in which a text is replaced by `[purged]`, and the number of replacements."""
     if isinstance(value, str):
         return forms.subn(MARK, value)
     if isinstance(value, list):

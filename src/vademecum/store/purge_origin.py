@@ -51,7 +51,7 @@ def preview(home: Home, shared: Path | None, found: provenance.PurgePlan) -> lis
 def carry_out(
     home: Home, shared: Path | None, order: Tombstone, *, only: Collection[str] | None = None
 ) -> list[Purged]:
-    """Delete everything that an order names, everywhere or in `only` some files.
+    """Delete everything that an order names; with `only`, change no other Markdown files than these.
 
     A killed deletion can be repeated: entries that are already deleted are skipped.
     """
@@ -118,7 +118,10 @@ def _from_markdown(
     *,
     dry: bool,
 ) -> int:
-    """Delete entries from a file while holding the lock of its writers; return their number."""
+    """Delete the `doomed` entries from a file under the lock of its writers; return the number of entries.
+
+    Confirmations by one of the `sessions` are removed as well. A `dry` run changes nothing.
+    """
     without = functools.partial(strip, kind=file.kind, doomed=doomed, sessions=sessions)
     content = provenance.read_file(file)
     gone = [each for each in tombstones.read_entries(content, file.kind) if doomed(each)]
@@ -187,9 +190,10 @@ def _replace_image(folder: DiskFolder, name: str, without: Callable[[bytes], byt
 def strip(
     content: bytes, *, kind: str, doomed: Callable[[Entry], bool], sessions: Collection[str] = ()
 ) -> bytes | None:
-    """Return a file's content without some entries, else byte for byte; None when no entry is left.
+    """Return a file's content without the `doomed` entries; None when no entry is left.
 
-    An entry superseded only by a deleted entry is valid again.
+    An entry superseded only by a deleted entry is valid again, and confirmations by one of the `sessions` are
+    removed. All else stays byte for byte, and so does a malformed file.
     """
     try:
         text = decode(content)
@@ -243,7 +247,10 @@ def _cut(text: str, section: document.Section) -> str:
 
 
 def _lifted(text: str, times: Collection[str | None]) -> str:
-    """Return the text in which entries superseded only by deleted entries are valid again."""
+    """Return the text without the marks that refer to entries of these times.
+
+    Such a mark says that its entry is superseded by the other entry, or contradicts it.
+    """
     for index, each in enumerate(document.parse(text).entries):
         if each.superseded is not None and each.superseded in times:
             text = document.sign(document.parse(text), index, superseded="")
@@ -289,7 +296,10 @@ def _from_log(
     *,
     dry: bool,
 ) -> int:
-    """Delete entries from a file's log of acknowledged entries; return their number."""
+    """Delete the `doomed` entries from a log of acknowledged entries; return the number of entries.
+
+    A `dry` run deletes none.
+    """
     lines = [*home.lines(*parts)]
     read = [each for raw in lines if (each := provenance.kept_entry(raw)) is not None]
     gone = [each for each in read if doomed(each)]
@@ -336,7 +346,7 @@ def _session_of(value: object) -> str:
 
 
 def _delete_file(home: Home, parts: tuple[str, ...], *, dry: bool) -> bool:
-    """Delete a whole transcript or request; return whether it existed."""
+    """Delete a whole transcript or request, unless `dry` is true; return whether the file existed."""
     try:
         with home.disk(*parts[:-1]) as folder:
             if folder.stat(parts[-1]) is None:
@@ -356,7 +366,7 @@ def _delete_file(home: Home, parts: tuple[str, ...], *, dry: bool) -> bool:
 
 
 def _tidy_folder(top: Path, parts: tuple[str, ...]) -> None:
-    """Delete the listing of a changed folder, and the folder of versions if it is empty."""
+    """Delete the listing of a changed folder; in the archive, delete the folder itself if it is empty."""
     with contextlib.suppress(FileNotFoundError), DiskFolder.at(top) as folder:
         with folder.enter(*parts) as inner:
             left = inner.names()
@@ -371,7 +381,7 @@ def _tidy_folder(top: Path, parts: tuple[str, ...]) -> None:
 
 
 class Returned(NamedTuple):
-    """Purged text that is in a file again: whole entries, and lines or parts of others."""
+    """Purged text that is in a file again: whole entries, and lines or parts of other entries."""
 
     entries: tuple[Entry, ...]
     parts: tuple[str, ...]
@@ -444,7 +454,7 @@ class Proof:
         self._before = {each.where: self._digest(each.where) for each in found if each.gone} if prove else {}
 
     def put(self, *, texts: Iterable[str] = (), records: Sequence[str] = (), part: str = "") -> None:
-        """Save the tombstone before anything is deleted."""
+        """Save the tombstone with the marks of what will be deleted; without `prove`, save nothing."""
         if not self.stone.prove:
             return
         key = tombstones.make_key(self._work.home)
@@ -459,7 +469,7 @@ class Proof:
     def finished(
         self, found: Sequence[Purged], *, scope: Scope | None = None, record: str | None = None
     ) -> Purge:
-        """Write the audit line and the requested receipt of a purge, and return its result."""
+        """End a purge: write the audit line and, if requested, the receipt; return the purge's result."""
         work, stone = self._work, self.stone
         log = functools.partial(
             audit.write,
@@ -488,7 +498,7 @@ class Proof:
         return Purge(tuple(found), receipt=receipt)
 
     def _receipt(self, found: Iterable[Purged]) -> dict[str, Any]:
-        """Return the receipt: the deleted texts by file, with hashes of each file before and after."""
+        """Return the receipt: each place with its count and hashes of its file, but without any text."""
         places = [
             {
                 "where": self._receipt_path(each.where),

@@ -136,7 +136,10 @@ class Records:
                     yield _unreadable(scope_folder, name, error)
 
     def facts(self, scope_folder: ScopeFolder, fact: Fact, *, only: Collection[str] | None = None) -> Facts:
-        """Return a fact about the records of a folder, or `only` some; cached facts need no reading."""
+        """Return the values of a fact for the records of a folder; with `only`, just for these file names.
+
+        Records whose values are cached are not read.
+        """
         folder = scope_folder.open(filenames.RECORDS)
         if folder is None:
             return Facts({}, {}, {})
@@ -147,7 +150,7 @@ class Records:
             )
 
     def known(self, places: Iterable[Place], fact: Fact) -> Iterator[tuple[ScopeFolder, Facts] | Finding]:
-        """Yield each folder of these places with a fact about its records; or a finding if unreadable."""
+        """Yield each folder of these places with a fact's values for its records; a finding if unreadable."""
         for place in places:
             for scope_folder in scopes.scope_folders(self.home, self.caller, place):
                 try:
@@ -156,7 +159,10 @@ class Records:
                     yield _no_folder(scope_folder, error)
 
     def listed(self, places: Iterable[Place], fact: Fact) -> Iterator[Listed | Finding]:
-        """Yield each record of these places for which a fact has a value, in the order of `all`."""
+        """Yield the records of these places for which a fact has a value, sorted as `all` yields them.
+
+        Unreadable files and folders yield findings.
+        """
         for each in self.known(places, fact):
             if isinstance(each, Finding):
                 yield each
@@ -192,9 +198,10 @@ class Records:
         return replace(record, title=record.title or parsed.title or record.key, entries=entries)
 
     def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
-        """Return the record with this key, number or id, from the nearest scope.
+        """Return the record with this key, number, id or path, in one scope or in all visible ones.
 
-        With `only`, raise an error if several records have that name.
+        Of several records with the key, return the nearest; with `only`, raise Ambiguous. Several records
+        with the number or id always raise Ambiguous.
         """
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
         with request_view():
@@ -230,7 +237,7 @@ class Records:
         return record.key if len(alike) == 1 else f"{record.key} --scope {record.place.scope}"
 
     def raw(self, key: str, *, scope: Scope | None = None) -> Found | None:
-        """Return the unreadable file of a key, so that a person can repair it."""
+        """Return the file of a key without reading it, so that a person can repair it; None if missing."""
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
         for scope_folder in self._scope_folders(places):
             name = self._file_of(scope_folder, key.removesuffix(".md"))
@@ -266,7 +273,10 @@ class Records:
     # ---------------------------------------------------------------- writing
 
     def store(self, draft: Draft, *, scope: Scope, key: str | None, dedup: Dedup) -> Stored:
-        """Save a text: under its key, in the record that already says it, or in a new record."""
+        """Save a text under a key.
+
+        Without a key, save it in a recent record that says nearly the same, or in a new record.
+        """
         place = scopes.place_for(self.caller, scope)
         scope_folders = scopes.scope_folders(self.home, self.caller, place)
         if draft.team:
@@ -342,7 +352,7 @@ class Records:
     def typed(
         self, scope_folders: Iterable[ScopeFolder], *types: str, likely: Callable[[bytes], bool] = bool
     ) -> Iterator[Found]:
-        """Yield the records of these types in trusted folders whose content is `likely` the one sought."""
+        """Yield the records of these types in trusted folders for whose content `likely` is true."""
         for scope_folder in scope_folders:
             folder = scope_folder.open(filenames.RECORDS) if scope_folder.trusted else None
             if folder is None:
@@ -410,7 +420,10 @@ class Records:
         return self._rewrite(found, edit, operation=operation)
 
     def replace_text(self, found: Found, seen: bytes, text: str, *, operation: str) -> Record:
-        """Replace a record's whole text by an edited one; the old text goes to the archive."""
+        """Replace a record's text, as the caller has `seen` it, by an edited text; archive the old text.
+
+        If the file has changed since then, the edited text is archived instead, and Conflict is raised.
+        """
         self._check_writable(found.scope_folder)
         edited = self._sign_changes(text, seen)
 
@@ -430,7 +443,7 @@ class Records:
         return self.parse(found.scope_folder, found.name, edited.encode())
 
     def tidy(self, place: Place) -> None:
-        """Remove the leftovers of killed writers in the folders of a place."""
+        """Remove the leftovers of killed writers in the trusted folders of a place."""
         for scope_folder in scopes.scope_folders(self.home, self.caller, place):
             folder = scope_folder.open(filenames.RECORDS) if scope_folder.trusted else None
             if folder is not None:
@@ -438,7 +451,7 @@ class Records:
                     folder.sweep()
 
     def forget(self, found: Found, *, operation: str = "forget") -> archive.ArchivedVersion:
-        """Move a record to the archive; of a consolidation, only the named part."""
+        """Move a record to the archive; if it was found as part of a consolidation, only that part."""
         self._check_writable(found.scope_folder)
         if found.part:
             return self._forget_part(found, operation)
@@ -514,10 +527,10 @@ class Records:
     ) -> Stored:
         """Add a text to the record in this file, or create the record with the text.
 
-        With `yields`, the text is saved as already superseded. `heard` is an entry with the caller's own
-        words, if these confirm a different entry. A record that was consolidated is first restored as a
-        separate record.
-        `fresh` states that no record has this file name.
+        `supersede` is the text of an entry that the new one supersedes. With `yields`, the new entry is saved
+        as already superseded. `heard` is an entry with the caller's own words, if these confirm a different
+        entry. `fresh` states that no record has this key. A record that was consolidated is first restored as
+        a separate record.
         """
         self._prepare(scope_folder)
         at = self.now()
@@ -595,7 +608,7 @@ class Records:
             raise tombstones.refused(found)
 
     def holds(self, found: Found) -> bool:
-        """Return whether the record belongs to a person, so that the caller must not change it."""
+        """Return whether the caller must not change the record, because it has texts of a person."""
         if not people.is_bound(self.caller):
             return False
         with self._folder(found.scope_folder) as folder:
@@ -603,7 +616,10 @@ class Records:
         return content is not None and bool(people.barred(self.home, self.caller, content, None))
 
     def settle(self, found: Found, *, old: str, new: str, labels: Mapping[str, Any]) -> Record:
-        """Mark an entry that still holds as superseded by another entry, as a person decided."""
+        """Mark the entry with the text `old` as superseded by the entry `new`, as a person decided.
+
+        `labels` are frontmatter fields to set. If one of the entries no longer holds, Conflict is raised.
+        """
         at = clock.stamp(self.now())
 
         def edit(text: str) -> str:
@@ -629,12 +645,12 @@ class Records:
         return record
 
     def _numbered_folders(self) -> list[ScopeFolder]:
-        """Return the folders in sight whose records are numbered by this home; repositories are left out."""
+        """Return the visible folders whose records this home numbers: trusted ones that are not shared."""
         scope_folders = self._scope_folders(scopes.visible(self.caller))
         return [*dict.fromkeys(each for each in scope_folders if each.trusted and not each.shared)]
 
     def _settled(self, record: Record, seen: Sequence[short_numbers.Label]) -> Record:
-        """Give duplicate records new numbers and ids; return the written record with its final ones."""
+        """Give duplicate records new numbers and ids; return `record`, renumbered if it is one of them."""
         for copy in short_numbers.find_copies(seen):
             # The text is kept: whatever keeps a copy from being told apart now, the next write tries again.
             with contextlib.suppress(VadeError, OSError):
@@ -666,9 +682,9 @@ class Records:
         record: str | None,
         heard: Entry | None = None,
     ) -> None:
-        """Log the acknowledged entry and its session; also a confirmed entry that is not in the log yet.
+        """Log the new entry; of a confirmed entry log the session, and the entry if it has no line yet.
 
-        Such an entry has no line if logging failed earlier, or while another session is saving the entry.
+        A confirmed entry has no line if logging failed earlier, or while another session is saving the entry.
         """
         entry, by = join.entry, self.caller.speaker
         if join.said is not None:
@@ -690,7 +706,7 @@ class Records:
         )
 
     def _vouch(self, scope_folder: ScopeFolder, join: Joining) -> None:
-        """Record a person's verification when the person repeats an entry that already exists."""
+        """Record a verification when a person repeats an entry that may not be a person's."""
         if self.caller.origin is not Origin.USER or join.said is None:
             return
         if scope_folder.shared or (join.said.origin or Origin.USER) is not Origin.USER:
@@ -730,7 +746,7 @@ class Records:
         return text.encode()
 
     def _last_version(self, scope_folder: ScopeFolder, name: str, record: str | None) -> str | None:
-        """Return the newest readable archived version of exactly this record."""
+        """Return the newest readable archived version with this record id; None if there is none."""
         for image in reversed(archive.images(self.home, scope_folder, filenames.RECORDS, name)):
             content = self.home.read(*image.parts) or b""
             try:
@@ -766,7 +782,7 @@ class Records:
             return self._apply(found, edit, operation=operation)
 
     def _apply(self, found: Found, edit: Callable[[str], str], *, operation: str) -> Record:
-        """Edit an existing record; the caller holds its lock."""
+        """Edit an existing record; the caller holds the record's lock."""
 
         def change(content: bytes | None) -> bytes:
             if content is None:
@@ -786,9 +802,10 @@ class Records:
         return record
 
     def _named(self, name: str, places: Iterable[Place]) -> Iterator[Found]:
-        """Yield the records with this key; if none has it, those with this number, id or path.
+        """Yield the records with this key or earlier key; if there are none, those with this number or id.
 
-        Records in untrusted folders are returned only if no other record has the name.
+        A name with a slash is a path. A key of digits can also be a number, then both are yielded. Records in
+        untrusted folders are yielded only if no other record has the name.
         """
         scope_folders = self._scope_folders(places)
         if "/" in name:
@@ -814,7 +831,7 @@ class Records:
                 return
 
     def _at(self, path: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
-        """Yield the records at a path, as users see it."""
+        """Yield the record at a path, as users see paths, if there is one."""
         above, _, name = path.rpartition("/")
         for scope_folder in scope_folders:
             if (
@@ -862,7 +879,7 @@ class Records:
         yield from direct or parts
 
     def _is_archived(self, key: str, places: Iterable[Place]) -> bool:
-        """Return whether the archive has a record with this key."""
+        """Return whether the archive has a version of a removed record with this key."""
         scope_folders = [scope_folder for scope_folder in self._scope_folders(places) if scope_folder.trusted]
         images = (
             archive.images(self.home, scope_folder, filenames.RECORDS, f"{key}.md")
@@ -881,7 +898,7 @@ class Records:
                 yield found
 
     def _aliased(self, key: str, scope_folders: Iterable[ScopeFolder]) -> Found | None:
-        """Return the record of these folders that had this key earlier; of several, the most recent one."""
+        """Return the record of these folders that had this key earlier; of several, the last updated one."""
         if not names.is_key(key):
             return None
         best = max(
@@ -903,14 +920,14 @@ class Records:
                         yield found
 
     def _is_alias(self, key: str, scope_folders: Iterable[ScopeFolder]) -> bool:
-        """Return whether a key without a file is an alias of a record."""
+        """Return whether a key is an alias of a record in a trusted folder."""
         return (
             self._aliased(key, [scope_folder for scope_folder in scope_folders if scope_folder.trusted])
             is not None
         )
 
     def _labels(self, scope_folder: ScopeFolder, *, strict: bool = False) -> dict[str, Any]:
-        """Return the frontmatter of every readable record of a folder, by file name.
+        """Return the fields by which each readable record of a folder is found, by file name.
 
         With `strict`, raise a disk error, since a missed record would let a second one begin under its key.
         """
@@ -925,8 +942,8 @@ class Records:
     def _answering(self, scope_folders: Sequence[ScopeFolder], key: str) -> tuple[ScopeFolder, str, bool]:
         """Return the folder and file for a text under this key, and whether the key is new.
 
-        The file is the key's own, or that of the record with this alias. For a part of a consolidation it is
-        a separate file, since a text added to the consolidation would stand among foreign topics.
+        The file is the one of the key, or of the record with this alias. A part of a consolidation gets a
+        separate file, so that the text is not added among foreign topics.
         """
         scope_folder, name, there = self._locate(scope_folders, key)
         if there:
@@ -981,7 +998,7 @@ class Records:
         return merge.render_part(found.record).encode()
 
     def holding(self, scope_folder: ScopeFolder, key: str) -> list[Found]:
-        """Return the consolidations that contain a record."""
+        """Return the consolidations in a folder that contain the record with this key."""
         return [each for each in self._holders(key, [scope_folder]) if key in merge.parts_of(each.record)]
 
     def release(self, holders: Iterable[Found], key: str) -> None:
@@ -1151,7 +1168,10 @@ class Records:
     def _number(
         self, scope_folder: ScopeFolder, name: str, current: bytes | None, *, above: int = 0
     ) -> int | None:
-        """Return a new number for a record that has none or shares an older record's; else None."""
+        """Return a new number for a record without one, else None.
+
+        In a shared folder, a record with the number of an older record gets a new number as well.
+        """
         own = None if current is None else self._labelled(scope_folder, name, current)
         if not scope_folder.shared:
             return short_numbers.allocate(self.home, above=above) if own is None or own.num is None else None
@@ -1198,7 +1218,7 @@ class Records:
         return text
 
     def _prepare(self, scope_folder: ScopeFolder) -> None:
-        """Check that a text may be saved in a folder."""
+        """Check that a text may be saved in a folder; remember the caller's project if it is saved there."""
         self._check_writable(scope_folder)
         scopes.check_new_folder(scope_folder)
         if self.caller.project is not None and scope_folder.place.id == self.caller.project.id:
@@ -1331,7 +1351,10 @@ LOST = Fact("lost", 1, _lost_of, logged=True)
 
 
 def _raise_failures(known: Facts) -> Facts:
-    """Raise the disk error if a file failed to be read; malformed files are reported elsewhere."""
+    """Return the facts, unless a disk error kept a file from being read: then raise that error.
+
+    Missing permissions and malformed files are reported elsewhere.
+    """
     for error in known.failed.values():
         if isinstance(error, OSError) and not isinstance(error, PermissionError):
             raise error

@@ -93,7 +93,7 @@ class Run:
     _swept: set[str] = field(default_factory=set)
 
     def do(self, edit: Edit, operation: str, *, replacing: bool = False) -> EditResult:
-        """Apply an edit, unless its file has changed since the edit was planned.
+        """Apply an edit, or return why it was refused, such as when its file has changed since the planning.
 
         An edit that would lose a text is refused, except with `replacing`, for text generated earlier.
         """
@@ -207,7 +207,7 @@ def paths(home: Home, run: str) -> frozenset[str]:
 
 
 def of(home: Home, caller: scopes.Caller) -> list[Brief]:
-    """Return the runs that changed files in the caller's sight, newest first."""
+    """Return the runs that changed files in places that the caller can see, newest first."""
     return [each for each in every(home) if any(place in reach(caller, place) for place in each.places)]
 
 
@@ -226,7 +226,11 @@ def undo(
     announce: Callable[[Change], None],
     progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[str, Sequence[EditResult]]:
-    """Revert the edits of a run byte for byte; files changed since then stay and are reported."""
+    """Revert a run, or with None the newest run that no undo has tried; return its id and each edit's result.
+
+    Files are restored byte for byte. A file that was changed since then is reverted only if no text is lost,
+    and otherwise stays and is reported.
+    """
     chosen = _chosen(home, caller, run)
     lines = [*_lines(home, chosen)]
     undone = {line["undone"] for line in lines if "undone" in line}
@@ -317,8 +321,8 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
     """Return an edit that reverts a file changed since the run without losing text, and a note; else None.
 
     If the run archived a record and a new one was begun under its key, the earlier entries are inserted
-    there. A file that the run created is removed if nothing was added to it, or if all its entries stand
-    again in the records from which they came.
+    there. A file that the run created is removed if each entry in it is older than the run, or is again in
+    the record from which it came.
     """
     if edit.kind != filenames.RECORDS or edit.before is None:
         return None
@@ -354,7 +358,7 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
 
 
 def _stands(edit: Edit, entry: Entry) -> bool:
-    """Return whether an entry from a consolidation stands again in the record from which it came."""
+    """Return whether an entry from a consolidation is again in the record from which it came."""
     name = f"{entry.part}.md"
     if not entry.part or not is_record(name):
         return False
@@ -402,7 +406,7 @@ def _scope_folder(home: Home, caller: scopes.Caller, line: dict[str, Any]) -> Sc
 
 
 def reach(caller: scopes.Caller, place: Place) -> list[Place]:
-    """Return the places in sight, and the given place if it belongs to a session that has ended."""
+    """Return the places that the caller can see; for a private caller also `place`, if it is a session's."""
     own = scopes.visible(caller)
     private = caller.audience is Audience.PRIVATE
     return [*own, place] if private and place.scope is Scope.SESSION and place not in own else own
@@ -613,7 +617,7 @@ class Staged(Records):
     def typed(
         self, scope_folders: Iterable[ScopeFolder], *types: str, likely: Callable[[bytes], bool] = bool
     ) -> Iterator[Found]:
-        """Yield the records of certain types in writable folders, as planned."""
+        """Yield the planned records of these types in trusted folders for whose content `likely` is true."""
         for scope_folder in scope_folders:
             for name in self.names_on(scope_folder) if scope_folder.trusted else ():
                 with contextlib.suppress(Malformed, OutsideMemory, OSError):

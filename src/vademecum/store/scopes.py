@@ -79,12 +79,12 @@ class Caller(NamedTuple):
 
     @property
     def speaker(self) -> str | None:
-        """Return who vouches for a text by saying it; None for a tool or an imported file."""
+        """Return the caller's `identity` for a person or an agent; None for a tool or an imported file."""
         return self.identity if self.origin in (Origin.USER, Origin.AGENT) else None
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Return who writes, in the form of the frontmatter field `generated`."""
+        """Return actor and program of the caller, in the form of the frontmatter field `generated`."""
         return {"by": self.actor, **({"client": self.client} if self.client else {})}
 
 
@@ -179,7 +179,7 @@ def folder_for_new(scope_folders: Sequence[ScopeFolder]) -> ScopeFolder:
 
 
 def _kept_before(home: Home, project: Project) -> list[str]:
-    """Return the project's earlier ids whose memory belongs to this folder; none with an id set by hand."""
+    """Return the project's earlier ids that are not joined to another project; none for an id set by hand."""
     if project.overridden:
         return []
     joined = {each: decisions.get(home, "aliases", each) for each in project.earlier}
@@ -275,7 +275,7 @@ def earlier_id(home: Home, project: Project) -> str | None:
 
 
 def join_by_path(home: Home, project: Project, *, at: str) -> None:
-    """Join the memory from before the project had a remote, so that other clones find it, too."""
+    """Join memory saved under the project's earlier ids, so that other clones find it, too."""
     for earlier in () if project.overridden else project.earlier:
         known = decisions.get(home, "aliases", earlier)
         if known is None and home.names("memory", "project", earlier):
@@ -387,7 +387,7 @@ class Project(NamedTuple):
 
 
 def find_project(cwd: Path, *, home: Path, override: str | None = None) -> Project:
-    """Return the project to which a folder belongs."""
+    """Return the project to which a folder belongs; `override` replaces its id."""
     root = find_root(cwd, home=home)
     by_path = path_id(_main_worktree(root))
     if override:
@@ -419,7 +419,7 @@ def find_root(cwd: Path, *, home: Path) -> Path:
 
 
 def is_known(folder: Path, *, home: Path) -> bool:
-    """Return whether memory was saved for this folder as a project without a remote."""
+    """Return whether this home knows the folder as a project's root."""
     own = path_id(folder)
     return (home / "decisions" / "projects" / f"{own}.json").is_file() or (
         home / "memory" / "project" / own
@@ -427,7 +427,7 @@ def is_known(folder: Path, *, home: Path) -> bool:
 
 
 def _narrow(start: Path) -> Iterator[Path]:
-    """Yield the folders above, up to but without those as wide as the user's home or the temporary folder."""
+    """Yield the folders above, until one that is or contains the user's home or the temporary folder."""
     import tempfile  # it loads archives and random numbers, for a folder that nobody wrote in yet
 
     user, shared = os.path.realpath(os.path.expanduser("~")), os.path.realpath(tempfile.gettempdir())
@@ -506,9 +506,9 @@ def _git_files(root: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _settings(path: Path, *, includes: int = 0) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each setting in a git configuration file and the files it includes.
+    """Yield each setting in a git configuration file and in the files that it includes.
 
-    A setting is a tuple: section, name in quotes, key, value.
+    Files are included to a depth of `includes`. A setting is a tuple: section, name in quotes, key, value.
     """
     section, name = "", ""
     for line in _lines(path):
@@ -544,7 +544,7 @@ def _common_folder(folder: Path) -> Path:
 
 
 def _main_worktree(root: Path) -> Path:
-    """Return the root of a repository's main worktree, which all its worktrees use as their root."""
+    """Return the root of the main worktree, if the folder is another worktree of it; else the folder."""
     folder = _git_folder(root)
     if folder is None or folder == root / ".git":
         return root

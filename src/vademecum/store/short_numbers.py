@@ -117,7 +117,7 @@ def highest(labels: Iterable[Label]) -> int:
 def find_copies(labels: Sequence[Label]) -> list[Copy]:
     """Return the records whose number or id belongs to another record, each with that record.
 
-    The oldest record keeps its number and id; of copies, the one whose file is named by its key.
+    The oldest record keeps its number and id; of equally old ones, the one whose file is named by its key.
     """
     keeps_num, keeps_id = _keepers(labels, lambda each: each.num), _keepers(labels, lambda each: each.id)
     found = []
@@ -139,7 +139,7 @@ def _keepers(labels: Iterable[Label], of: Callable[[Label], object]) -> dict[obj
 
 
 def _standing(label: Label) -> tuple[str, bool, int, str]:
-    """Return a sort key: oldest first; of copies, the file named by its key, then the shorter name."""
+    """Return a sort key: oldest first, then a file named by its key, then the shorter file name."""
     renamed = label.name.removesuffix(".md") != label.key
     return label.created or "~", renamed, len(label.name), label.path
 

@@ -99,7 +99,7 @@ class Source(NamedTuple):
         return sum(1 for _ in self.markdown(passed.append)), len(passed)
 
     def newest(self, most: int, *, chars: int) -> Iterator[tuple[str, str]]:
-        """Yield paths and beginnings of the source's newest Markdown files."""
+        """Yield path and first `chars` characters of the `most` newest files, with secrets redacted."""
         aged = []
         for path in self.markdown():
             with contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ class Source(NamedTuple):
                 yield name, outgoing.clean_text(text)[:chars]
 
     def holds(self, path: str) -> tuple[str, tuple[str, ...]] | None:
-        """Return the source's folder and the names of the path from it to a file; None for a file outside."""
+        """Return the source's folder and the names below it on the path to a file; None for foreign files."""
         if self.path.is_file():
             return (str(self.path.parent), (self.path.name,)) if path == str(self.path) else None
         if not path.startswith(f"{self.path}{os.sep}"):
@@ -220,7 +220,7 @@ def _name(home: Home, name: str | None, path: Path) -> str:
 
 
 def entered(top: str, below: tuple[str, ...]) -> DiskFolder:
-    """Open a folder of a source; refuse links in the place of its top or of any folder below."""
+    """Open the folder `below` the top of a source; refuse a link as the top or as a folder below it."""
     above, name = os.path.split(top)
     if not name:  # the root of a file system cannot be a link
         with DiskFolder.at(top) as folder:
@@ -230,13 +230,13 @@ def entered(top: str, below: tuple[str, ...]) -> DiskFolder:
 
 
 def _is_foreign(name: str, beside: Collection[str]) -> bool:
-    """Return whether a folder with this name, beside these files, was fetched or made by programs."""
+    """Return whether a folder of this name, beside these files, is hidden or fetched or made by programs."""
     made_by = _MADE_BESIDE.get(name, ())
     return name.startswith(".") or name in _FETCHED or any(each in beside for each in made_by)
 
 
 def _files_in(folder: str) -> Collection[str]:
-    """Return the names in a folder; none when it is unreadable, which its reader reports."""
+    """Return the names in a folder; none when the folder is unreadable."""
     with contextlib.suppress(OSError, ValueError):  # a name may hold a NUL
         return frozenset(os.listdir(folder))
     return ()
@@ -260,7 +260,7 @@ class Sources:
         inject: bool = False,
         scope: str | Scope = Scope.GLOBAL,
     ) -> Source:
-        """Attach a folder of Markdown, to be read in place."""
+        """Attach a folder or a file of Markdown, to be read in place."""
         self._work.may_write()
         self._work.only_a_person("attach a folder of this machine", "vade sources add")
         with self._work.reported(f"attach {path}"):
@@ -277,7 +277,7 @@ class Sources:
         return source
 
     def list(self) -> Sequence[Source]:
-        """Return the attached sources in sight."""
+        """Return the attached sources that the caller can see; none when incognito."""
         return [] if self._work.settings.incognito else visible(self._work.home, self._work.caller)
 
     def remove(self, name: str) -> None:

@@ -267,7 +267,7 @@ class State:
     # ---------------------------------------------------------------- moments
 
     def moment(self, what: str) -> int | None:
-        """Return when a named task was last done, in seconds; None when unknown."""
+        """Return when a named task was last done, in seconds since 1970; None when unknown."""
 
         def read(connection: apsw.Connection) -> int | None:
             found = _value(connection, "select value from totals where name = ?", (f"at {what}",))
@@ -276,7 +276,7 @@ class State:
         return self._do(read, create=False, seconds=BRIEFLY)
 
     def happened(self, what: str, at: datetime | None) -> None:
-        """Save that a named task was done now, or delete the note with None; never fails."""
+        """Save the time at which a named task was done, or delete it with None; never fails."""
 
         def write(connection: apsw.Connection) -> None:
             with _writing(connection):
@@ -291,7 +291,10 @@ class State:
     # ---------------------------------------------------------------- the file
 
     def _do(self, work: Callable[[apsw.Connection], T], *, create: bool = True, seconds: float) -> T | None:
-        """Run a function with the database; return None when that fails for any reason."""
+        """Run `work` with the database; return None if the database is locked, missing or fails.
+
+        A damaged file is removed, and the work tried once more. With `create`, a missing file is made.
+        """
         if not self._lock.acquire(timeout=seconds):
             return None
         try:
@@ -309,7 +312,7 @@ class State:
         return None
 
     def _open(self, *, create: bool, seconds: float) -> apsw.Connection | None:
-        """Return a connection to the current file; None when it cannot be used."""
+        """Return a connection to the current file, made if `create` is true; None when it cannot be used."""
         found = self._stamp()
         if self._process != os.getpid():  # a connection must not be used on both sides of a fork
             self._connection, self._process = None, os.getpid()
@@ -351,7 +354,7 @@ class State:
         return connection
 
     def _stamp(self) -> tuple[int, int] | None:
-        """Return device and number of the file at the database's path; None when there is none."""
+        """Return device and inode number of the file at the database's path; None when there is none."""
         try:
             state = os.stat(self.path, follow_symlinks=False)
         except FileNotFoundError:
@@ -474,7 +477,7 @@ def _keep_length(connection: apsw.Connection, model: bytes, length: int) -> None
 
 
 def _drop(connection: apsw.Connection, enough: int) -> int:
-    """Drop the least recently used rows until enough bytes are free; return their number."""
+    """Drop the least recently used rows until `enough` bytes are free; return the number of freed bytes."""
     gone, ids = 0, []
     for id_, size in connection.execute("select id, size from vectors order by tick, id"):
         if gone >= enough:

@@ -66,7 +66,7 @@ def list_teams(home: Home) -> tuple[Team, ...]:
 
 
 def find_team(home: Home, name: str) -> Team:
-    """Return the team with this name or id; raise an error when there is none."""
+    """Return the team with this name or id; raise an error when there is none, or several."""
     teams = list_teams(home)
     meant = [team for team in teams if name in (team.name, team.workspace)]
     if not meant:
@@ -125,7 +125,7 @@ def scope_folders_of(home: Home, workspace: str) -> list[ScopeFolder]:
 
 
 def name_of_path(home: Home, path: str) -> str:
-    """Return the name of the team that has the file at this path; empty when no team has it."""
+    """Return the name of the team that has the file at this path, its id if unknown; '' for other paths."""
     top, _, below = path.partition(f"memory/{FOLDER}/")
     if top or not below:
         return ""
@@ -139,7 +139,7 @@ def only_own(scope_folders: Sequence[ScopeFolder]) -> list[ScopeFolder]:
 
 
 def _has_log(folder: str) -> bool:
-    """Return whether a team's folder has a finished log; a log begun anew does not count yet."""
+    """Return whether a team's folder has a log of which something was already applied."""
     try:
         os.stat(os.path.join(folder, LOG))
         state = os.stat(os.path.join(folder, STATE))

@@ -72,7 +72,7 @@ class Tombstone(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """The marks (hashes) of everything that was purged from a home."""
+    """The marks (hashes) of the texts whose purges left tombstones in a home."""
 
     key: bytes
     stones: tuple[Tombstone, ...]
@@ -83,7 +83,7 @@ class Marks(NamedTuple):
 
     @staticmethod
     def of(home: Home) -> Marks | None:
-        """Return all marks of a home; None when nothing that was purged is marked."""
+        """Return all marks of a home; None when no purge left any."""
         return load(home)
 
     def among(self, content: bytes, kind: str) -> Iterator[tuple[Entry, Tombstone]]:
@@ -94,7 +94,7 @@ class Marks(NamedTuple):
                 yield entry, found
 
     def find(self, text: str) -> Tombstone | None:
-        """Return the tombstone of a text that was purged whole, by line or in part; None if not purged."""
+        """Return the tombstone of a text of which all, a paragraph, a line or a part was purged, or None."""
         if self.entries:
             for form in dict.fromkeys(_forms(text)):
                 found = self.entries.get(mark_of(self.key, form))
@@ -126,7 +126,7 @@ class Marks(NamedTuple):
         return next((each for each in self.stones if wanted.intersection(each.sessions)), None)
 
     def clean(self, text: str) -> str:
-        """Return the text with a placeholder for each purged line, or for all of it."""
+        """Return the text with `[purged]` for each purged line, or for all of it if that is not enough."""
         if self.find(text) is None:
             return text
         result = "\n".join(MARK if self.find(line) else line for line in text.split("\n"))
@@ -160,7 +160,7 @@ _loaded: dict[
 
 
 def collect(key: bytes, stones: Sequence[Tombstone]) -> Marks:
-    """Collect the marks of some purges."""
+    """Collect the marks of these purges, except marks that were lifted and purges made without `prove`."""
     standing = [each for each in stones if each.prove]
     live = [(part, each) for each in standing for part in each.parts if part.mark not in each.lifted]
     parts = [*map(itemgetter(0), live)]
@@ -181,7 +181,7 @@ def find(home: Home, text: str) -> Tombstone | None:
 
 
 def check(home: Home, caller: Caller, text: str) -> Tombstone | None:
-    """Raise an error for a purged text, unless a person saves it; then return its tombstone."""
+    """Return the tombstone of a purged text, else None; raise an error if the caller may not save it."""
     found = find(home, text)
     if found is not None and people.is_bound(caller):
         raise refused(found)
@@ -217,7 +217,7 @@ def brought(
 
 
 def refused(stone: Tombstone) -> Refused:
-    """Return the message for somebody who saves a purged text."""
+    """Return the error to raise when somebody saves a purged text."""
     return Refused(f"{WHY} on {stone.at[:10]}, so it is not saved again", hint=_HINT)
 
 
@@ -234,7 +234,7 @@ def read_entries(content: bytes, kind: str) -> Sequence[Entry]:
 
 
 def lift(home: Home, text: str, *, at: str) -> None:
-    """Lift the mark of a text that a person saved again."""
+    """Lift the marks of a text that a person saved again, and the marks of its purged parts."""
     marks = load(home)
     if marks is None:
         return
@@ -247,7 +247,7 @@ def lift(home: Home, text: str, *, at: str) -> None:
 
 
 def every(home: Home) -> list[Tombstone]:
-    """Return all tombstones, of finished and of interrupted purges, oldest first."""
+    """Return all readable tombstones, of finished and of interrupted purges, oldest first."""
     found = []
     for name in home.names(FOLDER):
         if name.endswith(_ENDING) and not name.startswith("."):
@@ -258,7 +258,7 @@ def every(home: Home) -> list[Tombstone]:
 
 
 def damaged(home: Home) -> list[str]:
-    """Return the unreadable tombstones and a missing key: texts purged with them may come back."""
+    """Return the paths of unreadable tombstones and a missing key; texts purged with them may come back."""
     names = [name for name in home.names(FOLDER) if name.endswith(_ENDING) and not name.startswith(".")]
     bad = [name for name in names if _parse(name.removesuffix(_ENDING), home.read(FOLDER, name)) is None]
     missing = bool(names) and not _read_key(home.read(FOLDER, KEY))

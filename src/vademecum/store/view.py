@@ -122,7 +122,7 @@ def request_view() -> Iterator[RequestView]:
 
 @contextlib.contextmanager
 def outside_view() -> Iterator[None]:
-    """Run a block on the disk itself, as a writer must; the request's view begins anew afterwards."""
+    """Run a block on the disk itself, as a writer must; afterwards, the request's view is empty."""
     view, _thread.view = _thread.view, None
     if view is not None:
         view.end()
@@ -135,7 +135,8 @@ def outside_view() -> Iterator[None]:
 def look_at(folder: Directory, wanted: Callable[[str], bool]) -> Look:
     """Return the wanted files of a folder with their stamps.
 
-    Within a request the first result is returned again, unless a file was added to the folder or removed.
+    Within a request the first result is returned again, unless files were added to the folder or removed from
+    it after, or up to a second before, it was made.
     """
     view, mark = _thread.view, folder.mark()
     earlier = None if view is None else view.looks.get((folder.path, wanted))
@@ -162,7 +163,7 @@ def _read_stamps(folder: Directory, wanted: Callable[[str], bool]) -> dict[str, 
 
 
 def stamp_of(state: os.stat_result) -> Stamp:
-    """Return a file's stamp, which changes whenever the file does."""
+    """Return a file's stamp (size, times and inode); `NO_FILE` for anything but a regular file."""
     if not stat.S_ISREG(state.st_mode):
         return NO_FILE
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino

@@ -134,8 +134,9 @@ class Workspace:
     def may_decide(self, doing: str, command: str) -> None:
         """Raise an error unless the caller is a person: at a terminal, or in a script that the user allowed.
 
-        Commands that verify, approve, reject, trust, protect, delete for good, or forget a protected record
-        call this first. `doing` completes "only a person can …"; `command` is the command to run instead.
+        Commands that verify, approve, reject, trust, protect, delete permanently, or forget a protected
+        record call this first. `doing` completes "only a person can …"; `command` is the command to run
+        instead.
         """
         self.only_a_person(doing, command)
         if self.caller.undecided:
@@ -145,7 +146,10 @@ class Workspace:
             )
 
     def at_a_command_line(self, doing: str, command: str) -> None:
-        """Raise an error for reading or writing local files where the caller is not at a command line."""
+        """Raise an error unless the caller is at a command line or is a person; always raise it for a group.
+
+        Commands that read or write local files call this first.
+        """
         if not self.caller.command_line:
             self.only_a_person(doing, command)
         self.not_in_group(doing)
@@ -160,7 +164,10 @@ class Workspace:
         seen: str | None = None,
         once: bool = True,
     ) -> PendingRequest:
-        """Save a request for exactly this change, to wait until a person decides."""
+        """Save a request for exactly this change, to be decided by a person.
+
+        With `once`, an equal request that is already pending is returned instead.
+        """
         from vademecum.store import pending_writes
 
         caller, project = self.caller, self.caller.project
@@ -221,7 +228,7 @@ class Workspace:
             yield Finding("settings", problem.where, problem.why, problem.hint or "vade config")
 
     def gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
-        """Return a text after removal of secrets, and the kinds of secrets that were in it."""
+        """Apply a scope's policy for secrets to a text; return the result and the kinds of secrets found."""
         return secrets.gate(text, self.settings.secrets.in_scope(scope))
 
     def scope(self, scope: str | Scope | None) -> Scope | None:
@@ -229,7 +236,10 @@ class Workspace:
         return None if scope is None else scopes.parse_scope(scope)
 
     def places(self, scope: str | Scope | None, *, all: bool = False) -> Sequence[Place]:
-        """Return the places for a call: all in sight, only those of a scope, or with `all` every place."""
+        """Return the visible places, or only that of a scope.
+
+        With `all`, return also the places of all other sessions, agents and projects in this home.
+        """
         if not all:
             wanted = self.scope(scope)
             return [scopes.place_for(self.caller, wanted)] if wanted else scopes.visible(self.caller)
@@ -243,7 +253,7 @@ class Workspace:
         return [place for place in chosen if scope is None or place.scope is scopes.parse_scope(scope)]
 
     def streams_in_sight(self, scope: str | Scope | None) -> list[str]:
-        """Return the hub's names of the places in sight, including earlier ids of projects."""
+        """Return the hub's names of the visible places, or of one scope, with earlier ids of projects."""
         found = []
         for place in self.places(scope):
             known = scopes.aliases(self.home, place.id) if place.scope is Scope.PROJECT else []
@@ -265,7 +275,7 @@ class Workspace:
         return self.records.all(places)
 
     def folders(self) -> tuple[str, ...]:
-        """Return the folders that the caller can see, as the beginnings of their files' paths."""
+        """Return the folders that the caller can see, as the beginnings of the paths of their files."""
         every = (scopes.scope_folders(self.home, self.caller, place) for place in self.places(None))
         return tuple(f"{scope_folder.label}/" for scope_folders in every for scope_folder in scope_folders)
 
@@ -298,7 +308,7 @@ class Workspace:
         return [f"{each.where}: {each.why}" for each in self._left_out(scopes.visible(self.caller))]
 
     def _left_out(self, places: Iterable[Place]) -> Iterator[Finding]:
-        """Yield a finding about an untrusted repository folder that is not read."""
+        """Yield a finding if the project's untrusted `.vade/` has files that are left out."""
         scope_folder = scopes.own_folder(self.home, self.caller.project)
         if (
             scope_folder is None
@@ -325,7 +335,7 @@ class Workspace:
         return (*left, copied) if copied else left
 
     def find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
-        """Return a record in sight, by key, number or id."""
+        """Return the visible record with this key, number or id; with `only`, raise an error for several."""
         if self.settings.incognito:
             raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
         with self.reported(f"read {name}"):
@@ -365,7 +375,7 @@ class Workspace:
         return clock.stamp(self.now())
 
     def pinned(self, places: Iterable[Place]) -> tuple[list[Pinned], list[Finding]]:
-        """Return the pinned documents of these places, and findings for unreadable ones."""
+        """Return the pinned documents of these places, and findings for unreadable and too large ones."""
         pinned: list[Pinned] = []
         findings: list[Finding] = []
         for each in self.documents.all(places):

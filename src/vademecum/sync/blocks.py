@@ -55,9 +55,10 @@ class TextBlock(NamedTuple):
         return "" if moment is None else moment.astimezone(UTC).isoformat()
 
     def derived(self) -> str:
-        """Return an id made from the headings above a section, or from an entry's time and words.
+        """Return an id for a block without one in its signature.
 
-        It stands in for the id of a block that has none in its signature.
+        The id is made from a section's own heading and the headings above it, or from an entry's time and
+        words.
         """
         identity = self.path or f"{self.instant}\0{self.words}"
         return f"h{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:15]}"
@@ -73,7 +74,10 @@ class CutText(NamedTuple):
 
     @property
     def gaps(self) -> dict[int | str, str]:
-        """The gaps that differ from the default gap, by the position of the block before them."""
+        """The gaps that differ from the default, by the position of the block before them.
+
+        The key of the last gap is `END`.
+        """
         odd: dict[int | str, str] = {}
         for place, block in enumerate(self.blocks):
             last = place == len(self.blocks) - 1
@@ -83,7 +87,10 @@ class CutText(NamedTuple):
 
 
 def text_of(raw: str) -> str:
-    """Return the text of a block as the memory store reads it, without heading time and signature."""
+    """Return the text of a block as the memory store reads it, without time heading and signature.
+
+    A block that looks like frontmatter is returned unchanged.
+    """
     try:
         entries = document.parse(f"# t\n\n{raw}\n").entries if instant_of(raw) else document.blocks(raw)
     except Malformed:  # the text looks like frontmatter
@@ -92,7 +99,7 @@ def text_of(raw: str) -> str:
 
 
 def name_of(raw: str) -> str:
-    """Return the hash that stands for exactly this block's text in verifications."""
+    """Return the hash of a block's exact text, by which verifications name the text."""
     return decisions.exactly(text_of(raw))
 
 
@@ -100,7 +107,8 @@ def name_of(raw: str) -> str:
 def cut(text: str, path: str) -> CutText:
     """Split a file's text into frontmatter, head and blocks.
 
-    Raise Malformed when the frontmatter cannot be read.
+    The path decides whether blocks are entries or sections of a pinned document. Raise Malformed when the
+    frontmatter cannot be read.
     """
     ends, carried = text.count("\n"), text.count("\r\n")
     eol = LF if not carried else CRLF if ends == carried else MIXED
@@ -123,7 +131,8 @@ def join(page: CutText) -> str:
 def lay(front: str, head: str, raws: Sequence[str], gaps: Mapping[int | str, str], eol: str) -> str:
     """Return the whole text of a file, joined from merged parts.
 
-    A gap that would run two blocks together is replaced by the default gap.
+    `gaps` has the gaps that differ from the default. A gap that has text, or that would run two blocks
+    together, is replaced by the default gap.
     """
     if raws and (front + head).strip("\ufeff \t\r\n") and not (front + head).endswith("\n"):
         head += BETWEEN
@@ -152,7 +161,10 @@ def parts(raw: str) -> Mapping[str, str]:
 
 
 def sign(raw: str, **changes: str) -> str:
-    """Return a block with some parts of its signature set; a part set to an empty value is removed."""
+    """Return a block with the parts in `changes` set in its signature; an empty value removes a part.
+
+    An unsigned block gets a signature with the origin `user`, unless `changes` has another origin.
+    """
     signed = _SIGNED.search(raw)
     if signed is None and not any(changes.values()):
         return raw
@@ -194,14 +206,20 @@ def instant_of(raw: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def words_of(raw: str, *, dated: bool | None = None) -> str:
-    """Return the text of a block without time heading and signature, with folded white space."""
+    """Return the text of a block without time heading and signature, with folded white space.
+
+    `dated` says whether the first line is a time heading; with None, the line itself decides.
+    """
     heading, _, below = raw.partition("\n")
     dated = _is_dated(heading) if dated is None else dated
     return normalise(_SIGNED.sub("", (below if dated else raw).removeprefix("\ufeff")))
 
 
 def document_id(path: str, given: object) -> str:
-    """Return the id of a file's document: the id in its frontmatter, else an id made from its path."""
+    """Return the id of a file's document: for a record `given`, the id in its frontmatter, if it is valid.
+
+    For any other file the id is made from the path.
+    """
     if path.startswith(f"{RECORDS}/") and isinstance(given, str) and names.is_id(given):
         return given
     kind, _, name = path.rpartition("/")
@@ -233,7 +251,7 @@ def _is_dated(heading: str) -> bool:
 
 
 def _add_paths(blocks: Iterable[TextBlock]) -> Iterator[TextBlock]:
-    """Yield the sections of a pinned document, each with the headings above it as its `path`."""
+    """Yield the sections of a pinned document, each with its heading and those above it as `path`."""
     above: list[tuple[int, str]] = []
     for block in blocks:
         found = _ANY_HEADING.match(block.raw)

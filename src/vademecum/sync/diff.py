@@ -153,9 +153,10 @@ def diff(
 ) -> None:
     """Write facts for the changes in one file, from `base`, the shown file, to its current `text`.
 
-    `doc` is the file's document where it differs from the base's. A base is `uncertain` when it may never
-    have been written to the file. Then no missing entry counts as removed, and no text that a fact already
-    has counts as an edit. `older` is the version of the file that was shown before the base.
+    `text` is None for a deleted file. `doc` is the file's document where it differs from the base's. A base
+    is `uncertain` when it may never have been written to the file. Then nothing that is missing counts as
+    removed, and no text that a fact already has counts as an edit. `older` is the version of the file that
+    was shown before the base.
     """
     if text is None:
         if base is not None and not uncertain:
@@ -246,7 +247,7 @@ def identify(
 def find_unknown(
     writer: FactWriter, base: Mapping[str, ShownFile], files: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the documents of files with a known path, but with an id that no fact has."""
+    """Return the documents of files that have a path in the base but an id that no fact has, by path."""
     found: dict[str, str] = {}
     for path in set(base) & set(files):
         mark = blocks.document_id(path, read_front(files[path]).get("id"))
@@ -258,7 +259,7 @@ def find_unknown(
 
 
 def find_copies(writer: FactWriter, base: Mapping[str, ShownFile], files: Mapping[str, str]) -> set[str]:
-    """Return the paths of files whose id a fact has given to their document before, such as copies."""
+    """Return the paths of shown files whose id is an id that their document has, or once had, in a fact."""
     ids = {path: read_front(files[path]).get("id") for path in set(base) & set(files)}
     return {
         path
@@ -270,7 +271,10 @@ def find_copies(writer: FactWriter, base: Mapping[str, ShownFile], files: Mappin
 def find_leftovers(
     base: Mapping[str, ShownFile], files: Mapping[str, str], begun: Collection[str]
 ) -> dict[str, str]:
-    """Return the documents of old files that an interrupted sync renamed and did not remove yet."""
+    """Return the documents of files that an interrupted sync has renamed but not removed, by old path.
+
+    `begun` has the paths that this sync was writing.
+    """
     path_by_doc = {doc: path for path, file in base.items() for doc in file.docs}
     found: dict[str, str] = {}
     for path in (set(files) & set(begun)) - set(base):
@@ -309,9 +313,9 @@ def _shown_values(writer: FactWriter, doc: str) -> dict[str, Any]:
 
 
 def _drop_file(writer: FactWriter, base: ShownFile) -> None:
-    """Write facts that remove every block of a deleted file.
+    """Write facts that remove all blocks of a deleted file, or the name of a file without blocks.
 
-    If the file was moved to another stream, the facts name that stream.
+    If the file was moved to another stream, the facts about blocks name that stream.
     """
     writer._moved_to = writer.moved(base)
     for block in base.blocks:
@@ -365,7 +369,7 @@ def _diff_values(writer: FactWriter, doc: str, before: Mapping[str, Any], now: M
 def _find_new_values(writer: FactWriter, doc: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those frontmatter values that no fact of the document has ever had.
 
-    The other values may come from an old version of the file.
+    The other values may come from an old version of the file. Confirmations and counters are left out.
     """
     facts = writer.seen.docs.get(doc, {})
     typed = (fact.value["front"] for each in facts.get("layout", {}).values() for fact in each if fact.value)
@@ -509,9 +513,10 @@ def _undo_signature_changes(
 
 
 def _base_of_edit(writer: FactWriter, latest: BlockSource, before: ShownBlock | None) -> tuple[FactId, ...]:
-    """Return the facts that an edit replaces when the version it was made on is not certain.
+    """Return the facts that an edit replaces when the version that was edited is not certain.
 
-    These are only facts that the author of the edit must have seen.
+    These are the facts of `before`, else the facts that `latest` replaced, else the facts of `latest`, so
+    that the edit replaces no fact that its author may not have seen.
     """
     if before is not None:
         return writer.seen.with_replaced(before.sources[0].fact_ids)
@@ -537,7 +542,7 @@ def _separate_version(writer: FactWriter, found: _Match, base_block: ShownBlock)
 
 
 def _strip_version_id(raw: str, base_block: ShownBlock) -> str:
-    """Return an entry as its author wrote it: without the marks that a sync gave one of two versions."""
+    """Return an entry's text without the version id and the mark `contradicts` that a conflict gave it."""
     if base_block.conflict and "~" in base_block.id:
         return blocks.sign(raw, id=base_block.sources[0].target, contradicts="")
     return raw
@@ -546,7 +551,10 @@ def _strip_version_id(raw: str, base_block: ShownBlock) -> str:
 def _write_new_block(
     writer: FactWriter, found: _Match, doc: str, *, uncertain: bool, before: Mapping[str, ShownBlock]
 ) -> _WrittenBlock:
-    """Write a fact for a block that the shown file did not have: a new or a restored block."""
+    """Write a fact for a block that the shown file did not have: a new or a restored block.
+
+    If the shown file is `uncertain`, a text that is old or may be purged gets no fact.
+    """
     target = found.block.id or _derive_id(writer, doc, found)
     known = writer.seen.of(doc, "entry").get(target, [])
     if uncertain and not known and (second := _find_version(writer, doc, target)):
@@ -591,7 +599,7 @@ def _base_of_hidden_text(
 ) -> tuple[FactId, ...]:
     """Return the facts that an edit replaces when its entry is not shown any more.
 
-    These are the facts of the text `before` the edit, else all facts of the entry that are not shown.
+    These are the facts of `before`, else the entry's texts that are not shown, else all texts of the entry.
     """
     if before is not None:
         return writer.seen.with_replaced(before.sources[0].fact_ids)
@@ -601,7 +609,7 @@ def _base_of_hidden_text(
 
 
 def _find_version(writer: FactWriter, doc: str, mark: str) -> SyncFact | None:
-    """Return the fact of the version that was shown under this id; None if there is none."""
+    """Return the fact whose text was shown as a version with the id `mark`; None if there is none."""
     name, second, _ = mark.partition("~")
     for target, facts in writer.seen.of(doc, "entry").items() if second else ():
         for fact in facts if target.partition("~")[0] == name else ():
@@ -612,7 +620,7 @@ def _find_version(writer: FactWriter, doc: str, mark: str) -> SyncFact | None:
 
 
 def _write_version(writer: FactWriter, found: _Match, was: SyncFact) -> _WrittenBlock:
-    """Write a fact for an edit of a version that is no longer shown; none if its text is unchanged."""
+    """Write a fact for an edit of a version that is no longer shown, unless its text is unchanged."""
     raw = blocks.sign(found.raw, id=was.target, contradicts="")
     if blocks.unsigned(raw) == blocks.unsigned(was.value["raw"]):
         return _WrittenBlock(found.raw, was.doc, was.target, (), exact=False)
@@ -622,9 +630,9 @@ def _write_version(writer: FactWriter, found: _Match, was: SyncFact) -> _Written
 
 
 def _is_doubtful(writer: FactWriter, doc: str, target: str, raw: str) -> bool:
-    """Return whether the entry of a text was purged, so that the text itself may be purged.
+    """Return whether a fact of a text's entry was purged, so that the text itself may be purged.
 
-    Then the text is added to the writer's `doubts`.
+    If so, add the text to the writer's `doubts`.
     """
     facts = writer.seen.of(doc, "entry").get(target, ())
     purged = any(writer.seen.is_purged(fact) for fact in facts)
@@ -679,8 +687,8 @@ def _diff_marks(writer: FactWriter, source: BlockSource, was: str, now: str, *, 
 def _with_pending_marks(writer: FactWriter, matches: list[_Match]) -> list[_Match]:
     """Return the matches with each unwritten change of a mark copied to all versions of its entry.
 
-    Marks belong to the entry. A mark that was set at one version stands in the other versions only after the
-    next write of the file, so its absence there is no removal.
+    Marks belong to the entry. The file shows a new mark in the other versions only after its next write, so a
+    version without the mark does not remove the mark.
     """
     texts: dict[tuple[str, str], list[int]] = {}
     signatures: dict[tuple[str, str], Mapping[str, str]] = {}
@@ -716,9 +724,10 @@ def match(
 ) -> tuple[list[_Match], list[ShownBlock]]:
     """Return the blocks of a file with their shown blocks, and the shown blocks that are left over.
 
-    Blocks are matched by id, text, time, or position and similarity; a block with an id matches by that id
-    alone. `is_old`, given only for an uncertain base, tells whether the entry of a block ever had its text.
-    Then time and similarity do not count, since other people may have written at the same time.
+    Blocks are matched by id, text, time, or position and similarity; a block with an id that a shown block
+    has is matched by that id alone. `is_old` is given only for an uncertain base, and tells whether an entry
+    once had a block's text. Then time and similarity do not count, since other people may have written at the
+    same time.
     """
     left = dict(enumerate(base_blocks))
     pairs: dict[int, int] = {}
@@ -768,7 +777,10 @@ def _pair_by_id(
     take: Callable[[int, int], None],
     is_old: Callable[[TextBlock], bool] | None,
 ) -> set[int]:
-    """Match blocks of the file with shown blocks of the same id; return the positions of copied blocks."""
+    """Match blocks with shown blocks by id, and return the positions of copied blocks.
+
+    `take` is called for each match, with the positions of the block and of the shown block in `left`.
+    """
     marks: dict[str, list[int]] = {}
     for place, block in enumerate(found):
         if block.id:
@@ -807,9 +819,10 @@ def _find_unsigned_copies(
     *,
     sure: bool,
 ) -> list[int]:
-    """Return the positions of blocks that equal a shown block but lost their signature.
+    """Return the positions of blocks without an id that have the time and the words of a shown block.
 
-    Blocks that belong to another shown block are left out. Unless `sure`, a fact may already record the loss.
+    The first such blocks are skipped if other shown blocks without an id have the same time and words: one
+    for each of them. If `sure`, a shown block without an id has no such copies.
     """
     key = (_instant(left[number]), _words(left[number]))
     if not all(key) or (sure and not _has_id(left[number])):
@@ -844,6 +857,7 @@ class _BlockIds:
         """Return the number of the shown block with this id, or None.
 
         Among the versions of an entry the version with these words is preferred, else the newest version.
+        Unless `sure`, an unknown id of a version does not find the newest version.
         """
         exact, texts = self.exact.get(mark), self.texts.get(mark.partition("~")[0], [])
         same = [number for number in texts if number in self.left and _words(self.left[number]) in words]
@@ -863,10 +877,11 @@ def _pair_equal(
     *,
     unique: bool = False,
 ) -> list[tuple[int, int]]:
-    """Return pairs of a block in the file and a shown block with an equal key, in their order.
+    """Return pairs of positions: a block in the file and a shown block with an equal key.
 
-    With `unique`, only keys count that one block on each side has. A block with an unknown id pairs by its
-    text alone.
+    `one` and `other` return the keys. The first block with a key is paired with the first shown block with
+    that key, and so on. With `unique`, only keys count that one block on each side has. A block with an id is
+    paired only without `unique`, and only with a shown block that has no id.
     """
     numbers: dict[str, list[int]] = {}
     for number, base_block in left.items():
@@ -898,7 +913,10 @@ def _pair_by_neighbours(
     *,
     but: Collection[int],
 ) -> list[tuple[int, int]]:
-    """Return pairs of similar blocks that lie between the same matched neighbours."""
+    """Return pairs of similar blocks that lie between the same matched neighbours.
+
+    Blocks with an id, and those at the positions in `but`, are left out.
+    """
     paired = []
     pair_numbers: set[int] = set()
     for place, block in enumerate(found):
@@ -927,7 +945,10 @@ def _similarity(block: TextBlock, base_block: ShownBlock) -> float:
 def _make_exact(
     writer: FactWriter, base: ShownFile | None, page: CutText, doc: str, standing: list[_WrittenBlock]
 ) -> None:
-    """Write further facts until the facts give the file exactly: bytes of blocks, order and layout."""
+    """Write further facts so that the facts make the file as it is: its blocks, their order, its layout.
+
+    The texts of conflicting versions are left out.
+    """
     docs = base.docs if base is not None else (doc,)
     now, before = show(writer.seen, docs, writer.signing), len(writer.made)
     block_by_fact = {fact_id: each for each in now.blocks for fact_id in each.fact_ids}
@@ -971,7 +992,7 @@ def _is_laid_out(now: ShownFile, page: CutText) -> bool:
 
 
 def _write_positions(writer: FactWriter, ordered: Sequence[ShownBlock]) -> None:
-    """Write a position fact for each block that does not stand where its time would sort it."""
+    """Write position facts so that the blocks sort in this order, for as few blocks as possible."""
     ordered_places = _longest_increasing([each.key for each in ordered])
     above: tuple[str, str, str, int] = ("", "", "", 0)
     for place, each in enumerate(ordered):

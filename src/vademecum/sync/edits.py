@@ -43,7 +43,7 @@ class EditPlace(NamedTuple):
     lamport: int
 
     def writer(self, seen: FactSet) -> FactWriter:
-        """Return a writer whose facts follow on the last fact of this place."""
+        """Return a writer that knows the facts in `seen` and continues after the replica's last fact."""
         return FactWriter(self.stream, self.replica, seen, self.last, self.lamport, interface=DOOR)
 
 
@@ -57,7 +57,7 @@ def group_versions(file: ShownFile) -> list[list[ShownBlock]]:
 
 
 def verified_by(state: FactSet, file: ShownFile, block: ShownBlock) -> dict[str, tuple[SyncFact, ...]]:
-    """Return the members who verified exactly this block's text, each with the facts that say so."""
+    """Return the members who vouch for exactly this block's text, each with the facts about the vouch."""
     begin = f"{blocks.name_of(block.raw)} "
     found: dict[str, tuple[SyncFact, ...]] = {}
     for doc in file.docs:
@@ -71,7 +71,7 @@ def verified_by(state: FactSet, file: ShownFile, block: ShownBlock) -> dict[str,
 
 
 def change_entry(file: ShownFile, entry: str, text: str) -> str:
-    """Return the file's text with a new text for one entry; an empty text removes the entry."""
+    """Return the file's text with a new text for the entry with this id; an empty text removes the entry."""
     number = _find_block(file, entry)
     if not text.strip():
         return _replace_blocks(file, {number: None})
@@ -96,8 +96,8 @@ def append_entry(whole: str, path: str, text: str, at: datetime) -> str:
 def settle(file: ShownFile, entry: str, keep: str, text: str = "") -> str:
     """Return the file's text after a person has settled the conflict between an entry's versions.
 
-    `keep` is the id of the version to keep, or `ALL` to keep all versions as entries; `text` replaces them
-    all.
+    A `text` that is not empty replaces all versions. Otherwise `keep` is the id of the only version to keep,
+    or `ALL`, by which each version becomes an entry.
     """
     group = next((each for each in group_versions(file) if each[0].id == entry), None)
     if group is None:
@@ -140,7 +140,10 @@ def _replace_blocks(file: ShownFile, changes: dict[int, str | None]) -> str:
 
 
 def _reword_block(file: ShownFile, number: int, text: str) -> str:
-    """Return a block with its words replaced by a person's new text; heading and id stay."""
+    """Return a block with its text replaced by a person's new text.
+
+    An entry keeps its time heading and its id; a section of a pinned document loses its old heading.
+    """
     raw, new_text = file.blocks[number].raw, document.tidy(text)
     signed = {name: value for name, value in blocks.parts(raw).items() if name not in ("by", "cites")}
     if blocks.is_pinned(file.path):
@@ -171,7 +174,7 @@ def edit_facts(
 def vouch_facts(
     place: EditPlace, seen: FactSet, file: ShownFile, block: ShownBlock, member: str, *, yes: bool
 ) -> Sequence[SyncFact]:
-    """Return the facts by which a member vouches for exactly this text, or withdraws the vouch."""
+    """Return the facts by which a member vouches for a block's text, or without `yes` withdraws the vouch."""
     writer = place.writer(seen)
     target = f"{blocks.name_of(block.raw)} {member}"
     docs = file.docs if not yes else (block.sources[0].doc,)

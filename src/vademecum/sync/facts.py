@@ -93,7 +93,7 @@ Register = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class SyncFact:
-    """A fact: one change to one document, which itself is never changed afterwards."""
+    """A fact: the record of one change to a document, or of a purge."""
 
     stream: str
     replica: str
@@ -158,7 +158,7 @@ def read_known(line: bytes) -> SyncFact:
 
 
 def _make_fact(given: dict[str, Any]) -> SyncFact:
-    """Make a fact from the JSON object of its line; the object is changed in doing so."""
+    """Return the fact in the JSON object of a line; this changes the object."""
     for name in ("over", "kills"):
         given[name] = tuple([parse_fact_id(each) for each in given[name]])
     for name, wire_name in _WIRE_NAMES.items():
@@ -195,7 +195,10 @@ def parse(line: bytes | str) -> SyncFact:
 
 
 def check(fact: SyncFact, known: Callable[[FactId], SyncFact | None]) -> None:
-    """Raise Malformed if a fact replaces facts that are unknown, of another register or not older."""
+    """Raise Malformed if a fact replaces facts that are unknown, of another register or not older.
+
+    `known` returns the fact with a given id, or None.
+    """
     for fact_id in fact.based_on:
         other = known(fact_id)
         if other is None:
@@ -224,7 +227,10 @@ _EMPTY = "front"  # with the empty key, which no frontmatter has
 
 
 def withdraw(fact: SyncFact) -> SyncFact:
-    """Return an empty fact to stand in for a fact that a hub refused, so that the hash chain goes on."""
+    """Return an empty fact with the id and the hash of a fact that a hub refused.
+
+    It replaces the refused fact, so that the hash chain stays valid.
+    """
     empty = replace(
         fact, kind=_EMPTY, target="", based_on=(), removes=(), value=None, origin="", interface=""
     )
@@ -305,9 +311,9 @@ def parse_fact_id(text: Any) -> FactId:
 
 
 def _check_shape(fact: SyncFact, *, size: int) -> None:
-    """Raise Malformed for a fact with field values that no version of this program writes.
+    """Raise Malformed for a fact with field values that this version does not accept.
 
-    A TypeError means that a value has the wrong type.
+    Some values of a wrong type raise TypeError instead.
     """
     words = (
         (_STREAM, fact.stream, "stream"),

@@ -55,7 +55,7 @@ class FolderTransport:
     strange: list[str] = field(default_factory=list)  # unknown file names, such as conflict copies
 
     def streams(self) -> list[str]:
-        """Return the names of the streams that have a folder there."""
+        """Return the names of the streams that have a folder in the shared folder."""
         try:
             with Disk(self.path).open(TOP) as top:
                 found = [
@@ -68,7 +68,7 @@ class FolderTransport:
         return sorted(found)
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
-        """Yield the facts that are not `known`; the facts of each replica come in order."""
+        """Yield each replica's facts after its first `known` facts, in order."""
         for facts in self._read(stream, known).values():
             yield from facts
 
@@ -78,11 +78,14 @@ class FolderTransport:
         return facts[-1].n if facts else 0
 
     def is_ahead(self, stream: str, replica: str, known: int) -> bool:
-        """Return whether the folder has later facts of a replica than the first `known` facts."""
+        """Return whether the folder has more facts of a replica than the first `known` facts."""
         return bool(self._read(stream, {replica: known}, only=replica).get(replica))
 
     def push(self, stream: str, facts: OwnFacts) -> None:
-        """Write this home's facts to its files in the folder; files that are complete stay untouched."""
+        """Write this home's facts to its files in the folder, except to files that have them already.
+
+        Raise Forked if a file has different facts with the same numbers.
+        """
         with Disk(self.path).open(TOP, quote(stream, safe=""), create=True) as folder:
             for replica, listed in facts.places.items():
                 for first in range(0, len(listed), _SEGMENT):
@@ -98,9 +101,9 @@ class FolderTransport:
                             _write(folder, name, merged)
 
     def purge_files(self, stream: str, replicas: Collection[str], purged: Collection[FactId]) -> None:
-        """Purge facts in the files of these replicas, even if they are those of other homes.
+        """Purge facts in the files of these replicas, which may belong to other homes.
 
-        A purged fact has exactly one form, so every home writes the same file.
+        A purged fact has exactly one form, so all homes write the same file.
         """
         with Disk(self.path).open(TOP, quote(stream, safe=""), create=True) as folder:
             for name in folder.names():
@@ -114,10 +117,10 @@ class FolderTransport:
                     _write(folder, name, b"".join(fact_rules.render(fact) + b"\n" for fact in left))
 
     def _merge(self, there: bytes, content: bytes) -> bytes:
-        """Return the content of an own file in the folder, merged with the facts that this home knows.
+        """Return an own file's content: this home's facts, and the further facts that the file has already.
 
-        The file may be incomplete, or have further facts that a copy of this home wrote. Purged facts stay
-        purged.
+        The file may be incomplete, or a copy of this home may have added facts. Raise Forked if two facts
+        with the same number differ.
         """
         known, listed = (
             list(_parse_files({1: there}, named=False)),
@@ -134,9 +137,10 @@ class FolderTransport:
     def _read(
         self, stream: str, known: Mapping[str, int], only: str = "", *, newest: bool = False
     ) -> dict[str, list[SyncFact]]:
-        """Return the facts after the first `known` ones of each replica, without gaps.
+        """Return by replica the facts after the first `known` facts, up to the first gap.
 
-        With `newest`, return only the facts in the newest file of each replica.
+        With `only`, read this replica alone. With `newest`, ignore `known` and read only each replica's
+        newest file.
         """
         names: dict[str, dict[int, str]] = {}
         try:
@@ -176,10 +180,10 @@ def _write(folder: DiskFolder, name: str, content: bytes) -> None:
 
 
 def _parse_files(parts: Mapping[int, bytes], *, named: bool = True, known: int = 0) -> Iterator[SyncFact]:
-    """Yield the facts in files of one replica up to the first gap, without the first `known` facts.
+    """Yield the facts of one replica's files up to the first gap, without the first `known` facts.
 
-    If the files are `named`, their names tell the numbers of their first facts. Known facts are not parsed
-    again; the chain of hashes connects the next fact with them.
+    If the files are `named`, each key of `parts` is the number of a file's first fact. Known facts are
+    skipped without being parsed; the next fact's number shows that it follows them.
     """
     last: SyncFact | None = None
     for first in sorted(parts):
@@ -225,9 +229,9 @@ def find_folder(home: Home) -> FolderSync:
 
 
 def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, bool]:
-    """Set the shared folder of this home.
+    """Set the shared folder of this home; `typed` is the folder's key if a person has typed one.
 
-    Return the folder, and whether a new key was made for it.
+    Return the folder, and whether it was set up as a new shared folder.
     """
     home.check_format()
     if not path.is_dir():
@@ -287,9 +291,9 @@ def count_unsent(home: Home, joined: FolderSync) -> int:
 
 
 def count_purged(home: Home, joined: FolderSync) -> dict[str, tuple[int, int]]:
-    """Return for each place with purges how far the slowest purge is.
+    """Return the progress of the slowest purge of each place that has purges.
 
-    The two numbers are the machines that have carried out this purge, and all machines.
+    The first number counts the machines that have carried out this purge, the second all machines.
     """
     found = {}
     for name in home.names(FOLDER, SHARED, joined.workspace):
@@ -327,9 +331,10 @@ def sync_folder(
     now: Callable[[], datetime],
     deletions: bool | None = None,
 ) -> tuple[list[PlaceSynced], list[str]]:
-    """Sync every place of a home with the shared folder.
+    """Sync all places of a home, and all places in the shared folder.
 
-    Return the results, and the names of unknown files in the folder.
+    Return the results, and the names of unknown files in the folder. `deletions` has the same meaning as in
+    `SyncStream.sync`.
     """
     if not joined.path.is_dir():
         hint = "connect or mount it, then run `vade sync` again"
@@ -391,7 +396,7 @@ def places(home: Home, *below: str) -> list[Place]:
 
 
 def place_of(stream: str) -> Place | None:
-    """Return the place to which a stream belongs; None for a name that is no place."""
+    """Return the place to which a stream belongs; None for a name that is not that of a synced place."""
     scope, _, owner = stream.partition("/")
     if scope not in SYNCED or bool(owner) is not bool(Scope(scope).rule.owner):
         return None

@@ -49,7 +49,7 @@ _ALTERED = "tell whoever runs the hub; nothing of it was taken, and your memory 
 
 
 class HubUnreachable(VadeError):
-    """The hub did not answer in time. Unsent changes wait, and local memory works without the hub."""
+    """The hub could not be reached. Unsent changes wait, and local memory works without the hub."""
 
     hint = "nothing is lost: try again later"
 
@@ -110,7 +110,8 @@ class HubClient:
     ) -> Reply:
         """Send a request and return the answer.
 
-        While the hub is busy, repeat the request as long as the client's patience allows.
+        If the connection fails, try a few times. While the hub is busy, repeat the request as long as the
+        client's patience allows. Raise HubUnreachable or HubRefused if there is no other answer.
         """
         until = time.monotonic() + self._patience
         failed = 0
@@ -156,7 +157,7 @@ class HubClient:
         return self._connection.getresponse()
 
     def interrupt(self) -> None:
-        """Close the connection under a read that is waiting in another thread."""
+        """Shut the connection down, so that a read that waits in another thread ends."""
         connection = self._connection
         if connection is not None and connection.sock is not None:
             with suppress(OSError):
@@ -170,7 +171,7 @@ class HubClient:
 
 
 def retry_after(answer: http.client.HTTPResponse) -> float:
-    """Return the seconds that the answer's `Retry-After` asks to wait."""
+    """Return the seconds that the answer's `Retry-After` asks to wait; 1 without a whole number."""
     after = answer.headers.get("Retry-After", "1")
     return float(after) if after.isdecimal() else 1.0
 
@@ -212,7 +213,7 @@ class HubEvents:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, and end the thread."""
+        """Stop listening, and wait for the thread to end, one second at most."""
         self._stop.set()
         if self._client is not None:
             self._client.interrupt()
@@ -256,7 +257,7 @@ class HubEvents:
             self._ring()
 
     def _is_unknown_change(self, value: bytes) -> bool:
-        """Return whether an event announces a change that this home does not have yet."""
+        """Return whether an event announces a change that is not known here; True for an unreadable event."""
         try:
             change = json.loads(value)
             return bool(change) and not self._known(str(change["stream"]), int(change["head"]))
@@ -267,7 +268,8 @@ class HubEvents:
 def reconnect_after(failed: int, wait: float, chance: float) -> float:
     """Return the seconds to wait before connecting again, with exponential backoff and jitter.
 
-    They are never fewer than the seconds of `wait`, for which the hub asked.
+    `failed` is the number of failures in a row, and `chance` a random number from 0 to 1. The seconds of
+    `wait`, for which the hub asked, are added.
     """
     grown = min(_SLOWEST, _FIRST * float(1 << min(max(failed - 1, 0), 10)))
     return wait + grown * (0.5 + chance / 2)
@@ -286,7 +288,7 @@ def last_read(folder: DiskFolder, stream: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The position up to which a stream was read, and the number of each replica's facts at the hub."""
+    """The position up to which a stream was read, and how many facts of each replica the hub has."""
 
     epoch: int = 1
     seq: int = 0
@@ -330,7 +332,11 @@ class Remote:
         return done
 
     def begin(self, *, anew: bool = False) -> list[str]:
-        """Read the list of the hub's streams; if nothing is new, this is the only request of a sync."""
+        """Read the list of the hub's streams and return their names, sorted.
+
+        If nothing is new, this is the only request of a sync. With `anew`, the list is read even if it is
+        unchanged.
+        """
         listing = {} if anew else self._read_json(_LISTED)
         etag = str(listing.get("etag") or "")
         reply = self._client.ask("GET", "/v1/streams", headers={"If-None-Match": etag} if etag else {})
@@ -344,7 +350,10 @@ class Remote:
         return sorted(self._listed)
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
-        """Yield the facts of a stream that are not `known`, in the hub's order."""
+        """Yield each replica's facts after its first `known` facts, in the hub's order.
+
+        Raise Forked if a known fact is different at the hub, and Malformed if the hub's facts were altered.
+        """
         if stream not in self._listed:
             if self._cursor(stream).seq:  # the database was restored from before the stream
                 self._cursors[stream] = Cursor()
@@ -431,7 +440,10 @@ class Remote:
         return [_read_line(line) for line in reply.body.splitlines()]
 
     def _rewind(self, stream: str) -> Cursor:
-        """Prove to the hub that it has lost facts, and return a cursor at the beginning of the stream."""
+        """Prove to the hub that it has lost facts, and return a cursor at the beginning of the stream.
+
+        Without a stamp as proof, only read the list of streams again.
+        """
         known = {each.id: each for each in self._logged(stream)}
         stamps = self._stamps(stream)
         proven = [fact_id for fact_id in stamps if fact_id in known]
@@ -451,7 +463,7 @@ class Remote:
         self._listed = {each["stream"]: each for each in listed}
 
     def _recover(self, stream: str, error: HubRefused) -> None:
-        """Read all facts of the hub again after a refused push, then send all facts that it lacks."""
+        """After a refused push, read all facts of a stream again, then send all facts that the hub lacks."""
         self._lost.add(stream)
         cursor = self._rewind(stream) if error.code == "rewound" else Cursor(self._cursor(stream).epoch)
         while lines := self._read(stream, cursor):
@@ -462,7 +474,10 @@ class Remote:
         self._relay(stream)
 
     def _relay(self, stream: str) -> None:
-        """Send all facts that the hub lacks, of every replica, with the stamps that prove their authors."""
+        """Send all facts that the hub lacks, of all replicas.
+
+        The stamps of the facts, where known, prove who wrote them.
+        """
         seen, stamps = self._cursor(stream).seen, self._stamps(stream)
         missing = sorted(
             (each for each in self._logged(stream) if each.n > seen.get(each.replica, 0)),

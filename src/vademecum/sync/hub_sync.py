@@ -62,7 +62,10 @@ PATIENCE = 10.0  # seconds of retries with a busy or read-only hub
 
 
 def find_hub(home: Home, name: str = "") -> tuple[Membership, bytes]:
-    """Return the personal workspace that this home has joined, and its key."""
+    """Return a personal workspace that this home has joined, and its key.
+
+    Without a `name`, return the only personal workspace.
+    """
     joined = find_membership(home, name, kind="personal")
     return joined, find_key(home, joined)
 
@@ -106,7 +109,10 @@ class HubSide:
     full: bool = False  # whether a document was over the quota
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
-        """Yield the facts of other replicas; take a new replica name if another home has the same."""
+        """Yield the facts of the hub that are not `known`.
+
+        If a fact has this home's replica name, another home uses the name, so take a new one.
+        """
         for fact in self.remote.pull(stream, known):
             if fact.replica == self.log.replica:
                 self.log.renew()
@@ -115,7 +121,9 @@ class HubSide:
     def push(self, stream: str, facts: Sequence[SyncFact]) -> None:
         """Send this home's facts to the hub.
 
-        After a refusal these facts wait, but the facts received in this sync are still written to files.
+        After most refusals the facts wait, and the sync still writes received facts to files. An error is
+        raised if the token is invalid, or if the sync has to handle the refusal: a fork, a purged text, or
+        facts to withdraw.
         """
         waiting = sum(not fact_rules.is_withdrawn(each) for each in self.remote.unsent(stream, facts))
         try:
@@ -137,9 +145,10 @@ class HubSide:
     def _find_refused(self, stream: str, facts: Sequence[SyncFact], error: HubRefused) -> list[SyncFact]:
         """Return the unsent facts to withdraw, so that the hub takes the other facts after a refusal.
 
-        For a refused text these are all facts of its document. For a refused vouch it is that vouch alone, or
-        all vouches if the member may not verify any more; withdrawals of vouches stay. If the place is full,
-        these are the facts of the first document over the quota.
+        For a refused vouch these are all unsent vouches with the same value. For a vouch refused under the
+        two-person rule, and for a purge, these are the facts of the same register. For any other fact these
+        are all facts of its document, except withdrawals of vouches. The list is empty if the refusal is not
+        about a single unsent fact, or if a place is full for the second time.
         """
         waiting = self.remote.unsent(stream, facts) if error.code in _FACT_REFUSALS else []
         found = next((fact for fact in waiting if fact.id == error.id), None)
@@ -168,7 +177,10 @@ class HubSync:
     _trust: TeamTrust | None = None
 
     def run(self, client: HubClient | None = None) -> list[PlaceSynced]:
-        """Sync every place with the hub and return the results; if nothing is new, this needs one request."""
+        """Sync all places with the hub and return the results; if nothing is new, this needs one request.
+
+        The `client`, given or new, is closed at the end.
+        """
         asking = client or client_of(self.home, self.joined, patience=PATIENCE)
         with (
             self.home.lock(f"hub {self.joined.workspace}"),
@@ -229,7 +241,7 @@ class HubSync:
             return PlaceSynced(name, done, (*home_files.findings, *findings)), side.refusal
 
     def _acknowledge(self, remote: Remote, name: str, log: DiskLog, folder: DiskFolder) -> None:
-        """Tell the hub once of each purge that this machine has carried out."""
+        """Tell the hub that this machine has carried out purges, once for each purge."""
         every = {str(fact_id) for fact_id in purge_facts.purges_of(each.fact for each in log.of_kind(PURGE))}
         try:
             known_ids = set(json.loads(folder.read(ACKED) or b"[]"))
@@ -266,7 +278,10 @@ class HubSync:
         return stream
 
     def _make_moved(self, place: Place) -> Callable[[ShownFile], str]:
-        """Return a function that finds the place to which a file removed from the team was moved."""
+        """Return a function that tells whether a file removed from the team was moved to private memory.
+
+        The function returns `private`, or an empty text.
+        """
         own = self.home.scope_folder(place)
 
         def to(file: ShownFile) -> str:
@@ -292,7 +307,7 @@ class HubSync:
 def read_withheld(folder: Directory, standing: Mapping[str, Any] | None = None) -> dict[str, Withheld]:
     """Return the refused changes of a stream by path, as saved in its folder.
 
-    Return none if the member's role or the hub's rules have changed since.
+    With `standing`, the member's current role and the hub's rules, return none if these have changed since.
     """
     values = hub_rules.load(folder.read(WITHHELD))
     if standing is not None and values.get("standing") != standing:
@@ -312,9 +327,9 @@ def _save_withheld(
     home_files: HomeFiles,
     done: Synced,
 ) -> list[Finding]:
-    """Save the changes that the hub refused.
+    """Save the changes that the hub refused: those of this sync, and earlier ones whose files are held.
 
-    Return findings about refused verifications and purges.
+    `before` has the earlier ones. Return findings about refused verifications and purges.
     """
     files = {path: each for path, each in before.items() if path in home_files.held()} | done.withheld
     if files or before:
@@ -346,9 +361,9 @@ def holds_text(home: Home, joined: Membership, text: str) -> bool:
 
 
 def count_purged(home: Home, joined: Membership) -> dict[str, tuple[int, int]]:
-    """Return for each stream with purges how far the slowest purge is.
+    """Return the progress of the slowest purge of each stream that has purges.
 
-    The two numbers are the machines that have carried out this purge, and all machines.
+    The first number counts the machines that have carried out this purge, the second all machines.
     """
     client, found = client_of(home, joined, patience=PATIENCE), {}
     try:
@@ -420,7 +435,7 @@ def read_standing(home: Home, joined: Membership) -> HubStanding:
 
 
 class WrittenFile(NamedTuple):
-    """A file of a team as it is, and as it would be without a member's changes; None is no file."""
+    """A team's file as it is, and as it would be without a member's changes; None if there is no file."""
 
     place: Place
     path: str
@@ -439,7 +454,7 @@ class AuthorsWork(NamedTuple):
 def find_written(home: Home, joined: Membership, by: str, since: datetime) -> AuthorsWork:
     """Return the changes of a member and of their agents since a time, known by the hub's stamps.
 
-    Later changes by other members to the same texts count as theirs, and stay.
+    Later changes of the same texts by other members are not among them.
     """
     names = home.names(FOLDER, joined.workspace, LOGS)
     found = [_find_in_place(home, joined, name, by, since) for name in names]

@@ -67,7 +67,7 @@ class Membership:
 
     @property
     def may_care(self) -> bool:
-        """Whether this machine may archive there automatically: never in a team's workspace."""
+        """Whether this machine may archive in the workspace automatically: never if it is a team's."""
         return self.kind == "personal" and self.rules.care is not False
 
 
@@ -224,18 +224,18 @@ def check_inject_from(names: Iterable[str], members: Iterable[Mapping[str, Any]]
 
 
 def identify_vouching(members: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the members who may verify, each as `name id`, as a name may later belong to another member."""
+    """Return the members who may verify, each as `name id`, since another member may get the name later."""
     return tuple(sorted(f"{each['name']} {each['member']}" for each in members if each["role"] in VOUCHING))
 
 
 def check_team(joined: Membership) -> None:
-    """Raise UsageError for a personal workspace, where only a team's workspace will do."""
+    """Raise UsageError unless the workspace is a team's."""
     if joined.kind != TEAM:
         raise UsageError(f"{joined.name} is a personal workspace: all of it is yours")
 
 
 def check_personal(joined: Membership) -> None:
-    """Raise UsageError for a team's workspace, where only a personal workspace will do."""
+    """Raise UsageError if the workspace is a team's."""
     if joined.kind == TEAM:
         raise UsageError(f"{joined.name} is a team's: nothing of it is archived unless somebody asks for it")
 
@@ -288,7 +288,8 @@ def _read(folder: DiskFolder, name: str) -> Membership:
 def find_membership(home: Home, name: str = "", *, kind: str = "") -> Membership:
     """Return the membership in the workspace with this name or id.
 
-    Without a name, return the only membership of this kind; raise UsageError if there are several.
+    Without a name, return the only membership; raise UsageError if there are several. With `kind`, only
+    workspaces of this kind count.
     """
     joined = [each for each in list_memberships(home) if kind in ("", each.kind)]
     if not joined:
@@ -306,7 +307,10 @@ def find_membership(home: Home, name: str = "", *, kind: str = "") -> Membership
 
 
 def client_of(home: Home, joined: Membership, *, patience: float = 60, seconds: float = 30) -> HubClient:
-    """Return a client of the workspace's hub, with this home's token."""
+    """Return a client of the workspace's hub, with this home's token.
+
+    `seconds` limits the wait for an answer, `patience` the repetitions while the hub is busy.
+    """
     with home.disk(FOLDER, joined.workspace) as folder:
         token = (folder.read(TOKEN) or b"").decode("ascii", "replace").strip()
     return HubClient(joined.url, token, patience=patience, seconds=seconds)
@@ -315,8 +319,9 @@ def client_of(home: Home, joined: Membership, *, patience: float = 60, seconds: 
 def check_log(home: Home, joined: Membership, client: HubClient) -> str:
     """Return a message if the hub's log of members was altered; an empty text if it was not.
 
-    Only owners may read the log. Whoever can write to the database can cut off the end of the log and make a
-    new hash chain, so this home keeps the hash of the last line that it has seen.
+    Only owners may read the log; for others the text is empty. Whoever can write to the database can cut off
+    the end of the log and make a new hash chain, so this home keeps the hash of the last line that it has
+    seen.
     """
     if joined.role != "owner" or joined.agent:
         return ""
@@ -356,7 +361,7 @@ def keep_key(home: Home, joined: Membership, key: str) -> None:
 
 
 def find_keyless(home: Home, url: str) -> Membership | None:
-    """Return the joined personal workspace of this hub whose key is missing here; None without one.
+    """Return the joined personal workspace at this address whose key is missing here; None without one.
 
     A key is missing after a person has typed a wrong key, for example.
     """

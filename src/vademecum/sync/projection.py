@@ -158,11 +158,11 @@ class Signing:
         return raw
 
     def clean_layout(self, front: str, head: str) -> tuple[str, str]:
-        """Return frontmatter and head (the text before the first block), as far as the file may have them."""
+        """Return the frontmatter and the head (the text before the first block) that the file may have."""
         return front, head
 
     def has_file(self, path: str) -> bool:
-        """Return whether a place has a file at this path."""
+        """Return whether facts make a file at this path; a team does not share all paths."""
         return True
 
     def render_file(
@@ -193,7 +193,7 @@ TYPED = Signing()
 def project(
     state: FactSet, signing: Signing = TYPED, docs: Iterable[str] | None = None
 ) -> dict[str, ShownFile]:
-    """Return all files that the facts make, or the files of some documents, by path."""
+    """Return by path the files that the facts make; with `docs`, the files of these documents alone."""
     named: dict[str, list[str]] = {}
     for doc in sorted(state.docs if docs is None else docs):
         path = path_of(state, doc) if doc else ""
@@ -205,13 +205,13 @@ def project(
 
 @functools.lru_cache(maxsize=4096)
 def fold_path(path: str) -> str:
-    """Return a path in a form that is equal for all names that some file system takes for the same file."""
+    """Return a path with its name folded: equal for names that some file system takes for the same."""
     kind, _, name = path.rpartition("/")
     return f"{kind}/{names.folded(name)}"
 
 
 def hidden(state: FactSet, doc: str) -> Iterator[UnseenEdit]:
-    """Yield those edits of a document's entries that are not shown, as others removed the text meanwhile."""
+    """Yield the edits of a document's entries that are not shown, because others removed the texts."""
     for target, facts in state.of(doc, "entry").items():
         drops = [fact for fact in facts if fact.kind == "drop"]
         for fact in heads(facts):
@@ -220,7 +220,10 @@ def hidden(state: FactSet, doc: str) -> Iterator[UnseenEdit]:
 
 
 def path_of(state: FactSet, doc: str) -> str:
-    """Return the current path of a document; an empty text without one."""
+    """Return the current path of a document; an empty text without one.
+
+    If several paths were given at the same time, the newest counts.
+    """
     return next((safe_path(fact.value) for fact in reversed(_current_facts(state, doc, "name"))), "")
 
 
@@ -250,7 +253,7 @@ def safe_path(given: str) -> str:
 
 
 def has_file(state: FactSet, doc: str) -> bool:
-    """Return whether a document has a file: one of its entries is shown, or it never had an entry."""
+    """Return whether a document has a file: an entry is shown, or it has a layout and never an entry."""
     entries = state.of(doc, "entry")
     if not entries:
         return "layout" in state.docs.get(doc, ())
@@ -276,7 +279,10 @@ def visible_heads(state: FactSet, facts: list[SyncFact]) -> list[SyncFact]:
 
 
 def show(state: FactSet, docs: Collection[str], signing: Signing = TYPED) -> ShownFile:
-    """Return the one file of documents with the same name: all entries, the first document's frontmatter."""
+    """Return the file that documents with the same name make together.
+
+    It has the entries of all documents, and the frontmatter of the first document.
+    """
     listed = sorted(docs)
     if len(listed) > 1 or signing is not TYPED:  # a signed file depends on more than facts
         return _make_file(state, listed, signing)
@@ -303,7 +309,10 @@ def _make_file(state: FactSet, listed: Sequence[str], signing: Signing) -> Shown
 
 
 def newest(state: FactSet, doc: str, kind: str, target: str = "") -> Any:
-    """Return the value of the newest fact of a kind whose facts do not name the facts they replace."""
+    """Return the value of the newest fact of a kind and target that was not purged; None without one.
+
+    This is for kinds of facts that do not name the facts they replace.
+    """
     facts = [fact for fact in state.of(doc, kind).get(target, ()) if not state.is_purged(fact)]
     return max(facts, key=lambda fact: fact.order).value if facts else None
 
@@ -311,7 +320,8 @@ def newest(state: FactSet, doc: str, kind: str, target: str = "") -> Any:
 def read_marks(state: FactSet, doc: str, target: str, raw: str) -> dict[str, str]:
     """Return the current marks of a block: written in its signature or added later, and not removed.
 
-    Marks belong to the entry, so all versions of an entry have them.
+    A mark that the block does not have is an empty text. Marks belong to the entry, so all its versions have
+    them.
     """
     own = blocks.parts(raw)
     values_by_mark: dict[str, set[str]] = {
@@ -396,7 +406,7 @@ def _merge_blocks(all_blocks: Iterable[ShownBlock], signing: Signing) -> Iterato
 
 
 def _merge_front(state: FactSet, doc: str, canvas: str) -> tuple[str, dict[str, Any]]:
-    """Return the last typed frontmatter, updated with the values from facts, and all values."""
+    """Return the typed frontmatter, updated with the values from facts, and all values by key."""
     typed = dict(read_front(canvas))
     merged = _merge_values(state, doc, typed)
     changes = {key: merged.get(key) for key in (*typed, *merged) if merged.get(key) != typed.get(key)}
@@ -442,7 +452,7 @@ def _merge_values(state: FactSet, doc: str, typed: dict[str, Any]) -> dict[str, 
 
 
 def _add_aliases(state: FactSet, doc: str, merged: dict[str, Any]) -> dict[str, Any]:
-    """Add names to the aliases if several names were given at the same time; return the values."""
+    """If a document was given several names at the same time, add the other names to the aliases."""
     given = [fact.value for fact in _current_facts(state, doc, "name")]
     keys = [name.rpartition("/")[2].removesuffix(".md") for name in given]
     more = [key for key in keys[:-1] if key != keys[-1] and names.is_key(key)]
@@ -495,7 +505,10 @@ def _merge_list(sets: Mapping[str, list[SyncFact]], typed: Any) -> Any:
 def _merge_counts(
     state: FactSet, doc: str, typed: dict[str, Any]
 ) -> Iterator[tuple[tuple[int, str, int], str, Any]]:
-    """Yield the newest confirmations (one for each session) and the total of applications."""
+    """Yield the newest confirmations (one for each session) and the total of applications.
+
+    Each item has the order of the first fact, the frontmatter's key, and the value.
+    """
     sums = [fact for fact in state.of(doc, APPLIED).get("", ()) if not state.is_purged(fact)]
     if sums:
         yield min(fact.order for fact in sums), APPLIED, sum(fact.value for fact in sums) or None
@@ -536,7 +549,8 @@ def find_notices(
 ) -> list[FileNotice]:
     """Return notices about the files that a sync will write.
 
-    `seen` has the facts that the files show already, `every` has all facts.
+    `changed` has their paths, and `target` the new files. `seen` has the facts that the files show already,
+    `every` has all facts.
     """
     found = []
     for path in changed:

@@ -60,7 +60,7 @@ class Removed(NamedTuple):
 class Doubt(NamedTuple):
     """A text in a file that may have been purged.
 
-    Its entry was purged, and the log that could tell is lost in this home.
+    Its entry was purged, and this home has lost the log that would show which of the entry's texts were.
     """
 
     path: str
@@ -70,7 +70,7 @@ class Doubt(NamedTuple):
 
 
 def kind_of(path: str) -> str:
-    """Return under which kind of file the archive keeps the file at this path."""
+    """Return the kind of file, as the archive names it, for a path: its folder, or that of pinned files."""
     return path.rpartition("/")[0] or filenames.PINNED
 
 
@@ -80,7 +80,7 @@ def kind_of(path: str) -> str:
 def find_text(facts: Iterable[SyncFact], wanted: str) -> dict[FactId, Cut | None]:
     """Return the facts that contain a text, old versions included, with its position in each fact.
 
-    Facts with names, labels and times are left out, as a purge of files leaves these as well.
+    Facts with names, labels and times are left out, since a purge of files keeps these, too.
     """
     found: dict[FactId, Cut | None] = {}
     where = purging.finder(wanted)
@@ -97,7 +97,10 @@ def find_text(facts: Iterable[SyncFact], wanted: str) -> dict[FactId, Cut | None
 
 
 def find_record(state: FactSet, path: str, record: str | None) -> dict[FactId, Cut | None]:
-    """Return all facts about a record, and the facts of consolidated entries that were taken from it."""
+    """Return all facts about a record, and the facts of consolidated entries that were taken from it.
+
+    The record is the document with the id `record`, or with this path.
+    """
     docs = {doc for doc in state.docs if doc and (doc == record or path_of(state, doc) == path)}
     key = path.rpartition("/")[2].removesuffix(".md")
     return {
@@ -120,7 +123,10 @@ def find_entries(state: FactSet, entries: Iterable[Entry]) -> dict[FactId, Cut |
 
 
 def values_of(named: Mapping[FactId, Cut | None], **more: Any) -> Iterator[dict[str, Any]]:
-    """Yield the values for purge facts that name the given facts."""
+    """Yield the values of purge facts that name the given facts, a limited number in each.
+
+    `more` has further fields for each value.
+    """
     listed = sorted(named)
     for first in range(0, len(listed), MOST):
         part = listed[first : first + MOST]
@@ -149,7 +155,10 @@ def _text_of(fact: SyncFact) -> str:
 
 
 def _cut_out(fact: SyncFact, cut: Cut) -> set[str]:
-    """Return a fact's text at these positions, in each form in which a file may have it."""
+    """Return a fact's text at these positions, in each form in which a file may have it.
+
+    A form that is too short to be purged is left out.
+    """
     text = _text_of(fact)[cut[0] : cut[1]]
     found = {text, document.unescape(text)}
     if fact.kind not in ("put", "layout"):
@@ -161,7 +170,7 @@ def _cut_out(fact: SyncFact, cut: Cut) -> set[str]:
 def _read_entries(fact: SyncFact) -> Sequence[Entry]:
     """Return the entries in a fact's text.
 
-    The kind of file is told by the fact's document, since the file's path may be purged already.
+    The fact's document tells the kind of file, since the path may be purged already.
     """
     kind = filenames.PINNED if fact.doc in _pinned() else filenames.RECORDS
     return tombstones.read_entries(fact.value["raw"].encode(), kind)
@@ -222,7 +231,7 @@ def _is_needed(stream: SyncStream, window: StreamWindow) -> bool:
 
 
 def _find_content(state: FactSet, aside: Iterable[SyncFact]) -> dict[FactId, SyncFact]:
-    """Return the facts whose content must be deleted here, also those in replaced logs only."""
+    """Return the facts whose content must be deleted here, in the log or in replaced logs (`aside`)."""
     found = {fact_id: fact for fact_id, fact in state.facts.items() if _must_go(state, fact)}
     for fact in aside:
         there = state.facts.get(fact.id)
@@ -232,7 +241,7 @@ def _find_content(state: FactSet, aside: Iterable[SyncFact]) -> dict[FactId, Syn
 
 
 def _repeat_orders(stream: SyncStream, aside: Sequence[SyncFact], done: Synced) -> None:
-    """Write the purges of replaced logs again if no other machine has received them."""
+    """Write the purge orders of replaced logs again, unless the current log has them."""
     facts = {each.fact.id: each.fact for each in stream.log.read()}
     known = {order for fact in facts.values() if (order := _order_id(fact))}
     hashes = {fact.id: fact.hash for fact in aside}
@@ -331,7 +340,7 @@ def _make_removed(
 
 
 def removed_by(named: Mapping[FactId, Cut | None], facts: Iterable[SyncFact]) -> Removed:
-    """Return what a purge order deletes from files, as far as the named facts still have their content."""
+    """Return the content that a purge order deletes from files, if the named facts still have it."""
     gone = {fact.id: fact for fact in facts if fact.id in named and not fact.purged}
     texts = {
         text for fact_id, fact in gone.items() if (cut := named[fact_id]) for text in _cut_out(fact, cut)
@@ -346,10 +355,10 @@ def _save_unseen(
     removed: Removed,
     done: Synced,
 ) -> None:
-    """Save the texts that are newer than a purge and that no file shows any more.
+    """Save the texts that are newer than a purge and that no file shows any more, without purged text.
 
-    Texts of this home are held for the person; if the log was lost, these are the texts in its files. Texts
-    of others are archived, if the purged text can be removed from them.
+    Texts of this home are held for the person; if the home has lost its log, texts in its files count as its
+    own. Texts of others are archived, unless they replace a fact that was purged whole.
     """
     logged = list(stream.log.read())
     bodies = [] if stream.log.applied() else [text.replace("\r\n", "\n") for text in files.values()]
@@ -406,7 +415,7 @@ def _purge_files(stream: SyncStream, files: Mapping[str, str], removed: Removed)
 
 
 def _acknowledge(stream: SyncStream, done: Synced) -> None:
-    """Write a fact that names the purges that this machine has carried out."""
+    """Write a fact that names the purges by others that this machine has carried out, once for each."""
     logged = list(stream.log.read())
     mine = {each.fact.replica for each in logged if each.own} | {stream.log.replica}
     every = purges_of(each.fact for each in logged)
@@ -440,7 +449,8 @@ def purges_of(facts: Iterable[SyncFact]) -> dict[FactId, tuple[str, set[str]]]:
 def reach(facts: Iterable[SyncFact], own: Iterable[str]) -> list[tuple[int, int]]:
     """Return for each purge the number of machines that have carried it out, and the number of all machines.
 
-    A machine with several replica names counts once; a machine without facts does not count.
+    `own` has this machine's replica names. A machine with several names counts once; another machine without
+    facts does not count.
     """
     listed = list(facts)
     groups: list[set[str]] = [set(own)]

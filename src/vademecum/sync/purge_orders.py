@@ -97,8 +97,8 @@ Finder = Callable[[FactSet], Mapping[FactId, "Cut | None"]]
 def place_orders(home: Home, find: Finder, *, scope_folder: ScopeFolder | None = None) -> list[PurgeOrder]:
     """Write and return purge orders for the facts that `find` returns for each log.
 
-    With `scope_folder`, only the logs of this folder count: records with the same name in a team and in
-    private memory are different records.
+    Only logs in which this person may purge count. With `scope_folder`, only the logs of this folder count:
+    records with the same name in a team and in private memory are different records.
     """
     made = []
     for log, named in _find_reached_logs(home, find, scope_folder):
@@ -110,7 +110,10 @@ def place_orders(home: Home, find: Finder, *, scope_folder: ScopeFolder | None =
 def preview(
     home: Home, find: Finder, *, scope_folder: ScopeFolder | None = None
 ) -> Iterator[tuple[str, int]]:
-    """Yield the path of each log, and each place to which it was sent, with its number of facts to purge."""
+    """Yield what purge orders would reach: each log, and each folder or hub that has received its facts.
+
+    Each comes with its number of facts to purge. `scope_folder` has the same meaning as in `place_orders`.
+    """
     for log, named in _find_reached_logs(home, find, scope_folder):
         yield "/".join(log.parts), len(named)
         with contextlib.suppress(NotFound):
@@ -138,7 +141,7 @@ def _find_destination(home: Home, log: SyncedLog) -> tuple[str, set[FactId]]:
 def _find_reached_logs(
     home: Home, find: Finder, scope_folder: ScopeFolder | None
 ) -> Iterator[tuple[SyncedLog, Mapping[FactId, Cut | None]]]:
-    """Yield each log in which there is something to purge, with the facts to purge."""
+    """Yield each log that has facts to purge, with these facts, if this person may purge in the log."""
     for log in list_logs(home):
         if log.own and (
             scope_folder is None
@@ -219,7 +222,7 @@ def carry_out(home: Home, orders: Iterable[PurgeOrder]) -> None:
 
 
 def finish(home: Home, actor: str, now: Callable[[], datetime]) -> int:
-    """Finish interrupted purge orders in files and logs; return their number."""
+    """Finish interrupted purge orders in files and logs; return the number of orders."""
     orders = list_orders(home)
     for order in orders:
         place = place_of(order.log.stream)

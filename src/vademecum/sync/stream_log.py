@@ -73,7 +73,7 @@ class DiskLog:
         return self._lines
 
     def append(self, facts: Iterable[SyncFact], *, own: bool) -> None:
-        """Append facts to the log; they are on disk when this returns."""
+        """Append facts to the log, as `own` if this home made them; they are on disk when this returns."""
         listed = [(render_line(fact, own=own), fact) for fact in facts]
         if listed:
             self._write(b"\n".join([line for line, _ in listed]))
@@ -95,7 +95,7 @@ class DiskLog:
         return Tail(self._lines, self._cache or Remembered())
 
     def remembered(self) -> Remembered | None:
-        """Return the last sync's cache, or None if the log does not begin with the same bytes any more."""
+        """Return the last sync's cache; None if there is no cache that fits the beginning of the log."""
         return self._cache
 
     def remember(self, cache: Remembered) -> None:
@@ -284,7 +284,11 @@ class HomeFiles:
     _held: set[str] = field(default_factory=set)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
-        """Return a stamp of each file (size, times, inode), empty for a file that was changed just now."""
+        """Return a stamp of each file by path: size, times and inode.
+
+        The stamp is empty for a file that was changed just now or is no regular file. Findings and held files
+        of an earlier call are forgotten.
+        """
         self.findings.clear()
         self._held.clear()
         settled = time.time_ns() - view.RACY
@@ -302,7 +306,10 @@ class HomeFiles:
     def read(
         self, paths: Collection[str] | None = None, digests: Mapping[str, str] = NO_DIGESTS
     ) -> dict[str, str]:
-        """Return the texts of files by path; leave out and report files that cannot be synced."""
+        """Return the texts of files by path; leave out and report files that cannot be synced.
+
+        If `paths` is None, read all files. A text whose digest is in `digests` is not checked again.
+        """
         if paths is None:
             paths = self.stamps()
         found: dict[str, str] = {}
@@ -339,7 +346,7 @@ class HomeFiles:
         return left
 
     def _replace(self, kind: str, changes: Sequence[FileChange]) -> set[str]:
-        """Replace the files of one folder, whose locks are held; return the paths of those left as they are.
+        """Replace files of one folder while their locks are held; return the paths of files left as they are.
 
         The state of the log names these files, so that after a crash the next sync does not take a
         half-written file for an edit.
@@ -424,7 +431,7 @@ class HomeFiles:
             folder.update(f"{name}.json", lambda _: json.dumps(values, indent=1).encode() + b"\n")
 
     def _log(self, kind: str, turns: Sequence[FileTurn]) -> None:
-        """Write the audit of changed files, and log the entries that have left or returned to them."""
+        """Write the audit of changed files, and log which archived entries the files do not have any more."""
         audit.write_all(
             self.home,
             at=self.now(),
@@ -442,7 +449,7 @@ class HomeFiles:
         )
 
     def _log_kept(self, kind: str, turns: Sequence[FileTurn]) -> None:
-        """Log that files, saved by a person at the last moment, have kept their texts."""
+        """Log that files kept their texts, because a person saved them at the last moment."""
         if turns:
             back = [FileTurn(each.name, each.after, each.before, each.why, each.at) for each in turns]
             self._log(kind, back)
@@ -507,7 +514,7 @@ class HomeFiles:
             decisions.keep_sync_notice(self.home, notice)
 
     def hold(self, path: str, why: str, mend: str = "") -> None:
-        """Leave a file out of this sync, and report the reason and the remedy."""
+        """Leave a file out of this sync, and report the reason (`why`) and the remedy (`mend`)."""
         self._held.add(path)
         where = self.scope_folder.name_of(path)
         self.findings.append(Finding("not synced", where, why, mend))

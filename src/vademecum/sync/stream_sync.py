@@ -78,7 +78,7 @@ class SyncLog(Protocol):
         """Return all facts of the log in the order in which they arrived."""
 
     def append(self, facts: Iterable[SyncFact], *, own: bool) -> None:
-        """Append facts to the log."""
+        """Append facts to the log, as `own` if this home made them."""
 
     def applied(self) -> int:
         """Return the number of the log's lines that the files show; own facts always count as shown."""
@@ -93,7 +93,7 @@ class SyncLog(Protocol):
         """Note how many lines of the log the files show; the files in `left` do not show them yet."""
 
     def remembered(self) -> Remembered | None:
-        """Return the last sync's cache, or None if the log does not begin with the same bytes any more."""
+        """Return the last sync's cache; None if there is no cache that fits the beginning of the log."""
 
     def remember(self, cache: Remembered) -> None:
         """Save the cache that this sync leaves for the next sync."""
@@ -235,7 +235,7 @@ class SyncStream:
     def _withdraw(self, window: StreamWindow, refused: FactsRefused, done: Synced) -> StreamWindow:
         """Withdraw refused facts, and return a new window.
 
-        The files with the refused texts stay as they are, and out of this sync.
+        The files with the refused texts stay as they are, and this sync leaves them out.
         """
         window.widen(self.signing)  # an unsent fact of an earlier sync may be about a file outside the window
         paths = {fact.doc: path_of(window.every, fact.doc) for fact in refused.facts}
@@ -283,7 +283,8 @@ class SyncStream:
     def _read_changes(self, done: Synced, *, deletions: bool | None) -> StreamWindow:
         """Make facts from the changes in files, and return a window with the files as they were read.
 
-        Files that an interrupted sync was writing may or may not have its text.
+        Files that an interrupted sync was writing may or may not have its text. `deletions` has the same
+        meaning as in `sync`.
         """
         window, unsure = self._open_window(self._read_cache()), set(self.log.applying())
         base = project(window.seen, self.signing)
@@ -372,7 +373,7 @@ class SyncStream:
     def _find_missing(
         self, base: Mapping[str, ShownFile], files: Mapping[str, str], but: Collection[str]
     ) -> list[str]:
-        """Return the paths of shown files that are missing, unless they were renamed."""
+        """Return the paths of shown files that are missing, except renamed files and the paths in `but`."""
         moved = identify(base, files)[1].values()
         return [path for path in base if path not in files and path not in but and path not in moved]
 
@@ -483,7 +484,7 @@ class SyncStream:
         return ""
 
     def _write_files(self, window: StreamWindow, done: Synced) -> None:
-        """Write the files that all facts make, over the texts that were read."""
+        """Write the files that all facts make, unless a person has saved a file since it was read."""
         window.take(self.signing)
         files, lines, applied = window.files, window.tail.lines, self.log.applied()
         target, held_paths = project(window.every, self.signing), self.files.held()

@@ -93,7 +93,10 @@ def render_line(fact: SyncFact, *, own: bool) -> bytes:
 
 
 class RememberedFile(NamedTuple):
-    """The state of a file after the last sync: documents, digest, and stamp if read unchanged."""
+    """The state of a file after the last sync.
+
+    The stamp is empty if the sync wrote the file, or if the file was changed just before.
+    """
 
     docs: tuple[str, ...]
     id: str
@@ -238,8 +241,8 @@ class Tail:
 class StreamWindow:
     """The documents and files that a sync reads, with all documents and files connected to them.
 
-    Documents with the same path are connected, and files with the same id or with the id of the other's
-    document. Documents and files outside the window neither change nor affect the window.
+    Documents with the same path are connected, files with the same id, and a file and the document whose id
+    it has. Documents and files outside the window neither change nor affect the window.
     """
 
     def __init__(self, tail: Tail, stamps: Mapping[str, tuple[int, ...]], applied: int) -> None:
@@ -294,7 +297,7 @@ class StreamWindow:
             self._widen_to(docs | named, [path for id_ in named for path in self._ids.get(id_, ())])
 
     def take(self, signing: Signing) -> None:
-        """Add the log's new lines to the window, with the files that they affect as these were last shown."""
+        """Add the log's new lines to the window, and the files that they affect with the texts last shown."""
         new = self.tail.take()
         if any(fact.kind == fact_rules.PURGE for fact, _ in new):  # a purge may affect every file
             self.widen(signing)
@@ -372,7 +375,10 @@ class StreamWindow:
         return self._ids.get(known.id, []) if known is not None and known.id else []
 
     def remember(self, target: Mapping[str, ShownFile], left: Collection[str], rules: str) -> Remembered:
-        """Return the cache for the next sync, after this sync has written the files in `target`."""
+        """Return the cache for the next sync, after this sync has written the files in `target`.
+
+        The files in `left` were not written.
+        """
         files = {path: each for path, each in self.cache.files.items() if path not in self.paths}
         files |= {path: files[path]._replace(stamp=self.stamps[path]) for path in self.same - self.paths}
         for path, file in target.items():

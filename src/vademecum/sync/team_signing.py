@@ -93,7 +93,7 @@ class TeamSigning(Signing):
 
     @property
     def rules(self) -> str:
-        """The state beside facts that files depend on, as text: the member, and whether stamps exist."""
+        """The signing rules as text, which a cache must match: the member, and whether any stamp exists."""
         return f"team {self.me} {bool(self.stamps())}"
 
     def has_file(self, path: str) -> bool:
@@ -101,7 +101,11 @@ class TeamSigning(Signing):
         return path.startswith(f"{blocks.RECORDS}/") or path in self.documents
 
     def origin(self, fact: SyncFact) -> Origin:
-        """Return the origin of a fact according to its stamp; an own fact without a stamp keeps its claim."""
+        """Return the origin of a fact according to its stamp.
+
+        Without a stamp, a fact made here keeps the origin that it claims, if it may have it; any other fact
+        is `external`.
+        """
         stamp = self.stamps().get(fact.id)
         if stamp is None:
             return claimed_origin(fact.origin) if self.is_mine(fact) else Origin.EXTERNAL
@@ -112,7 +116,10 @@ class TeamSigning(Signing):
         return max(claimed, Origin.AGENT, key=_rank_of) if stamp.role == Origin.AGENT else claimed
 
     def sign_block(self, raw: str, facts: Sequence[SyncFact], mark: str) -> str:
-        """Return a block as a single entry, signed with origin, author and id."""
+        """Return a block as a single entry, signed with origin, author and the id `mark`.
+
+        Of the origins of `facts`, which all have this text, the one with the lowest rank counts.
+        """
         origin = min((self.origin(fact) for fact in facts), key=_rank_of)
         by = origin.partition(":")[2] if origin.is_member else self.me
         signature = blocks.parts(raw)

@@ -113,7 +113,10 @@ def _find_changes(
     *,
     withdrawn: Collection[str],
 ) -> Iterable[tuple[str, str, bool, list[SyncFact]]]:
-    """Yield the texts whose verification here has changed since the last vouch from here."""
+    """Yield the texts whose verification here has changed since the last vouch from here.
+
+    Each text comes as document, SHA-256, whether it is verified now, and the facts about the vouch.
+    """
     pairs = {
         (doc, target.partition(" ")[0])
         for doc in writer.seen.docs
@@ -134,7 +137,7 @@ def _find_changes(
 
 
 def count_for_text(vouchers: Iterable[str], writers: Collection[str], *, two_person: bool) -> tuple[str, ...]:
-    """Return the members whose vouch for a text counts; agents get the text if there are any.
+    """Return the members whose vouch for a text counts; with at least one, agents get the text.
 
     Under the two-person rule a vouch does not count for a text by the same member or by that member's agent.
     If the author of a text is unknown, any member may have written it, so two members have to vouch.
@@ -152,7 +155,8 @@ def verified_texts(
 ) -> dict[str, tuple[str, ...]]:
     """Return the verified texts of a document by SHA-256, with the members whose vouch counts.
 
-    A vouch counts if the hub's stamp on it names the same member, with a role that may verify.
+    A vouch counts if the hub's stamp on it names the same member, with a role that may verify. With
+    `two_person`, `count_for_text` leaves out further vouches.
     """
     given: dict[str, set[str]] = {}
     for target, facts in state.of(doc, _VOUCH).items():
@@ -207,7 +211,10 @@ def count_vouches(
 
 
 def texts_of(file: ShownFile) -> list[tuple[str, str]]:
-    """Return the texts of a file's entries, each with the id of its document, without replaced versions."""
+    """Return the texts of a file's entries, each with the id of its document, without replaced entries.
+
+    Conflicting versions are left out, too, unless the file has text outside of its blocks.
+    """
     pinned = blocks.is_pinned(file.path)
     found: list[Entry] = document.blocks(file.text) if pinned else [*document.parse(file.text).entries]
     if len(found) != len(file.blocks):  # there is text outside of blocks: count all as the first document's
@@ -233,9 +240,10 @@ class Newcomers(NamedTuple):
 
 
 def meet_members(rules: LocalRules, members: Iterable[Mapping[str, Any]]) -> tuple[LocalRules, Newcomers]:
-    """Return this home's rules after learning of the members, and who is new among them.
+    """Return this home's rules, updated for these members, and the members who may verify since then.
 
-    New members are not trusted. A trusted name that now belongs to another member is removed from the list.
+    New members are not trusted. A trusted name that now belongs to another member is removed from
+    `inject_from`.
     """
     now, known = identify_vouching(members), set(rules.known)
     fresh = [each.partition(" ")[0] for each in now if each not in known]
@@ -266,7 +274,7 @@ class TeamTrust:
     _right: VouchRight | None = None
 
     def right(self) -> VouchRight:
-        """Return this machine's right to vouch; ask the hub once unless an earlier answer has told it."""
+        """Return this machine's right to vouch; ask the hub once, unless `hub_standing` is known."""
         if self._right is None:
             self._right = read_right(self.hub_standing or self.client.ask("GET", "/v1/me").json())
         return self._right
@@ -280,7 +288,10 @@ class TeamTrust:
         project: Callable[[FactSet], Mapping[str, ShownFile]],
         authors: Callable[[], Authors],
     ) -> None:
-        """Write facts for this person's new and withdrawn vouches for texts of the whole stream."""
+        """Write facts for this person's new and withdrawn vouches for texts of the whole stream.
+
+        Do nothing if nothing has changed since `count` was last called for the stream.
+        """
         if _read_state(folder) == self._state(log):
             return
         own = {each.fact.id for each in log.read() if each.own} | {fact.id for fact in writer.made}
@@ -300,7 +311,10 @@ class TeamTrust:
             writer.seen = window
 
     def count(self, stream: str, log: DiskLog, folder: Directory, authors: Callable[[], Authors]) -> None:
-        """Count the vouches of a synced stream, and save the result."""
+        """Count the vouches of a synced stream, and save the result.
+
+        Do nothing if nothing has changed since the last call for the stream.
+        """
         now = self._state(log)
         if _read_state(folder) == now:
             return
@@ -314,7 +328,10 @@ class TeamTrust:
         folder.update(_STATE, lambda _: json.dumps(now).encode() + b"\n")
 
     def meet(self) -> list[str]:
-        """Read the members from the hub, save who is new, and return messages about new members."""
+        """Read the members from the hub, save who is new, and return messages about new members.
+
+        Do nothing unless `count` has found a change in this sync.
+        """
         if not self.changed:
             return []
         members = self.client.ask("GET", "/v1/members").json()["members"]
@@ -412,7 +429,8 @@ def entry_of(fact: SyncFact) -> str:
 def find_refusal(fact: SyncFact, sender: FactSender, about: FactContext) -> tuple[str, str] | None:
     """Return why a sender may not add a fact, as a code and a sentence; None if the sender may.
 
-    The hub checks every fact with this function, and a machine checks a fact before it writes one.
+    The hub checks facts with this function, and a machine with an agent's token checks a fact before it sends
+    it.
     """
     if is_withdrawn(fact) or (about.ends and takes_back(fact, sender)):
         return None
@@ -535,9 +553,9 @@ LEASE = 1800  # seconds
 
 
 def take_leases(home: Home, joined: Membership, places: Iterable[Place], *, now: datetime) -> bool:
-    """Ask the hub for the lease of each place; return whether it gave any.
+    """Ask the hub for the lease of each synced place, and save the leases; return whether it gave any.
 
-    If the hub refuses a lease, the place is simply left out.
+    A refused place is left out. If the hub cannot be reached, there are no leases.
     """
     client, lent = client_of(home, joined, patience=1), {}
     body = json.dumps({"replica": joined.replica, "seconds": LEASE}).encode()

@@ -50,7 +50,7 @@ def _is_abbreviated(tail: str) -> bool:
 
 
 def split_sentences(text: str, *, lines: bool = False) -> list[str]:
-    """Return the sentences of a text."""
+    """Return the sentences of a text; with `lines`, a line end ends a sentence."""
     return [text[start:end] for start, end in sentence_spans(text, lines=lines)]
 
 
@@ -74,7 +74,7 @@ _SILENT = lazy_pattern(rf"{SILENCE_WRAP}{SILENCE}(?![\w-])", re.IGNORECASE)
 
 
 def is_silent(text: str) -> bool:
-    """Whether a reply consists only of the mark by which an agent says that nothing is to be shown."""
+    """Whether a reply consists only of the mark by which an agent asks to show nothing."""
     return _SILENT.match(text) is not None
 
 

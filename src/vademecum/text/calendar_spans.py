@@ -94,7 +94,9 @@ def _monday(now: datetime) -> date:
 
 
 def _which_weekday(now: datetime, captured: Captured) -> TimeSpan:
-    """Return the span of a weekday: the last before today, the one of this week, or the next after today."""
+    """Return the span of a weekday: of this week (0), after today (1), or before today (-1, or -2 a week
+    earlier).
+    """
     wanted = captured.get("weekday", captured.get("wd")) - 1
     which = captured.get("which", captured.get("before", 0))
     if which == 0:
@@ -122,9 +124,7 @@ def _which_span(now: datetime, captured: Captured) -> TimeSpan:
 
 
 def _unit_at(now: datetime, unit: str, which: int) -> TimeSpan:
-    """Return the span of the week, weekend, month, quarter or year so many units before or
-    after the present.
-    """
+    """Return the span of a week, weekend, month, quarter or year; `which` counts from the present one."""
     if unit == "week":
         return _days(_monday(now) + _DAY * 7 * which, 7)
     if unit == "weekend":
@@ -142,7 +142,11 @@ def _on_weekend(now: datetime, _: Captured) -> TimeSpan:
 
 
 def _ago(now: datetime, captured: Captured) -> TimeSpan:
-    """Return a span so long ago: that day, month or year, days around a week, or around an hour or minute."""
+    """Return the span that "3 days ago" means: for days, months and years, that day, month or year.
+
+    For weeks, it is the seven days around that day. For hours and minutes, it goes from 1.5 times to half the
+    time ago.
+    """
     count, unit = captured.get("number", captured.get("n")), captured["unit"]
     if unit in ("hour", "minute"):
         away = timedelta(**{f"{unit}s": count})
@@ -160,7 +164,7 @@ def _few_ago(now: datetime, captured: Captured) -> TimeSpan:
 
 
 def _last_n(now: datetime, captured: Captured) -> TimeSpan:
-    """Return the span from so many units of time ago until now."""
+    """Return the span of the last hours or minutes until now, or of longer units until the end of today."""
     count, unit = captured.get("number", captured.get("n", 1)), captured["unit"]
     if unit in ("hour", "minute"):
         return TimeSpan(now - timedelta(**{f"{unit}s": count}), now)
@@ -178,9 +182,7 @@ def _last_few(now: datetime, captured: Captured) -> TimeSpan:
 
 
 def _week_number(now: datetime, captured: Captured) -> TimeSpan:
-    """Return the span of a week by its number, in this year or, if the week is still to come, in the last
-    year.
-    """
+    """Return the span of a week by its number; without a year, of the last such week that has begun."""
     year = captured.get("y") or now.year
     first = date.fromisocalendar(year, captured["n"], 1)
     if "y" not in captured and first > now.date():
@@ -291,7 +293,10 @@ def _part_of(_: datetime, captured: Captured) -> TimeSpan | None:
 
 
 def _edge_of(_: datetime, captured: Captured) -> TimeSpan | None:
-    """Return the span of the first, second or last third of a span, cut at days or, of a year, at months."""
+    """Return the span of the first, second or last third of a span; None for a span that has no thirds.
+
+    A span of more than 31 days is cut at months, a week or a month at days.
+    """
     start, end, _cycle = captured["time"]
     if start is None or end is None:
         return None
@@ -320,8 +325,9 @@ def _weeks_edge(_: datetime, captured: Captured, *, last: bool) -> TimeSpan | No
 
 
 def _ordered(first: TimeSpan, last: TimeSpan) -> TimeSpan | None:
-    """Return the span from the beginning of one span to the end of another, whichever of them is earlier
-    first.
+    """Return the span from the beginning of `first` to the end of `last`; None when it would be empty.
+
+    If `first` begins too late, and is one of many weeks or years, the one a week or a year before is used.
     """
     start, end = first.start, last.end
     if start is None or end is None:

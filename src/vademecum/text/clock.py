@@ -27,13 +27,14 @@ def stamp(moment: datetime) -> str:
 
 
 def local_stamp(moment: datetime) -> str:
-    """Return a moment in local time with its offset: 2026-11-15T09:15:32+01:00."""
+    """Return a moment to the second, in its own time zone with the offset: 2026-11-15T09:15:32+01:00."""
     return moment.replace(microsecond=0).isoformat()
 
 
 def parse(text: str | None) -> datetime | None:
-    """Return the moment that a stamp means, a date alone as its first second in UTC; None for
-    any other text.
+    """Return the moment that a stamp means; None for any other text.
+
+    A stamp without an offset is in UTC, and a date alone means its first second.
     """
     if not text:
         return None
@@ -47,7 +48,10 @@ def parse(text: str | None) -> datetime | None:
 
 
 def parse_given(text: str | None, what: str, *, end: bool = False) -> datetime | None:
-    """Return the moment that a person typed; a date alone means the first or last second of the local day."""
+    """Return the moment that a person typed for `what`; None if nothing was typed.
+
+    A date alone means the first second of the local day, or with `end` the last.
+    """
     if text is None or not text.strip():
         return None
     given = text.strip()

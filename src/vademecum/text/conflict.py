@@ -76,8 +76,9 @@ _VERBAL: Final = frozenset("call talk read send check skip like want access edit
 
 
 class Assertion(NamedTuple):
-    """A claim of a statement: a key (with the topic) and a value. Claims with one key and unlike values
-    conflict.
+    """A claim of a statement: a key (with the topic) and a value.
+
+    Claims with the same key conflict if their values exclude each other.
     """
 
     key: tuple[object, ...]

@@ -146,7 +146,7 @@ def append(text: str, entry: Entry) -> str:
 
 
 def insert(text: str, entry: Entry) -> str:
-    """Return a document with an entry inserted before the first entry of a later time; all else stays."""
+    """Return a document with an entry inserted before the first later entry, or else at the end."""
     moment = clock.parse(entry.time)
     for section in parse(text).sections if moment else ():
         other = clock.parse(section.time)
@@ -175,9 +175,9 @@ def sign(
     stale: str | None = None,
     contradicts: str | None = None,
 ) -> str:
-    """Return a document in which an entry's signature is written anew, with another origin or mark.
+    """Return a document in which the signature of one entry has another origin or other marks.
 
-    An empty `stale` or `contradicts` removes the mark of that name.
+    An empty `stale` or `contradicts` removes the mark of that name; None leaves it unchanged.
     """
     section = document.sections[index]
     signed = section.signed or f"origin: {Origin.USER}"
@@ -316,7 +316,7 @@ def signed_origin(line: str) -> Origin | None:
 
 
 def least_known(claimed: Origin | None) -> Origin:
-    """Return the origin to assume for a text whose file claims an origin: the claim can only lower trust."""
+    """Return the origin to assume for a text from a file: a member's origin as claimed, else external."""
     return claimed if claimed is not None and claimed.is_member else Origin.EXTERNAL
 
 
@@ -366,14 +366,16 @@ _LONGEST_TAG = 200
 
 
 def check_document(text: str, *, largest: int) -> str:
-    """Return a whole document if it can be parsed; raise an error otherwise."""
+    """Return a whole document unchanged; raise an error if it is too long or not valid text."""
     if text.strip():
         accept_text(text, largest=largest)
     return text
 
 
 def check_record(before: str, after: Record, *, largest: int) -> None:
-    """Raise an error when an edited record has lost its identity, its type or all its text."""
+    """Raise an error if an edited record has no text left, an invalid text or field, or a changed fixed
+    field.
+    """
     try:
         old = parse(before)
     except Malformed:
@@ -430,7 +432,10 @@ def _put(parsed: Document, index: int, text: str) -> str:
 
 
 def clean_tags(given: Iterable[str], policy: SecretPolicy) -> tuple[str, ...]:
-    """Return tags in their valid form and without repetitions."""
+    """Return tags cleaned and without repetitions; raise for an invalid tag.
+
+    A tag with a secret is invalid too, unless the policy is to warn.
+    """
     cleaned = [accept_text(tag, largest=_LONGEST_TAG) for tag in given]
     for tag in cleaned:
         if "\n" in tag or "," in tag:

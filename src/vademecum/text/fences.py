@@ -42,7 +42,7 @@ class _Line(NamedTuple):
 
 
 def find(text: str) -> list[Fence]:
-    """Return the fenced code blocks of a text, in their order."""
+    """Return the fenced code blocks of a text, in the order of the text."""
     if "```" not in text and "~~~" not in text:
         return []
     found: list[Fence] = []
@@ -94,7 +94,10 @@ def is_open(text: str) -> bool:
 
 
 def blank(text: str, *, unclosed: bool = True) -> str:
-    """Return a text with blanks in place of its fenced code, of the same length and with the same lines."""
+    """Return a text of the same length and lines with blanks in place of its fenced code.
+
+    With `unclosed=False`, a block that is never closed stays.
+    """
     parts: list[str] = []
     at = 0
     for fence in find(text):
@@ -123,8 +126,8 @@ def wrap(text: str, info: str = "") -> str:
 
 
 def unwrap(text: str, info: str = "") -> str | None:
-    """Return the inside of a text that is exactly one closed code block of this kind; None for
-    other texts.
+    """Return the inside of a text that is exactly one closed code block with this `info`; None for other
+    texts.
     """
     for fence in find(text)[:1]:
         if (fence.start, fence.end, fence.info, fence.closed) == (0, len(text), info, True):

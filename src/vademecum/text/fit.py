@@ -12,9 +12,10 @@ def json_size(value: Any) -> int:
 
 
 def cut_to(text: str, room: int) -> str:
-    """Return the beginning of a text that fits into `room` characters of JSON, at the end of a line if near.
+    """Return the beginning of a text that fits into `room` characters of JSON, cut at a line end if one is
+    near.
 
-    The result has at least one character, so that who reads on behind it always comes to the text's end.
+    The result has at least one character of the text, so that reading part after part always reaches the end.
     """
     if json_size(text) <= room:
         return text

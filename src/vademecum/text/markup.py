@@ -11,12 +11,12 @@ _HTML = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:\s[^<>]{0,1000})?/?>|<!--(?
 
 
 def find_links(text: str) -> frozenset[str]:
-    """Return the links and images in a Markdown text, as they are written there."""
+    """Return the links and images in a Markdown text as they are written there, except in code."""
     return frozenset(_LINK.findall(_without_code(text)))
 
 
 def find_markup(text: str) -> frozenset[str]:
-    """Return the HTML tags and comments in a Markdown text, as they are written there."""
+    """Return the HTML tags and comments in a Markdown text as they are written there, except in code."""
     return frozenset(_HTML.findall(_without_code(text)))
 
 

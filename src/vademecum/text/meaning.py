@@ -288,7 +288,7 @@ class _Reader:
         self.words = words
 
     def _take_condition(self, words: list[Word], at: int) -> None:
-        """Move the phrase at this position, after the value, into the condition."""
+        """Move the words from this position into the condition if they begin with a qualifier."""
         if at < len(words) and words[at].low in known.QUALIFIERS:
             self.condition += words[at:]
             del words[at:]

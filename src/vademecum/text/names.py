@@ -50,7 +50,7 @@ def is_device(name: str) -> bool:
 
 
 def is_new_key(key: str) -> bool:
-    """Whether a new record may have this key."""
+    """Whether a new record may have this key: a valid key that does not begin with a dash."""
     return is_key(key) and not key.startswith("-")
 
 
@@ -77,7 +77,10 @@ def check_id(name: str, what: str) -> str:
 
 
 def slug(text: str, *, words: int | None = None) -> str:
-    """Return a key made from any text; a text without Latin letters or digits becomes a hash."""
+    """Return a key made from a text, of at most `words` words.
+
+    A text without Latin letters or digits becomes a hash. Without `words`, a valid key stays unchanged.
+    """
     if words is None and is_new_key(text):
         return text
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()

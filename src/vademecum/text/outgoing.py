@@ -100,7 +100,7 @@ def clean_all(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _find_secrets(text: str) -> list[secrets.Secret]:
-    """Return the secrets of a text; the result is cached."""
+    """Return the secrets of a text, and note their kinds; texts without secrets are remembered."""
     if len(text) < _SHORTEST:
         return []
     mark: str | bytes = text

@@ -141,7 +141,7 @@ _CLASSES = (
 
 
 def read_rules(text: str) -> tuple[_Form, ...]:
-    """Return the rules in the text of a rule list, in their order."""
+    """Return the rules in the text of a rule list, in the order of the list."""
     rows = (line.split("  ") for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(_rule([column.strip() for column in row if column]) for row in rows)
 
@@ -491,7 +491,7 @@ class _Value(NamedTuple):
 
 
 def _value(text: str, at: int, name_end: int) -> _Value | None:
-    """Return the value assigned to the name that ends here; None when nothing is assigned."""
+    """Return the value assigned to the name from `at` to `name_end`; None when nothing is assigned."""
     separator = _re(_SEPARATOR).match(text, name_end)
     if separator is not None:
         start = separator.end()
@@ -724,7 +724,7 @@ def _is_code(value: str, quote: str) -> bool:
 
 
 class Clues(NamedTuple):
-    """Which literals that a search can start at are in a text; a part of the text has no others."""
+    """The literals in a text at which a search for secrets can start; a part of the text has no others."""
 
     anchored: tuple[tuple[_Form, str], ...]
     stems: tuple[str, ...]
@@ -748,11 +748,10 @@ _BLANKED = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
 
 
 def clues(text: str) -> Clues:
-    """Return the literals in a text at which searches for secrets can start; they hold for each part of it
-    too.
+    """Return the literals in a text at which a search for secrets can start; they also serve for its parts.
 
-    A line of JSON that was written without escapes to ASCII counts as the text that its strings are parts of:
-    no literal that a search starts at has a character that JSON escapes.
+    The text may be a line of JSON that was written without escapes to ASCII. Its clues then serve for each
+    string in it, because these literals have no character that JSON escapes.
     """
     if not text.isascii() and _re(_HIDDEN).search(text):
         return EVERYTHING  # what they split is not seen here

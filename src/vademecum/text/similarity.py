@@ -36,7 +36,7 @@ _MOST_SENTENCES = 6  # that may stand in another order; a longer text tells a st
 
 
 def same(one: str | Wording, other: str | Wording, *, threshold: float = THRESHOLD) -> float | None:
-    """Return how similar two texts with the same meaning are, out of 100; None when their meanings differ."""
+    """Return how similar two texts with one meaning are, out of 100; None if their meanings differ."""
     if isinstance(one, str) and isinstance(other, str) and not _worth_reading(one, other, threshold):
         return None
     first = read_statement(one) if isinstance(one, str) else one
@@ -59,7 +59,7 @@ def _worth_reading(one: str, other: str, threshold: float) -> bool:
 
 
 def likeness(one: Wording, other: Wording, *, threshold: float) -> float | None:
-    """Return how similar the letters of two texts are, from the threshold to 100; None below it."""
+    """Return how similar the letters of two texts are, out of 100; None below the threshold."""
     raw = _ratio(one.text.lower(), other.text.lower(), threshold)
     found = max(raw, _ratio(one.plain, other.plain, threshold))
     return found if found >= threshold else None
@@ -68,7 +68,7 @@ def likeness(one: Wording, other: Wording, *, threshold: float) -> float | None:
 def _ratio(one: str, other: str, cutoff: float) -> float:
     """Return how similar the words of two texts are in any order, out of 100; 0 below the cutoff.
 
-    The longest common subsequence, computed with one bit for each letter.
+    The measure is the longest common subsequence, computed with one bit for each letter.
     """
     first, second = (" ".join(sorted(each.split())) for each in (one, other))
     length = len(first) + len(second)
@@ -93,7 +93,7 @@ def _ratio(one: str, other: str, cutoff: float) -> float:
 
 
 def _in_one_language(one: Wording, other: Wording) -> tuple[Wording, Wording]:
-    """Return both texts parsed in the same language, if there is one that both may be written in."""
+    """Return both texts parsed in the only language that fits both; else return them unchanged."""
     shared = one.languages & other.languages
     if len(shared) != 1:
         return one, other

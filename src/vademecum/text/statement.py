@@ -73,7 +73,7 @@ _START = operator.attrgetter("start")
 
 
 def split(text: str) -> list[Statement]:
-    """Return the statements of a text in their order, with lines counted from 1."""
+    """Return the statements of a text in the order of the text, with lines counted from 1."""
     return [*_Splitter(text).split()]
 
 
@@ -128,7 +128,7 @@ class _Splitter:
             self.bound, self.listed = self.bound or inside, inside
 
     def _below(self, line: _Line) -> None:
-        """Begin a heading if the line is a heading."""
+        """Add the heading to the current headings if the line is a heading."""
         heading = _HEADING.match(line.text)
         if heading:
             level = len(heading[1])
@@ -193,8 +193,9 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _sentence_spans(block: str) -> Iterator[tuple[int, int]]:
-    """Return the spans of the sentences in a block; the full stop of "approx. five" does not
-    end a sentence.
+    """Yield the spans of the sentences in a block.
+
+    A full stop before a small letter, as in "approx. five", does not end a sentence.
     """
     start: int | None = None
     for begin, end in sentence_spans(block):

@@ -90,7 +90,7 @@ def find(text: str, now: datetime) -> tuple[TimeMention, ...]:
 
 
 def _longest(found: Iterable[TimeMention]) -> tuple[TimeMention, ...]:
-    """Return the longest of overlapping mentions, in the order of the text."""
+    """Return the longest of overlapping mentions in the order of the text, without those without span."""
     chosen: list[TimeMention] = []
     for each in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if all(each.end <= other.start or other.end <= each.start for other in chosen):
@@ -114,7 +114,10 @@ def is_all(text: str, found: tuple[TimeMention, ...]) -> bool:
 
 
 def _normal(text: str) -> tuple[str, str]:
-    """Return a text in composed characters, and in lower case without accents; both have the same length."""
+    """Return the beginning of a text in composed characters, and in lower case without accents.
+
+    Both have the same length, at most `LONGEST`.
+    """
     if text.isascii():  # as most are: nothing to fold but capitals
         return text[:LONGEST], text[:LONGEST].lower()
     plain = unicodedata.normalize("NFKC", text[:LONGEST]).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
@@ -122,7 +125,7 @@ def _normal(text: str) -> tuple[str, str]:
 
 
 def moments(span: TimeSpan, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the beginning and end of a span in UTC, by the clock of the caller."""
+    """Return the beginning and end of a span in UTC; the span is in the time zone of `now`."""
     start, end = (None if each is None else _in_utc(each, now) for each in span[:2])
     return start, end
 
@@ -331,7 +334,7 @@ class _Reader:
         self._unspaced = language.name in WITHOUT_SPACES
 
     def mentions(self, *, sure: bool) -> Iterator[TimeMention]:
-        """Yield every time that the text mentions, at each position the longest."""
+        """Yield the longest time at each position; without `sure`, omit phrases that other languages have."""
         at = 0
         while at < len(self._text):
             best = max(self._times_at(at, "form", "piece", "frame"), key=lambda one: one[0], default=None)

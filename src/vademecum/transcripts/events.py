@@ -181,9 +181,9 @@ class Renamed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
-    """The event that ends a session: the reason, and the path of its note or why there is none.
+    """The event that ends a session: the reason, and the path of its note.
 
-    In place of a path stand `nothing`, `skipped:<why>` or `failed:<why>`.
+    If there is no note, `note` is `nothing`, `skipped:<why>` or `failed:<why>`.
     """
 
     kind: ClassVar[str] = "ended"
@@ -379,11 +379,10 @@ def _has_valid_types(thing: Any) -> bool:
 
 
 def window_of(events: Iterable[Event | TornLine], shorten: Shorten | None = None) -> tuple[MessageEvent, ...]:
-    """Return the messages sent to the model now: those that have not left, shortened as decided, plus the
-    summary.
+    """Return the messages sent to the model now: those that have not left the window, and the summary.
 
     `shorten` belongs to the code that made the decisions. It gets the original messages and all decisions in
-    order, and returns as many messages.
+    order, and returns as many messages. Without it, no message is shortened.
     """
     messages: dict[str, MessageEvent] = {}
     by_own_id: dict[str, str] = {}

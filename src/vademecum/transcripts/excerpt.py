@@ -74,8 +74,8 @@ class _Turn:
 def read_excerpt(log: Log, place: int | str = 1, *, lines: int | None = None, chars: int) -> Excerpt:
     """Return turns of a log from a place on: a line, the id of a message or call, or `LINE:CHARACTER`.
 
-    A single turn is returned whole, with its results; an id means a single turn unless `lines` says
-    otherwise.
+    There are at most `lines` turns, in about `chars` characters. A single turn has its results in full; an id
+    means a single turn unless `lines` says otherwise.
     """
     match = _PLACE.fullmatch(str(place).strip())
     skipped = max(0, int(match[2]) - 1) if match else 0
@@ -89,7 +89,10 @@ def read_excerpt(log: Log, place: int | str = 1, *, lines: int | None = None, ch
 
 
 def _fit(log: Log, found: tuple[list[_Turn], int], *, most: int, skipped: int, chars: int) -> Excerpt:
-    """Return the turns that fit, the last of them cut where it does not."""
+    """Return the turns that fit into `chars` characters, the last possibly cut, and the place to continue.
+
+    `skipped` characters of the first turn are left out; `most` is kept for the next call.
+    """
     turns, following = found
     title, left = log.title() or "", chars
     left -= json_size([log.session, title]) + 2 * _TURN_SIZE
@@ -109,7 +112,11 @@ def _fit(log: Log, found: tuple[list[_Turn], int], *, most: int, skipped: int, c
 
 
 def _read_turns(log: Log, start: int, *, most: int, chars: int, checkpoint: bool) -> tuple[list[_Turn], int]:
-    """Return turns from a line on, and the line of the turn behind them; 0 at the end of the log."""
+    """Return up to `most` turns from the line `start` on, and the line of the next turn, or 0 at the end.
+
+    Reading stops when the turns have more than `chars` characters. With `checkpoint`, a checkpoint on the
+    first line is a turn too.
+    """
     turns: list[_Turn] = []
     calls: dict[str, tuple[_Turn, int]] = {}
     for raw in log.raw():
@@ -140,7 +147,11 @@ def _read(
     anything: bool = False,
     checkpoint: bool = False,
 ) -> _Turn | None:
-    """Return the turn of an event; None for an event without words, and for results that join their call."""
+    """Return the turn of an event; None for an event without words, and for results that join their call.
+
+    Results are in full if `whole`. `anything` marks the first line: there, system prompts and asides count if
+    `whole`, and a checkpoint counts if `checkpoint`.
+    """
     if isinstance(event, TornLine):
         return _Turn(line, "damaged", "", [f"{event.size:,} bytes cannot be read: {event.why}"])
     if isinstance(event, MessageEvent):
@@ -190,7 +201,7 @@ def _result(part: ToolResult, *, whole: bool) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Return the beginning and the end of a long result."""
+    """Return a result; of a long result, only the beginning and the end."""
     if len(text) <= _RESULT_CHARS:
         return text
     half = _RESULT_CHARS // 2

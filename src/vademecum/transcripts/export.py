@@ -330,7 +330,7 @@ def _allowed(content: str) -> str:
 
 
 def _safe(events: Iterable[Event | TornLine]) -> Iterator[Event]:
-    """Yield each event with its secrets redacted."""
+    """Yield the events with secrets redacted; damaged lines are left out."""
     for event in events:
         if isinstance(event, Event):
             yield clean_event(event)
@@ -409,7 +409,10 @@ def escape(text: str) -> str:
 
 
 def format_line(line: Line, *, whole: bool = False) -> list[str]:
-    """Return a line of a log as lines of text for a person; empty for events that are no part of the talk."""
+    """Return a line of a log as lines of text for a person.
+
+    Without `whole`, long texts are cut, and events that are not part of the conversation give no lines.
+    """
     at = f"{line.number}: " if line.number else ""
     if isinstance(line.event, kinds.TornLine):
         return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]

@@ -140,7 +140,10 @@ class JsonLine(NamedTuple):
 
 
 def lines(path: Path, seen: OnBytes = ignore_progress) -> Iterator[JsonLine | Unread]:
-    """Yield every object of a JSONL file, with one line in memory at a time."""
+    """Yield the objects of a JSONL file, and an `Unread` for what is damaged, one line in memory at a time.
+
+    `seen` is called with the offset behind each line.
+    """
     with path.open("rb") as file:
         number = 0
         while raw := file.readline(LONGEST + 1):
@@ -377,7 +380,7 @@ def as_list(value: Json) -> list[Json]:
 
 
 def count(value: Json) -> int:
-    """Return a JSON number as a whole number; 0 for any other value."""
+    """Return a JSON number as a whole number; 0 for negative numbers and other values."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return 0
     return min(max(int(value), 0), _LARGEST_COUNT)
@@ -554,8 +557,9 @@ _KNOWN = (
 
 
 def chat_message(value: dict[str, Json]) -> Message:
-    """Return a chat message of OpenAI's or Anthropic's in our format; an unknown role becomes a flagged
-    system message.
+    """Return a chat message of OpenAI's or Anthropic's in our format.
+
+    A message with an unknown role becomes a system message that is marked with `META`.
     """
     raw_role = value.get("role")
     if isinstance(raw_role, dict):  # old versions of CLIO put the message into its role
@@ -699,7 +703,10 @@ class _AnswerJoiner:
         )
 
     def _keep_for_later(self, fragment: Fragment) -> None:
-        """Keep a subagent's line until the main answer is complete, joined to that subagent's line before."""
+        """Keep a subagent's line until the main answer is complete.
+
+        It is joined to the subagent's line before if both are pieces of one answer.
+        """
         for at in range(len(self._waiting) - 1, -1, -1):
             item = self._waiting[at]
             if isinstance(item, Fragment) and item.side == fragment.side:

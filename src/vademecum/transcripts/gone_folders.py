@@ -51,7 +51,7 @@ class GoneFolder(NamedTuple):
     sessions: tuple[ImportedSession, ...]
 
     def result(self, project: str = "", why: str = "") -> JoinedFolder:
-        """Return the folder as the report shows it, joined to a project or left."""
+        """Return the folder for the report: joined to `project` because of `why`, or left without one."""
         is_new = any(each.outcome == "new" for each in self.sessions)
         return JoinedFolder(self.folder, len(self.sessions), project, why, is_new)
 
@@ -169,7 +169,7 @@ def _repository_name(remote: str) -> str:
 
 
 def _logged_folders(home: Home) -> Iterator[str]:
-    """Yield a folder that exists from the sessions of each project."""
+    """Yield, for each project, one existing folder in which one of its sessions ran."""
     for project in home.names(FOLDER):
         logs = [name.removesuffix(ENDING) for name in home.names(FOLDER, project) if name.endswith(ENDING)]
         for session in logs[:_LOGS]:
@@ -246,9 +246,10 @@ def find_repository(
 def _find_by_name(
     folder: str, names: set[str], evidence: RepositoryEvidence, known: Mapping[str, KnownRepository]
 ) -> tuple[str, str]:
-    """Return the only known repository that is called like the folder; empty texts in doubt.
+    """Return the only known repository with one of `names`, and what shows it; empty texts in doubt.
 
-    Doubt is another remote, or another known repository in the folder's path.
+    In doubt are folders for which git printed a remote, whose path names another known repository, or whose
+    transcripts mention only other repositories of this name.
     """
     every = {part.lower() for part in PurePath(folder).parts}
     mentioned = {id for id, each in known.items() if each.names & (every | names)}

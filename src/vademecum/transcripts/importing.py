@@ -193,9 +193,7 @@ class _ImportState(NamedTuple):
 
 
 def _read_state(log: Log) -> _ImportState:
-    """Return which events of a file its log holds, by event ids, because the session may have been continued
-    here.
-    """
+    """Return how much of a file its log holds, by event ids: the session may have been continued here."""
     own = re.compile(rb'"id":"(' + re.escape(log.session).encode() + rb'-[0-9a-f]{16}-\d+)"')
     state, ids, active_ids, last_seq = _ImportState(), set(), set(), (b"", "")
     for raw in log.raw():
@@ -363,8 +361,9 @@ def _encode_ids(about: Sequence[str]) -> bytes:
 
 
 def _project_of(home: Home, session: str) -> str:
-    """Return the project that holds this session already, though its folder may belong to another project
-    now.
+    """Return the project that already holds a session; else an empty text.
+
+    The session's folder may belong to another project now.
     """
     for project in home.names(FOLDER):
         if f"{session}{ENDING}" in home.names(FOLDER, project):

@@ -141,8 +141,9 @@ class Log:
         return [_stored_event(*each) for each in zip(events, drafts, seqs, strict=True)]
 
     def extend(self, events: Iterable[Event], *, sync: bool = False) -> int:
-        """Append any number of events under one lock, each as it comes, synced at the end;
-        return how many.
+        """Append any number of events under one lock, each as it comes; return how many.
+
+        With `sync`, all of them survive a power cut.
         """
         return len(self._write(events, sync=sync))
 
@@ -159,9 +160,7 @@ class Log:
         return seqs
 
     def _draft(self, event: Event) -> _Draft:
-        """Return an event with time and id and without secrets, ready for its number: the work that needs no
-        lock.
-        """
+        """Return an event with time and id and without secrets, ready to be written except for its number."""
         try:
             given = kinds.to_json(event)
             if not (event.time and event.id):
@@ -247,17 +246,16 @@ class Log:
             yield Line(raw.read(), raw.number, raw.start, raw.end)
 
     def follow(self, start: int = 0, number: int = 1) -> Iterator[Line]:
-        """Yield the whole lines appended since an offset, without waiting for more; continue at the last
-        `end`.
+        """Yield the complete lines from an offset on, without waiting for more.
+
+        `number` is that of the first line. To continue later, start at the `end` of the last line.
         """
         for raw in self.raw(start, number):
             if raw.ended:
                 yield Line(raw.read(), raw.number, raw.start, raw.end)
 
     def tail(self, count: int) -> list[Line]:
-        """Return the last lines without reading the whole log; their numbers are 0, since nothing counted
-        them.
-        """
+        """Return the last `count` lines without reading the whole log; their `number` is 0 (not counted)."""
         wanted = count
         while True:
             with reported(f"read the transcript {self.path}"):
@@ -268,8 +266,9 @@ class Log:
             wanted *= 2  # some of these lines were blank
 
     def raw(self, start: int = 0, number: int = 1) -> Iterator[Raw]:
-        """Yield all lines that are not blank, unparsed, so that a caller who wants a few kinds parses only
-        those.
+        """Yield the lines from an offset on unparsed, without blank lines.
+
+        `number` is that of the first line. A caller who wants a few kinds of events parses only those.
         """
         with reported(f"read the transcript {self.path}"):
             file = self._storage.open()
@@ -407,7 +406,7 @@ class MemoryLog:
 
 
 def clean_event(event: Event) -> Event:
-    """Return an event with secrets redacted, which a line written by hand may contain."""
+    """Return an event with secrets redacted; a line that was written by hand may contain secrets."""
     fields = kinds.to_json(event)
     cleaned = outgoing.clean_value(fields)
     return event if cleaned == fields else kinds.from_json(cleaned)

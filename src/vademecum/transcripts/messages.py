@@ -355,7 +355,7 @@ class OpenMemoryCalls:
         return tuple(self._open)
 
     def without(self, message: Message) -> Message:
-        """Return the next message without calls of memory's tools and their results."""
+        """Return the next message without memory's tool calls and their results; update the open calls."""
         cleaned = without_memory_calls(message, self._open)
         for part in message.parts if cleaned is not message or self._open else ():
             if isinstance(part, ToolCall) and part.id and is_memory_call(part):

@@ -66,10 +66,10 @@ def recent(
     most: int,
     without: str = "",
 ) -> list[Pointer]:
-    """Return the newest recorded sessions of a project in which a person wrote something, the newest first.
+    """Return pointers to at most `most` sessions of a project in which a person wrote, the newest first.
 
-    `recorded` are session ids with agent names, the last recorded last; `without` is the agent's own id of
-    the session that asks.
+    `recorded` are session ids with agent names, the last recorded last; only the last eight are considered.
+    `without` is the agent's own id of a session to leave out.
     """
     cache: dict[str, Any] = catalogue.recall(f"{project.id}-pointers", _VERSION) or {}
     rows: dict[str, Any] = {}

@@ -141,7 +141,10 @@ class Sessions:
     # ---------------------------------------------------------------- begin and find
 
     def new(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
-        """Begin a session and return its log, whose first line is on disk by then."""
+        """Begin a session and return its log.
+
+        The first line is on disk by then, except in an incognito session.
+        """
         project = scopes.place_for(self.caller, Scope.PROJECT).id
         session = names.check_id(id or names.new_id(), "a session")
         log = self._log(project, session)
@@ -180,7 +183,8 @@ class Sessions:
     def current(self, *, model: str = "", cwd: str = "") -> Log:
         """Return the session to continue: the newest, unless it has ended or is over by the reset rule.
 
-        If the caller was opened with a session, it is that one, also if it is over; it is begun if need be.
+        Otherwise a new session is begun, and a session that is over is ended unless somebody talks in it. A
+        caller that was opened with a session always gets that session; it is begun if it does not exist.
         """
         named = self.caller.session
         if named:
@@ -217,11 +221,10 @@ class Sessions:
     def page(
         self, wanted: Callable[[str, str], bool], *, all: bool = False, limit: int, offset: int = 0
     ) -> tuple[Sequence[Session], Sequence[tuple[str, str]]]:
-        """Return one page of the `wanted` sessions, last written first, and the project and id of every
-        session.
+        """Return a page of the `wanted` sessions, last written first, and all projects and ids.
 
-        Only the logs of this page are read, so sessions of other agents on the page are removed after it is
-        cut.
+        `wanted` gets a project and a session's id. Only the logs of this page are read; sessions of other
+        agents are removed afterwards, so a page can be shorter than `limit`.
         """
         marks = {each: self._mark(*each) for each in self._visible(all=all)}
         found = sorted(marks, key=lambda each: (marks[each][1:2], each[1]), reverse=True)
@@ -249,7 +252,10 @@ class Sessions:
         return log
 
     def end(self, which: str, *, why: str = "quit") -> Ended:
-        """End a session, with a note of its last messages in the journal; an ended session stays as it is."""
+        """End a session, and write its last messages to the journal if notes are on and allowed.
+
+        A session that has ended already stays as it is.
+        """
         return self._end(self.open(which), why)
 
     def due(self, log: Log) -> str:
@@ -258,9 +264,7 @@ class Sessions:
         return parse_reset(self.reset).due(clock.parse(times[-1]) if times else None, self.now())
 
     def hold(self, session: str) -> contextlib.ExitStack:
-        """Lock a session while somebody talks in it, against all processes of this home; raise Locked if it
-        is taken.
-        """
+        """Return a lock on a session while somebody talks in it; raise Locked if it is taken."""
         stack = contextlib.ExitStack()
         stack.enter_context(self._chat_lock(session))
         return stack
@@ -325,7 +329,7 @@ class Sessions:
             return f"failed:{error}"
 
     def _last_messages(self, log: Log) -> Sequence[MessageEvent]:
-        """Return the last messages of user and assistant that contain text, without chat commands."""
+        """Return the last `note_messages` messages of user and assistant with text, without chat commands."""
         count = 4 * self.note_messages
         while count > 0:
             lines = log.tail(count)
@@ -388,14 +392,16 @@ class Sessions:
         return session == self.caller.session or any(session == own for _, own in self._own)
 
     def _mine(self, session: Session) -> bool:
-        """Whether a session belongs to this agent; a group does not own a private session with
-        the same id.
-        """
+        """Whether a session belongs to the caller's agent and, for a group caller, to a group."""
         private = self.caller.audience is Audience.PRIVATE
         return session.agent == (self.caller.agent or "") and (private or session.audience == Audience.GROUP)
 
     def _listed(self, session: Session, *, all: bool) -> bool:
-        """Whether a list has a session; a log that only holds a to-do list waits for its session's import."""
+        """Whether a list shows a session.
+
+        A log with only a to-do list is hidden until its session is imported. Without `all`, sessions of other
+        agents are hidden too, unless they cannot be read.
+        """
         waits = bool(session.updated) and not (session.created or session.messages)
         return not waits and (all or self._mine(session) or bool(session.trouble))
 
@@ -517,7 +523,7 @@ _RARE = (Started.kind, Renamed.kind, Ended.kind, Used.kind)
 
 
 def first_event(log: Log) -> Started | None:
-    """Return the event that began a session; it is on the first line unless that line is damaged."""
+    """Return the event that began a session; None if it is not among the first lines."""
     for number, raw in enumerate(log.raw()):
         if raw.kind in ("", Started.kind):
             event = raw.read()
@@ -551,7 +557,7 @@ def _note_text(log: Log, title: str, messages: Sequence[MessageEvent]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a name in a short form without line breaks and control characters."""
+    """Return a text as one line of at most 200 characters, without control characters."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200].rstrip()
 
 
@@ -572,7 +578,7 @@ def _ask_with_timeout(ask: Callable[[str], str], text: str, seconds: float) -> o
 
 
 def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]:
-    """Return lines of a log, starting at a line number, or at the id of an event, a message or a tool call.
+    """Return `lines` lines of a log, from a line number or the id of an event, message or tool call on.
 
     For a tool call this is the line with its result, because the window may hold only part of the result.
     `session_progress` names the newest checkpoint, which describes the work when messages last left the

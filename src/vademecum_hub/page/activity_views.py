@@ -53,7 +53,7 @@ class ActivityRow(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """The verb that tells in the page what the fact did."""
+        """The verb by which the page names the fact's effect."""
         if self.kind == "put":
             return "edited" if self.replaces else "added"
         if self.kind == "drop":
@@ -88,7 +88,7 @@ def read_activity(request: HubRequest) -> dict[str, Any]:
 
 
 def list_places(request: HubRequest) -> list[str]:
-    """Return the streams of the workspace."""
+    """Return the streams of the workspace by name, 200 at most."""
     rows = request.connection.execute(
         "SELECT stream FROM hub.stream WHERE ws = %s ORDER BY stream LIMIT 200", (request.caller.ws,)
     ).fetchall()
@@ -104,7 +104,11 @@ def _list_member_names(request: HubRequest) -> list[str]:
 
 
 def _scan(request: HubRequest, who: str, stream: str) -> tuple[list[ActivityRow], str]:
-    """Return the newest facts before a cursor that are by the wanted authors, and the next cursor."""
+    """Read a limited number of facts before the request's cursor, newest first.
+
+    Return those by the wanted authors (`who`), and the cursor after the last fact that was read; the cursor
+    is an empty text if there are no further facts.
+    """
     at, place, seq = _read_point(request.query.get("before", ""))
     # One place is ordered by `seq`, all places by time; each is a range of an index.
     after = (
@@ -206,7 +210,7 @@ def _read_names(request: HubRequest, lines: list[dict[str, Any]]) -> Mapping[tup
 
 
 def _count_machines(request: HubRequest, lines: list[dict[str, Any]]) -> None:
-    """Add to each line about a purge the number of machines that have carried out the purge."""
+    """Add to each line about a purge how many machines have carried it out, and how many there are."""
     for stream in {each["stream"] for each in lines if each["did"] == "purged"}:
         purge_by_seq = {
             each["seq"]: each

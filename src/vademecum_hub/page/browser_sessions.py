@@ -47,7 +47,10 @@ class HubSession(NamedTuple):
         return "web" + keys.sign(_REPLICA, self.ws, self.id, stream, epoch).hex()[:24]
 
     def sign_text(self, keys: HubKeys, purpose: str) -> str:
-        """Return the session's text with a MAC: the value of its cookie, or the key of its link."""
+        """Return the session's text with a MAC.
+
+        `purpose` decides whether this is the value of the session's cookie or the key of its link.
+        """
         return f"{self.ws}.{self.id}.{keys.sign(purpose, self.ws, self.id).hex()}"
 
 

@@ -173,7 +173,7 @@ def _make_rows(
 
 
 def list_places(request: HubRequest) -> list[dict[str, Any]]:
-    """Return the streams of the workspace with the numbers of their facts."""
+    """Return the streams of the workspace with the numbers of their facts, 200 streams at most."""
     rows = request.connection.execute(
         "SELECT stream, head FROM hub.stream WHERE ws = %s ORDER BY stream LIMIT 200", (request.caller.ws,)
     ).fetchall()
@@ -247,7 +247,7 @@ def _blocks_at(file: edits.ShownFile, start: int, end: int) -> list[edits.ShownB
 
 
 def list_review(request: HubRequest) -> dict[str, Any]:
-    """Return the entries with conflicting versions, and the newest texts that no member has verified."""
+    """Return the entries with conflicting versions, and in a team the newest unverified texts."""
     request.caller.require("reader", scope="read")
     return {
         "conflicts": _list_conflicts(request),
@@ -300,7 +300,7 @@ def _forget_conflicts(request: HubRequest, stream: str, doc: str) -> None:
 
 
 def _list_pending(request: HubRequest) -> list[dict[str, Any]]:
-    """Return the newest texts that no member has verified, looked for in the newest facts only."""
+    """Return the newest texts without a verification that counts; only the newest facts are searched."""
     rows = request.connection.execute(
         "SELECT stream, doc, dot FROM ("
         "  SELECT stream, doc, replica || ':' || n AS dot, kind, purged_at FROM hub.fact WHERE ws = %s"

@@ -31,7 +31,7 @@ READ_ONLY = (
 
 
 def edit_entry(request: HubRequest, session: HubSession) -> dict[str, Any]:
-    """Change, remove or add an entry."""
+    """Change an entry; without an entry's id add an entry, and with an empty text remove the entry."""
     text, entry = _read_text(request, "text"), _read_text(request, "entry")
 
     def changed(file: edits.ShownFile) -> str:
@@ -57,7 +57,7 @@ def settle_conflict(request: HubRequest, session: HubSession) -> dict[str, Any]:
 
 
 def vouch(request: HubRequest, session: HubSession) -> dict[str, Any]:
-    """Vouch for the current text of an entry, or withdraw the vouch."""
+    """Vouch for the current text of an entry, or withdraw the vouch if the request's `yes` is false."""
     yes = request.body.get("yes") is not False
     role = "editor" if yes else "reader"  # every role can withdraw its own vouch
     request.caller.require(role, person=True)
@@ -122,7 +122,10 @@ def _push_facts(
     *,
     need: str = "writer",
 ) -> dict[str, Any]:
-    """Make facts while their stream is locked, and add them like a push of the member."""
+    """Make facts while their stream is locked, and add them like a push of the member.
+
+    `need` is the role that the member must have at least.
+    """
     request.caller.require(need, person=True)
     if request.caller.kind == "personal":
         raise forbidden(READ_ONLY)

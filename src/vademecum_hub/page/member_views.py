@@ -30,7 +30,10 @@ def list_everybody(request: HubRequest) -> dict[str, Any]:
 
 
 def _list_tokens(request: HubRequest) -> list[dict[str, Any]]:
-    """Return tokens, each with the time of its last request and whether it belongs to an agent."""
+    """Return the tokens that the caller may see.
+
+    Each has the time of its last request, and tells whether it is an agent's and whether it is the caller's.
+    """
     seen = dict(
         request.connection.execute(
             "SELECT token::text, seen_at FROM hub.token WHERE ws = %s AND seen_at IS NOT NULL",
@@ -49,7 +52,7 @@ def _list_tokens(request: HubRequest) -> list[dict[str, Any]]:
 
 
 def _list_purges(request: HubRequest) -> list[dict[str, Any]]:
-    """Return all purges, newest first, each with the number of machines that have carried it out."""
+    """Return the newest purges, each with the number of machines that have carried it out."""
     rows = request.connection.execute(
         "SELECT DISTINCT stream FROM hub.fact WHERE ws = %s AND kind = 'purge'"
         " AND stream = ANY(SELECT stream FROM hub.stream WHERE ws = %s) LIMIT 50",

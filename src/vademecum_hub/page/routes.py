@@ -172,7 +172,11 @@ async def _run(
     *,
     snapshot: bool = False,
 ) -> Any:
-    """Run `work` for the session's member in one transaction, when it is the workspace's turn."""
+    """Run `work` for the session's member in one transaction, when it is the workspace's turn.
+
+    With `snapshot`, it also waits in the queue of long queries, and its queries see the same state of the
+    database.
+    """
 
     def hub_request() -> Any:
         with hub.transaction(snapshot=snapshot) as connection:

@@ -62,7 +62,7 @@ def read(path: Path, on_bytes: OnBytes = ignore_progress) -> Iterator[FileItem]:
 
 
 def _messages(value: dict[str, Json]) -> Iterator[Message]:
-    """Yield the results of tools in a message, and then the rest of it."""
+    """Yield a message with the results of tools, if any, then a message with the other parts, if any."""
     blocks = [mapping(each) for each in as_list(value.get("content"))]
     results = tuple(_result(each) for each in blocks if each.get("type") == "tool_result")
     others = parts_of([each for each in blocks if each.get("type") != "tool_result"])

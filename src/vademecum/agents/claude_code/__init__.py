@@ -27,7 +27,7 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
 
 
 def _root(where: base.InstallTarget, folder: Path) -> Path:
-    """Return the home folder, which holds `.claude.json`, or for a project the project's root."""
+    """Return the home folder or project; for a person with CLAUDE_CONFIG_DIR, the folder that it names."""
     return folder if where.is_personal and where.environ.get("CLAUDE_CONFIG_DIR") else where.root
 
 

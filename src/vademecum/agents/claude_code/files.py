@@ -237,7 +237,10 @@ def _machine_made(parts: tuple[Part, ...]) -> bool:
 
 
 def _with_tool_data(parts: tuple[Part, ...], more: Json) -> tuple[Part, ...]:
-    """Return the parts with a line's `toolUseResult` added to the result; if there are several, unchanged."""
+    """Return the parts with a line's `toolUseResult` added to the result.
+
+    Without a result, or with several, the parts stay unchanged.
+    """
     results = [part for part in parts if isinstance(part, ToolResult)]
     if len(results) != 1 or not isinstance(more, dict):
         return parts

@@ -38,7 +38,7 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
 
 
 def _settings(where: base.InstallTarget, folder: Path) -> Iterator[Path]:
-    """Yield the files of servers: that of the command line, and that of the extension if it is here."""
+    """Yield the server file of the command line, and that of the editor's extension if it is installed."""
     yield folder / "data" / _SETTINGS
     extension = extension_folder(where.person)
     if folder.is_relative_to(where.root) and extension.is_dir():

@@ -233,7 +233,10 @@ class _RolloutReader:
             self._recent_texts.popleft()
 
     def _queue(self, number: int, speaker: str, words: int, each: StreamItem) -> Stream:
-        """Hold back the text of an event, and everything after the text; yield all else at once."""
+        """Add an item to the queue of held-back items, and yield the items that need not wait longer.
+
+        An event's text waits until enough lines follow or the queue is too long; items behind it wait too.
+        """
         self._delayed.append((number, speaker, words, each))
         self._size += each.size if isinstance(each, Fragment) else 0
         while self._delayed and (
@@ -561,7 +564,7 @@ def _use(event: dict[str, Json], kind: str) -> _Use:
 
 
 def _outcome(event: dict[str, Json]) -> Result:
-    """Return a tool's result from an event: the longest of its texts, or its blocks."""
+    """Return a tool's result from an event: its `result`, or else the first output or error that it has."""
     result = event.get("result")
     if isinstance(result, dict):
         inner = mapping(result.get("Ok")) or result

@@ -42,7 +42,10 @@ def _wrapped(command: str) -> Any:
 
 
 def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
-    """Return the hook's fields; where the path of the transcript is missing, it follows from the id."""
+    """Return the hook's fields; a missing path of the transcript is derived from the session's id.
+
+    A resumed session counts as a started one.
+    """
     found = base.read_common(raw, environ)
     top = environ.get(_HOME) or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".copilot")
     named = found.session and os.sep not in found.session

@@ -169,18 +169,21 @@ class _Deduplicator:
         self._words: set[int] = set()
 
     def is_new(self, value: dict[str, Json]) -> bool:
-        """Return whether no earlier snapshot had a message of this id; other fields may differ."""
+        """Return whether no earlier snapshot had a message of this id, and remember the message.
+
+        A message without an id is compared by its content.
+        """
         key = _key(value) if text(value.get("id")) else hash(as_text(value.get("content")))
         new = key not in self._messages
         self._messages.add(key)
         return new
 
     def note_words(self, value: dict[str, Json]) -> None:
-        """Remember what a message says."""
+        """Remember the words of a message for `was_said`."""
         self._words.add(hash(_words(value)))
 
     def was_said(self, value: dict[str, Json]) -> bool:
-        """Return whether an earlier message had the same words, or the message has none, as calls do."""
+        """Return whether a message has the words of an earlier message, or no words, as calls do."""
         words = _words(value)
         return not words or hash(words) in self._words
 
@@ -217,7 +220,7 @@ def _snapshot(value: dict[str, Json], messages: list[dict[str, Json]], facts: Ne
 
 
 def _kept_by_compression(messages: list[dict[str, Json]]) -> range:
-    """Return the places of the messages behind a compression's summary, which the history ended with."""
+    """Return the positions of the messages after a compression's summary, which the compression kept."""
     taken = [at for at, each in enumerate(messages) if _words(each) == _TAKEN]
     return range(taken[-1] + 1 if taken else len(messages), len(messages))
 

@@ -22,7 +22,7 @@ _NONE = "Windsurf has no such hook"
 
 
 def _read(raw: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
-    """Return the hook's fields; a conversation is called a trajectory, and the folder is the current one."""
+    """Return the session, which Windsurf calls a trajectory, and the transcript; no other field is given."""
     info = raw.get("tool_info")
     path = info.get("transcript_path") if isinstance(info, dict) else ""
     return base.HookInput(session=base.text(raw.get("trajectory_id")), transcript=base.text(path))

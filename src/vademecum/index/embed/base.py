@@ -75,7 +75,10 @@ class Embedder(Protocol):
         """The mean direction of all texts' vectors in this model, where it is known beforehand; else None."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Return one row of unit length for each text, in order; zeros for a text without a known word."""
+        """Return one row of unit length for each text, in order; zeros for a text without a known word.
+
+        `query` tells that the texts are questions, which some models embed in another way.
+        """
 
 
 class Dear(Embedder, Protocol):
@@ -116,7 +119,7 @@ _until: ContextVar[float] = ContextVar("until", default=math.inf)
 
 @contextlib.contextmanager
 def within(deadline: float | None) -> Iterator[None]:
-    """Let embedders give up at a moment of the monotonic clock, when the caller stops waiting."""
+    """Make embedders in the block give up at this moment of the monotonic clock; None sets no limit."""
     token = _until.set(math.inf if deadline is None else deadline)
     try:
         yield
@@ -140,7 +143,7 @@ def renews(embedder: object) -> TypeGuard[Renewing]:
 
 
 def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:
-    """Put rows into their places; a text without a row gets zeros."""
+    """Return the rows of all parts in the order of the texts; a text without a row gets zeros."""
     vectors = np.zeros((count, dimension), np.float32)
     for places, rows in parts:
         vectors[list(places)] = rows
@@ -148,7 +151,7 @@ def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:
 
 
 def family(embedder: Embedder) -> str:
-    """Return the embedder that the weights were fitted with: `static`, `minilm`, or `other`."""
+    """Return the kind of an embedder for which weights were fitted: `static`, `minilm`, or `other`."""
     if embedder.provider == "minilm":
         return "minilm"
     return "static" if embedder.provider == "local" and embedder.model == SHIPPED_MODEL else "other"

@@ -308,7 +308,7 @@ class Static:
 
 
 class _Numbers(dict[str, int]):
-    """The numbers of words in the order in which they first occur; each new word is announced."""
+    """The numbers of words in the order in which they first occur; `announce` is called for each new word."""
 
     def __init__(self, announce: Callable[[str, int], None]) -> None:
         super().__init__()
@@ -336,7 +336,7 @@ def is_word(word: str) -> bool:
 
 
 def near_words(words: Mapping[str, str], *, least: float) -> list[tuple[str, str]]:
-    """Return the pairs of names that have whole words near each other in the shipped table.
+    """Return the pairs of names whose words have a similarity of at least `least` in the shipped table.
 
     Words that the table knows only in pieces are skipped: they are near each other whenever they share a
     piece, such as the German words for build server and test server.

@@ -130,9 +130,7 @@ class Transformer:
         return mean
 
     def _attend(self, projected: Floats, batch: int, length: int) -> Floats:
-        """Compute attention, by which every token of a window is changed by all other tokens of the
-        window.
-        """
+        """Compute attention, by which each token of a window is changed by all tokens of the window."""
         split = projected.reshape(batch, length, 3, self._heads, -1).transpose(2, 0, 3, 1, 4)
         query, key, value = split
         shares = query @ key.transpose(0, 1, 3, 2)
@@ -227,7 +225,7 @@ class Reader:
         return [made[end - len(windows) : end] for windows, end in zip(cut, ends, strict=True)]
 
     def cut(self, text: str) -> list[str]:
-        """Cut a text into parts that fill one window each, about equally long and ending with sentences."""
+        """Cut a text into equally long parts of at most one window, after a sentence where possible."""
         room, total = WINDOW - 2, self._tokens.count(text)
         if total <= room:
             return [text]

@@ -153,7 +153,7 @@ def _checked(endpoint: str) -> str:
 
 
 class RemoteEmbedder:
-    """An embedder that asks a server: in batches, several at a time, and again when the server is busy."""
+    """An embedder that asks a server in batches, several at a time, and retries when the server is busy."""
 
     cached = True
     mean = None
@@ -199,7 +199,8 @@ class RemoteEmbedder:
     ) -> Iterator[Part]:
         """Send the texts in batches, and yield the vectors of each answer as it arrives.
 
-        After a failure, the answers to requests that were already running are still yielded.
+        A vector of another length than `dimension`, if that is given, is a failure. After a failure, the
+        answers to requests that were already running are still yielded, before the error is raised.
         """
         # With a known dimension, a wrong answer cannot be accepted and the right one refused after it.
         self.dimension = self.dimension or dimension
@@ -292,7 +293,7 @@ class RemoteEmbedder:
 
 
 def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iterator[Part]:
-    """Send batches at the same time; after a failure, send no more and yield the finished answers first."""
+    """Send batches at the same time and yield the answers; a failure ends sending and is raised last."""
     pool = ThreadPoolExecutor(min(CONCURRENT, len(batches)), "vade-embed")
     failed: BaseException | None = None
     try:

@@ -176,7 +176,7 @@ def _by_path(folder: Path) -> Embedder:
 
 
 class Cached:
-    """An embedder with a cache, which makes no text's vector twice; questions are not cached."""
+    """An embedder that stores the vectors of texts in a cache, so that they are seldom made twice."""
 
     cached = False  # its results are cached here already
 
@@ -196,7 +196,10 @@ class Cached:
         return self._known() or self._embedder.dimension
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Return the vectors of texts: the stored ones from the cache, and each missing one made once."""
+        """Return the vectors of texts, from the cache where possible; new vectors are stored in it.
+
+        With `query`, the texts are questions, and the cache is not used.
+        """
         if query:
             return self._embed_queries(texts)
         places: dict[bytes, list[int]] = {}
@@ -215,7 +218,10 @@ class Cached:
         return unit(vectors)
 
     def renew(self, dimension: int) -> bool:
-        """Ask the model for a vector; if it has this dimension, delete stored vectors of other lengths."""
+        """Ask the model for a vector, and return whether it has this dimension.
+
+        If so, delete stored vectors of other lengths.
+        """
         known = self._known()
         self._embedder.forget_dimension()
         try:
@@ -326,7 +332,7 @@ class CircuitBreaker:
         return self._embedder.mean
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Return the vectors of texts; soon after a failure, raise its error again without asking."""
+        """Return the vectors of texts; for half a minute after a failure, raise its error without asking."""
         if self._failed is not None and time.monotonic() < self._until:
             raise EmbedderFailed(
                 str(self._failed), hint=self._failed.hint
@@ -343,5 +349,5 @@ class CircuitBreaker:
         return made
 
     def renew(self, dimension: int) -> bool:
-        """Ask the model for a vector, and return whether it has this dimension."""
+        """Ask the model for a vector; return whether it has this dimension, or False if no model is asked."""
         return renews(self._embedder) and self._embedder.renew(dimension)

@@ -259,7 +259,7 @@ def set_usage_line(chat: Chat, rest: str) -> None:
 
 
 def compact_window(chat: Chat, rest: str) -> None:
-    """Summarize the older messages now, to make room in the context window."""
+    """Summarize the older messages now; `rest` says what the summary should focus on."""
     before = measure_window(chat).total
     with chat.screen.working("summarizing the older messages …"):
         made = chat.engine.compact(rest or None)
@@ -366,7 +366,7 @@ def _switch_session(chat: Chat, which: str) -> None:
 def _trim_session(chat: Chat) -> None:
     """Remove the older messages from the context window.
 
-    The model first saves to memory what it wants to keep of them; the summary is extracted without the model.
+    The model is first asked to save to memory what it needs from them. Their summary is extracted without it.
     """
     before = measure_window(chat).total
     engine = chat.person.sessions.context(
@@ -438,7 +438,7 @@ SESSIONS = (
 
 
 def handle_model(chat: Chat, rest: str) -> None:
-    """Show or switch the model that answers."""
+    """Show or switch the model that answers; with `list`, show the models on this machine."""
     if rest == "list":
         _list_models()
         return
@@ -575,7 +575,7 @@ def prune_lessons(chat: Chat, rest: str) -> None:
 
 
 def forget_record(chat: Chat, rest: str) -> None:
-    """Move a record to the archive."""
+    """Move a record to the archive, once the person agrees."""
     name, _, _ = rest.removesuffix("--yes").strip().partition(" ")
     if not name:
         raise usage_error("forget", "KEY|NUM [--yes]")

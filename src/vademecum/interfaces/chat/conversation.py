@@ -173,7 +173,7 @@ def warm_model(chat: Chat) -> None:
 
 
 def sweep_if_due(chat: Chat) -> bool:
-    """Archive old records if the daily sweep is due; return True.
+    """Archive old records if the daily sweep is due; return True, so that the caller asks only once.
 
     This runs after the first line, so that nobody waits for the prompt.
     """
@@ -191,7 +191,7 @@ def sweep_if_due(chat: Chat) -> bool:
 def run_turn(chat: Chat, text: str) -> TurnOutcome:
     """Send the person's message to the model and show the answer.
 
-    Errors of the model and its tools are shown and returned in the outcome, never raised.
+    A VadeError is shown and returned in the outcome, not raised; so is Ctrl-C.
     """
     if chat.model is None:
         chat.screen.error(NO_MODEL)
@@ -245,7 +245,7 @@ def _answer_turn(chat: Chat, text: str) -> TurnOutcome:
 
 
 def _clean_message(chat: Chat, text: str) -> str:
-    """Return the person's message with its secrets redacted, since a model is never sent a secret."""
+    """Return the person's message with its secrets redacted, and show the kinds of these secrets."""
     with noticing() as hidden:
         clean = clean_text(text)
     if hidden:
@@ -279,7 +279,7 @@ def _run_calls(chat: Chat, exchange: Turn, calls: tuple[Call, ...]) -> None:
 
 
 def _ask_model(chat: Chat, exchange: Turn) -> ModelAnswer | AnswerStopped:
-    """Ask the model and return its answer, or `Stopped` for an answer that broke off.
+    """Ask the model and return its answer, or an `AnswerStopped` for an answer that broke off.
 
     The answer or its first part is then in the log.
     """
@@ -399,7 +399,7 @@ def _propose(chat: Chat, text: str, before: str) -> None:
 
 
 def describe_overflow(chat: Chat, error: WindowFull) -> str:
-    """Return an error text that says how to make room when even an empty conversation does not fit."""
+    """Return the error's text; if system prompt and tools take most of the window, say how to make room."""
     tokens = chat.engine.filled(chat.thread[:1], chat.offered())
     if tokens.schemas + tokens.system <= tokens.limit // 2:
         return f"{error}: {error.hint}"

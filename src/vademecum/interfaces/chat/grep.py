@@ -20,7 +20,7 @@ _MOST = 500
 
 
 def list_files(path: str) -> Iterator[str]:
-    """Yield the regular files below a path in sorted order, without links and skipped folders."""
+    """Yield a file itself, or the regular files below a folder, without links and skipped folders."""
     if os.path.isfile(path):
         yield path
     for folder, below, names in os.walk(path):

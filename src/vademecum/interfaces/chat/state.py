@@ -338,7 +338,7 @@ class Chat:
 
     @property
     def window(self) -> int:
-        """The size of the context window in tokens, also after the model has refused a larger one."""
+        """The size of the context window in tokens; it is smaller after the model has refused a request."""
         return min(self.assumed, self.engine.window) if self._renewed else self.assumed
 
     @property
@@ -419,9 +419,10 @@ class Chat:
         return self.person.sessions.transcripts.due(self.log)
 
     def begin(self, *, why: str, note: bool, named: bool = True) -> str:
-        """End this session and start a new one.
+        """End this session and start a new one; with `note`, save a note of the ended session.
 
-        Return the path of the note about the ended session, or the reason why there is no note.
+        With `named`, the model names the note. Return the path of the note, or the reason why there is no
+        note.
         """
         note_path = self.end(why=why, note=note, named=note and named)
         log, held = choose_session(self.person, None, fresh=True, model=self.model_name)
@@ -432,7 +433,8 @@ class Chat:
     def end(self, *, why: str, note: bool = True, named: bool = False) -> str:
         """End the session, by default with a note of its last messages in the journal.
 
-        Return the path of the note, or the reason why there is no note, such as a session without messages.
+        With `named`, the model names the note. Return the path of the note, or the reason why there is no
+        note, such as a session without messages.
         """
         if self.person.workspace.readonly or self.settings.incognito or not self.message_count:
             return "nothing"
@@ -512,9 +514,9 @@ def load_prompt(name: str) -> str:
 
 
 def to_usage(usage: ModelUsage, model: str, *, why: str = "") -> Used:
-    """Return a call's tokens and cost for the log.
+    """Return a call's tokens and cost for the log; `why` is the purpose of a call that answers no message.
 
-    Estimated counts are kept apart from counts of the provider, so that nothing is concluded from them.
+    Estimated counts have a field of their own, so that nobody takes them for counts of the provider.
     """
     extra: dict[str, Any] = {"for": why} if why else {}
     cost = float(usage.cost) if usage.cost is not None else 0.0

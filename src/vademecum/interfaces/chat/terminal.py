@@ -66,7 +66,7 @@ class Screen(Protocol):
 
 
 class PlainScreen:
-    """A screen for a pipe: plain lines without colours; with `only_answers` only the model's answers."""
+    """A screen for a pipe: plain lines without colours; with `only_answers`, only answers and errors."""
 
     def __init__(self, ask: Callable[[str], str] | None = None, *, only_answers: bool = False) -> None:
         self._ask = ask
@@ -189,9 +189,9 @@ class TerminalScreen:
 
 
 def ask_letter(ask: Callable[[str], str] | None, question: str, choices: str) -> str:
-    """Ask a question until the answer is one of these letters.
+    """Ask a question until the answer begins with one of these letters.
 
-    Return `n` if nobody can be asked, or at the end of the input.
+    Return `n` without a function to ask with, or at the end of the input.
     """
     if ask is None:
         return "n"
@@ -363,7 +363,10 @@ def _is_continued(width: int, number: int, soft: int) -> Any:
 
 
 def read_history(path: Path) -> list[str]:
-    """Return the lines of the history, oldest first; none if the file cannot be read."""
+    """Return the newest lines of the history, oldest first; none if the file cannot be read.
+
+    A file that has become too long is shortened.
+    """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     except OSError:

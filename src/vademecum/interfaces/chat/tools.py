@@ -273,7 +273,7 @@ def names() -> list[str]:
 
 
 def schemas(chat: Chat) -> list[Any]:
-    """Return the definitions of the tools for this model; in a small window only the most needed tools."""
+    """Return the definitions of the tools for this model; in a small window only the most needed, or none."""
     if not chat.tools_on or chat.model is None:
         return []
     incognito = chat.settings.incognito
@@ -308,7 +308,7 @@ def _make_offer(joined: tuple[tuple[str, str], ...] | None) -> ToolOffer:
 
 
 def run_call(chat: Chat, call: Call) -> ToolResult:
-    """Run a tool call of the model and return its result; an error becomes the result, too."""
+    """Run a tool call of the model and return its result; an error of the tool becomes the result, too."""
     chat.screen.dim(f"⚒ {call.name} {_one_line(call.arguments)}")
     try:
         return _result(call, _run_checked(chat, call))
@@ -398,7 +398,7 @@ def _confirm(chat: Chat, tool: MachineTool, given: Mapping[str, Any], *, leads_o
 
 
 def _make_write(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
-    """Carry out a write of the model, after the settings or the person have agreed to it.
+    """Carry out a write of the model if the settings or the person agree; queue it without a terminal.
 
     The person is shown exactly the text that is then saved.
     """
@@ -435,7 +435,7 @@ def _make_write(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
 
 
 def _perform(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed: bool) -> Mapping[str, Any]:
-    """Carry out a write; queue it if it would change a person's own record without their consent here."""
+    """Carry out a write; a change of a person's own record is queued, or approved at once if `agreed`."""
     try:
         done = write.render(chat.agent.requests.perform(write.operation, arguments))
     except PendingReview as error:

@@ -48,9 +48,10 @@ class Job:
 
 
 class Channel:
-    """The way from the work to the process that waits for it; without such a process, all is in time.
+    """The connection from a hook's work to the process that answers the agent.
 
-    `offers` are the answers so far, each of which replaces the one before.
+    This class has no such process, so all answers are in time. `offers` are the answers so far; each one
+    replaces the one before.
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class Channel:
 
     @property
     def is_counted(self) -> bool:
-        """Whether somebody else counts that the answer came too late."""
+        """Whether the waiting process itself counts that the answer came too late."""
         return False
 
 
@@ -158,7 +159,7 @@ def _limit(event: str) -> float:
 
 
 def _write(output: bytes) -> None:
-    """Write the answer, without waiting for an agent that does not read."""
+    """Write the answer; on systems with `fork`, exit after two seconds if the agent does not read it."""
     if output and hasattr(os, "fork"):
         import _signal as signal  # type: ignore[import-not-found]  # `signal` imports `enum`
 
@@ -169,7 +170,7 @@ def _write(output: bytes) -> None:
 
 
 def _read(fd: int, *, until: float) -> bytes:
-    """Return the agent's input, read until it ends or time is up."""
+    """Return the agent's input, read until it ends, is too large, or time is up."""
     chunks, size = [], 0
     while size <= LARGEST:
         left = until - time.monotonic()
@@ -184,11 +185,11 @@ def _read(fd: int, *, until: float) -> bytes:
 
 
 def _answer_by_child(job: Job, started: float, limit: float) -> None:
-    """Let a child work, write its answer if it comes in time, and tell the child which answer that was.
+    """Let a child work, write its answer if it comes in time, and tell the child which answer was written.
 
-    The child reads the agent's input, too, so that a late answer knows its session. The child learns of an
-    answer only after the answer is written: what an agent did not get is not counted
-    as given. If this process is killed, the child learns nothing, which means the same.
+    The child reads the agent's input itself, so that even a late answer belongs to its session. It learns of
+    an answer only after the answer is written, so an answer that the agent did not get is not counted as
+    given. The same holds if this process is killed.
     """
     answers, offer = os.pipe()
     verdicts, decide = os.pipe()
@@ -273,11 +274,11 @@ def _run_detached(work: Callable[[], object], *, idle: bool) -> NoReturn:
 
 
 def _load_less() -> None:
-    """Keep out of the process what other modules import, and hooks do not use.
+    """Put off the import of modules that hooks seldom use, and do without OpenSSL where Python can.
 
-    `dataclasses` imports `inspect`, with the parser of Python behind it, and `copy`, and does without them
-    for our classes. `urllib.parse` needs `ipaddress` for some addresses only. They are imported when they are
-    used. `hashlib` loads the library OpenSSL, but has functions of its own, unless Python was built without.
+    `dataclasses` imports `inspect` and `copy`, and `urllib.parse` imports `ipaddress`, but our code rarely
+    uses them. `hashlib` loads the library OpenSSL, although most builds of Python have hash functions of
+    their own.
     """
     from vademecum.lazy import defer_modules
 
@@ -325,7 +326,7 @@ def _count_missed(job: Job) -> None:
 
 
 def _answer_in_thread(job: Job, until: float) -> bytes:
-    """Answer a hook on systems without `fork`: in a thread, or in another process."""
+    """Answer a hook on systems without `fork`, in a thread; events without an answer get another process."""
     import threading
 
     if job.event not in _COUNTED:

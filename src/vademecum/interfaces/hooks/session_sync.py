@@ -28,7 +28,7 @@ NEXT, _NOW = "the next sync by itself", "a sync by itself"
 
 
 def start(memory: Memory) -> None:
-    """Start a sync in the background, if there is something to sync with."""
+    """Start a sync in the background, if the settings ask for it and a hub or folder is joined."""
     if not memory.settings.sync.after_session or not memory.home.names("hub"):
         return
     options = (
@@ -61,9 +61,9 @@ def run(home: str) -> None:
 
 
 def _wait_for_turn(home: Home) -> contextlib.ExitStack:
-    """Wait until no other automatic sync runs, and return its lock, held.
+    """Wait until no other automatic sync runs; return the lock for automatic syncs, held.
 
-    The wait is a slow poll of its own, because the lock's waiting would poll far more often.
+    This function polls slowly itself, because waiting for the lock in the usual way polls far more often.
     """
     lock = contextlib.ExitStack()
     while True:

@@ -49,7 +49,7 @@ class HookFailed(Exception):
 
 
 def run(job: Job, channel: Channel) -> None:
-    """Run a hook, and send the answer as soon as it is ready."""
+    """Run a hook: answer its event through the channel, or save the session if the event has no answer."""
     agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
         raise HookFailed("unknown agent")
@@ -88,7 +88,7 @@ def run(job: Job, channel: Channel) -> None:
 def _answer(
     memory: Memory, job: Job, channel: Channel, *, agent: Agent, event: HookEvent, hook_input: HookInput
 ) -> None:
-    """Answer the hook of a session's start or of a prompt, and do the rest once the agent has the answer."""
+    """Answer the hook of a session's start or of a prompt, then count and log the answer."""
     hooks, home, session = agent.hooks, memory.home.path, memory.caller.session
     assert hooks is not None
     nudge: Nudge | None = None
@@ -147,7 +147,7 @@ def _heard_session(memory: Memory, agent: Agent, hook_input: HookInput) -> Heard
 
 
 def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: HookInput) -> None:
-    """Import the session's transcript, so that the next session finds it."""
+    """Import the session's transcript and the user's statements in it; close a session that has ended."""
     from vademecum.transcripts import importing
 
     if hook_input.transcript and agent.transcripts is not None:
@@ -223,9 +223,10 @@ def _make_start(memory: Memory, state: HookState, event: HookEvent, *, query: st
 def _prompt(
     memory: Memory, hook_input: HookInput, file: HookSession, answers: _Answers, until: float | None
 ) -> None:
-    """Offer the answers that came too late, and the block for a prompt, without items that are known.
+    """Offer late answers and the block for a prompt, without items that the session has.
 
-    What is found by words is offered at once.
+    Records found by words are offered at once. A session without its start block gets that block first; if
+    the agent has no hook for the start, it gets only that block.
     """
     state = file.state
     late = [each for each in state.late if each.is_recent]
@@ -269,10 +270,10 @@ def _nudge(memory: Memory, prompt: str, file: HookSession, answers: _Answers) ->
 
 
 class _Answers:
-    """The answers of one hook: what is offered to the agent, and what the agent got.
+    """The answers of one hook: those offered to the agent, and those that the agent got.
 
-    Items are noted as given before they are offered. So a process that is killed gives nothing twice; an
-    answer that comes too late is taken back, and kept for the session's next prompt.
+    Items are saved as given before they are offered, so a killed process gives nothing twice. An answer that
+    comes too late is then saved as not given, and kept for the session's next prompt.
     """
 
     def __init__(self, file: HookSession, hooks: Hooks, event: HookEvent, channel: Channel) -> None:
@@ -290,7 +291,7 @@ class _Answers:
         return bool(self._offers)
 
     def restart(self, state: HookState) -> None:
-        """Begin with the state of a session that starts; an earlier start and late answers are useless."""
+        """Save the state of a session that starts, and drop late answers that this state no longer has."""
         if self._before.is_owed:
             self._letters.append(hook_counts.made_up(HookEvent.SESSION_START))
         self._before = self._before._replace(is_owed=False)
@@ -299,13 +300,13 @@ class _Answers:
         self._file.save(state)
 
     def drop(self, answers: Sequence[HookAnswer]) -> None:
-        """Drop late answers that do not fit any more."""
+        """Drop late answers that are no longer needed."""
         self._letters += [hook_counts.made_up(each.event) for each in answers]
         late = tuple(each for each in self._before.late if each not in answers)
         self._before = self._before._replace(late=late)
 
     def offer(self, answers: Sequence[HookAnswer]) -> None:
-        """Offer some answers together, instead of the earlier offer."""
+        """Offer some answers together, in place of the earlier offer."""
         self._offers.append(answers)
         self._file.save(self._after(answers))
         text = clean_text("\n".join(self._text(each) for each in answers if each.text))
@@ -317,7 +318,7 @@ class _Answers:
         self.offer([*(self._offers[-1] if self._offers else ()), answer])
 
     def finish(self) -> list[str]:
-        """Take back what the agent did not get, and return what is to be counted."""
+        """Keep the answers that the agent did not get for the next prompt, and return what to count."""
         number = self._channel.finish()
         last = self._offers[-1] if self._offers else ()
         given = [*(self._offers[number - 1] if number else ()), *(each for each in last if not each.text)]

@@ -50,7 +50,7 @@ def describe_change(path: str) -> dict[str, Any] | None:
 
 
 class FileChanges:
-    """A watch on a home and a project's folder, active while somebody listens."""
+    """A watch on a home and a project's folder, which sends the changes to everybody who listens."""
 
     def __init__(self, home: Path, project: Path | None) -> None:
         self._home, self._project = home, project
@@ -58,7 +58,10 @@ class FileChanges:
         self._stop: anyio.Event | None = None
 
     async def listen(self) -> AsyncIterator[dict[str, Any] | None]:
-        """Yield every change from now on; None as a sign of life at the beginning and during quiet times."""
+        """Yield changes from now on, and None as a sign of life at the beginning and in quiet times.
+
+        A listener that falls behind gets no more changes, and its stream ends.
+        """
         send, receive = anyio.create_memory_object_stream[dict[str, Any]](_QUEUE_SIZE)
         self._readers.add(send)
         try:
@@ -120,7 +123,7 @@ def make_router() -> APIRouter:
 
 
 async def follow_changes(request: Request) -> Response:
-    """Stream changes until the client leaves.
+    """Stream changes until the client leaves or loses its permission.
 
     A browser cannot send a header with this request; cookie and URL prefix are enough, because only names are
     sent.

@@ -78,7 +78,7 @@ class PageGuard(RequestGuard):
         return {**scope, "state": state, "path": path or "/", "raw_path": raw.encode("latin-1") or b"/"}
 
     def _person(self, url_prefix: str, headers: Headers) -> Visitor | None:
-        """Return the person whose browser sent the request; None if another site caused it."""
+        """Return the person whose session sent the request; None without one, or if another site sent it."""
         if not is_from_here(headers):
             return None
         session = self._site.gate.session_of(url_prefix, headers.getlist("cookie"))

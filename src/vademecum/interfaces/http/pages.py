@@ -116,9 +116,9 @@ def _with_query(path: str, request: Request, but: str = "") -> str:
 
 
 async def sign_in_response(request: Request) -> Response | None:
-    """Return an instruction page for a visitor who is not signed in; None for a signed-in visitor.
+    """Return None for a signed-in visitor, and a page with instructions for any other browser.
 
-    Where a page makes no sense, raise an error with status 401.
+    Raise an error with status 401 if a page does not help: for a program, or an address with a URL prefix.
     """
     if request.state.visitor is not None:
         return None

@@ -77,7 +77,7 @@ class MemoryPool:
         return None
 
     def close(self) -> None:
-        """Close all memories."""
+        """Close all memories that no call is using."""
         with self._lock:
             idle, self._idle = self._idle, []
         for *_, each in idle:

@@ -131,7 +131,7 @@ def answer_problem(
 
 
 def wants_html(request: Request) -> bool:
-    """Return whether the request is a browser's for a page, rather than a program's for data."""
+    """Return whether a browser asks for a page, rather than a program for data."""
     path = request.scope.get("path", "")
     if path.startswith(("/api/", "/mcp")) or path.endswith(".json"):
         return False

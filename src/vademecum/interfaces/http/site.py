@@ -56,7 +56,10 @@ def visitor_of(request: Request) -> Visitor:
 
 
 def base_of(request: Request, project: str | None = None) -> str:
-    """Return the beginning of a page's addresses: the URL prefix, and the project if the page has one."""
+    """Return the beginning of a page's addresses: the URL prefix, and the project if there is one.
+
+    `project` replaces the project of the request; '' means the served project.
+    """
     named = request.state.project if project is None else project
     return str(request.state.url_prefix) + (f"{PROJECT}{quote(named, safe='')}" if named else "")
 

@@ -96,7 +96,7 @@ def append(text: str, path: tuple[str, ...], value: Any) -> str:
 
 
 def remove(text: str, path: Path, at: int | None = None) -> str:
-    """Return the text without the value at this path, or without one item of the list there.
+    """Return the text without the value at this path; with `at`, without that item of the list at this path.
 
     A missing value is not an error.
     """

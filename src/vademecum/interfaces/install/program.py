@@ -31,7 +31,10 @@ _BY_HAND = "install it first: `uv tool install vademecum` or `pipx install vadem
 
 
 def this_program(home: str = "") -> Program:
-    """Return the command that agents run: a script with its full path, or this Python with the module."""
+    """Return the command that agents run: the script with its full path, or this Python with the module.
+
+    For a temporary environment, it is the script of the permanent installation.
+    """
     if is_temporary(sys.prefix):
         return Program((_installed_script(os.environ),), home)
     script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
@@ -43,7 +46,8 @@ def this_program(home: str = "") -> Program:
 def is_temporary(prefix: str) -> bool:
     """Return whether an environment is in a cache of uv or pipx, which may delete it at any time.
 
-    Other tools keep permanent environments in a cache, so only these two tools count.
+    Other tools keep permanent environments in folders named `cache`, so that name counts only with `pipx`;
+    else a parent folder must be marked as a cache by the file `CACHEDIR.TAG`.
     """
     path = Path(prefix)
     by_pipx = "pipx" in path.parts and not _CACHES.isdisjoint(path.parts)

@@ -339,7 +339,7 @@ def _file_edit(what: str, path: Path, content: str) -> ConfigEdit:
 
 
 def _instruction_edit(path: Path) -> ConfigEdit:
-    """Return the edit for the instruction in an agent's file, which stands between two marks."""
+    """Return the edit for the instruction, which is between two marks in a file of the agent."""
     block = f"{BEGIN}\n{INSTRUCTION}{END}\n"
     marked = rf"^{re.escape(BEGIN)}\r?\n.*?^{re.escape(END)}[ \t]*(?:\r?\n|\Z)"
     pair = re.compile(marked, re.MULTILINE | re.DOTALL)
@@ -438,7 +438,10 @@ class AgentPlace(NamedTuple):
 
 
 def place_of(memory: Memory, scope: str) -> AgentPlace:
-    """Return the target for installations in this scope: the person, or the current project."""
+    """Return the target for installations in this scope, and the program that their files name.
+
+    The target is the person, or the current project; without a project, it is the current folder.
+    """
     project = memory.caller.project
     person = Path.home()
     root = project.root if project is not None else Path.cwd()
@@ -495,7 +498,7 @@ def _files(one: Installation) -> Iterator[tuple[Path, list[ConfigEdit], bytes | 
 
 
 def _inside(root: Path, path: Path) -> Path:
-    """Return the real path of a file; raise Refused for a link that leads out of the root folder."""
+    """Return the real path of a file; raise Refused if this path is outside the root folder."""
     top, real = os.path.realpath(root), os.path.realpath(path)
     if not real.startswith(top.rstrip(os.sep) + os.sep):
         raise Refused(
@@ -561,7 +564,7 @@ def _naming_file(path: Path) -> Iterator[None]:
 
 
 def install(one: Installation, home: Home) -> list[FileEdit]:
-    """Install memory into an agent and return the changes; a second installation changes nothing."""
+    """Install memory into an agent, and return the edits; a file that needs no change is not written."""
     with reported(f"install into {one.agent.name}"), home.lock(f"install {one.agent.name}"):
         edits = plan_install(one)
         changed = [edit for edit in edits if edit.changed]
@@ -581,7 +584,7 @@ def install(one: Installation, home: Home) -> list[FileEdit]:
 
 
 def uninstall(one: Installation, home: Home) -> list[FileEdit]:
-    """Remove an installation from an agent's files, and nothing else; return the changes."""
+    """Remove an installation from an agent's files, with the folders that it made; return the edits."""
     with reported(f"uninstall from {one.agent.name}"), home.lock(f"install {one.agent.name}"):
         edits = plan_uninstall(one, home)
         receipt = _receipt(home, one)
@@ -730,7 +733,7 @@ def installed_parts(one: Installation) -> dict[str, bool | None]:
 
 
 def texts_of(one: Installation) -> Iterator[tuple[Path, str]]:
-    """Yield path and text of those of an agent's files that exist and can have parts of vademecum."""
+    """Yield path and text of each existing file of an agent that may hold parts of vademecum."""
     for path, _, before in _files(one):
         if before is not None:
             yield path, _decode(path, before)

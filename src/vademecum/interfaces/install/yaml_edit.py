@@ -33,7 +33,7 @@ def parse(text: str) -> Any:
 
 
 def value_at(text: str, keys: Keys) -> Any:
-    """Return the value of an entry, or None."""
+    """Return the value of an entry, or None if the entry is missing."""
     value = parse(text)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

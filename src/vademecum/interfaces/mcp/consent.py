@@ -81,7 +81,7 @@ class Questions:
     def is_agreed(self, state: str, answers: Mapping[str, Any], write: Write) -> bool:
         """Return True if the person agreed to exactly this write.
 
-        Raise for a no, and for an answer to another question.
+        Raise for a no, for a late answer, and for an answer to another question.
         """
         self._use_question(state, fingerprint(write))
         return is_yes(answers.get(_QUESTION))
@@ -94,7 +94,7 @@ class Questions:
         return token
 
     def _use_question(self, token: str, what: str) -> None:
-        """Remove a question once its answer is here; raise if the answer belongs to another question."""
+        """Remove a question when its answer comes; raise for a late answer or one to another question."""
         question_hash, at = self._open.pop(token, ("", 0.0))
         if not question_hash or time.monotonic() - at > PATIENCE:
             raise Conflict("this answer matches no open question", hint="repeat the call")

@@ -94,9 +94,9 @@ def listen(port: int) -> socket.socket:
 def serve(
     application: ASGIApp, listener: socket.socket, *, token: str | None, ready: Callable[[str], None]
 ) -> None:
-    """Serve an application until a signal stops it; only clients with the token are let in.
+    """Serve an application until the server is stopped; clients need the token.
 
-    Without a token, serve only content in which nobody's data is.
+    With `token` None, all clients are let in, so the content must hold nobody's data.
     """
     port = listener.getsockname()[1]
     run_server(
@@ -109,8 +109,8 @@ def serve(
 def run_server(guarded: ASGIApp, listener: socket.socket, *, ready: Callable[[], None]) -> None:
     """Serve an application, with the limits that all local servers have.
 
-    A signal stops it, and so does the end of its parent process, unless it was started to outlive that one.
-    The application checks its own requests.
+    A signal stops the server. The end of the parent process stops it too, unless the server was started to
+    outlive its parent. The application checks its own requests.
     """
     server = _Server(
         uvicorn.Config(

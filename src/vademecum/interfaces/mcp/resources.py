@@ -62,7 +62,7 @@ def list_resources(memory: Memory) -> list[dict[str, Any]]:
 
 
 def _pinned(memory: Memory) -> Iterable[Pinned]:
-    """Return the pinned documents; agents wait for them with their first request."""
+    """Return the pinned documents that the caller may see; none in incognito mode."""
     if memory.settings.incognito:
         return ()
     with memory.workspace.reported("read the memory"), request_view():

@@ -148,7 +148,7 @@ class Connections:
         return all(each.idle for each in [*self._open.values()])
 
     def _start_reading(self, memory: Memory) -> None:
-        """Let the reader model work in idle times; the first memory begins with what others have written."""
+        """Let the reading model work in idle times; the first memory is marked as having unread passages."""
         memory.reading.follow(self._idle)
         if not self._reads:
             self._reads = True
@@ -186,7 +186,7 @@ class MemoryServer:
         self._questions = consent.Questions()
 
     def call_tool(self, params: Mapping[str, Any], peer: Peer, connection: Connection) -> Call:
-        """Run a tool; any error becomes a message for the model."""
+        """Run a tool; an unknown tool raises RpcError, any other error becomes a message for the model."""
         tool = self.tools.get(params["name"])
         if tool is None:
             known = ", ".join(self.tools)
@@ -255,7 +255,7 @@ def step(call: Call, sent: dict[str, Any] | None) -> tuple[bool, dict[str, Any]]
 
 
 def offer() -> dict[str, Any]:
-    """Return all answers that need no memory; a file has them for stdio."""
+    """Return the parts of answers that need no memory; the stdio server reads them from a file."""
     every = every_tool()
     return {
         "instructions": {

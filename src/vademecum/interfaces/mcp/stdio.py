@@ -41,7 +41,7 @@ _PIECE = 1 << 16
 
 
 def serve(options: Mapping[str, Any], *, tools: str) -> NoReturn:
-    """Serve until the client closes standard input, then end the process."""
+    """Serve until the client closes standard input or a signal arrives, then end the process."""
     front = StdioServer(Pipes(), options, tools)
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, front.stop)

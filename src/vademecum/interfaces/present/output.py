@@ -57,7 +57,7 @@ def is_for_person(memory: Memory) -> bool:
 
 @contextlib.contextmanager
 def show_secrets() -> Iterator[None]:
-    """Print secrets as they are, for a person at a terminal."""
+    """Print secrets as they are while the context lasts, for a person at a terminal."""
     token = _revealing.set(True)
     try:
         yield
@@ -66,12 +66,12 @@ def show_secrets() -> Iterator[None]:
 
 
 def line(text: str = "") -> None:
-    """Print one line, escaped."""
+    """Print a text without control characters and, outside `show_secrets`, without secrets."""
     click.echo(plain(text))
 
 
 def error(message: str) -> None:
-    """Print one line on stderr."""
+    """Print a message as one line on stderr, after `vade:`."""
     click.echo(f"vade: {' '.join(plain(message).splitlines())}", err=True)
 
 
@@ -83,7 +83,7 @@ class WorkStopped(KeyboardInterrupt):
 def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar for long work; without a terminal, a line each minute.
 
-    When a person stops the work, the error says how far it was, and `stopped`.
+    If a person stops the work, the error says how far it was, and ends with the text `stopped`.
     """
     started = time.monotonic()
     bar: Any = None
@@ -165,12 +165,12 @@ def _start_bar() -> Any:
 
 
 def as_json(shape: JsonShape, value: Any = None, /, **given: Any) -> None:
-    """Print a value as JSON."""
+    """Print a value as JSON of a shape; fields in `given` are not read from the value."""
     print_json(shape, shape(value, **given))
 
 
 def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
-    """Print an object of a shape without its secrets, as the settings say."""
+    """Print an object of a shape as JSON, with the version of the shapes and without secrets."""
     from vademecum.interfaces.present.safe import clean_value
 
     shown = {"schemaVersion": VERSION, **made}
@@ -180,7 +180,7 @@ def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
 def show(
     json_wanted: bool, text: str | Callable[[], object], shape: JsonShape, value: Any = None, /, **given: Any
 ) -> None:
-    """Print a value as JSON, or a line, or call a function that prints."""
+    """Print a value as JSON if `json_wanted`, else print `text`, or call `text` if it is a function."""
     if json_wanted:
         as_json(shape, value, **given)
     elif isinstance(text, str):
@@ -196,7 +196,7 @@ _NARROWEST = 12  # columns to which texts are cut before other columns
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
     """Print rows in columns, without empty columns: fitted to a terminal, complete in a pipe.
 
-    On a terminal texts are cut first, then other columns from the right; keys and numbers are never cut.
+    On a terminal, columns of free text are cut first, from the right; a key only if that is not enough.
     """
     telling = [at for at in range(len(headings)) if any(row[at] not in ("", "-") for row in rows)]
     headings = [headings[at] for at in telling]
@@ -215,9 +215,9 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
 
 
 def fit_widths(widths: Sequence[int], headings: Sequence[str], room: int) -> list[int]:
-    """Return widths with which the columns fit into `room`; a width of 0 leaves a column out.
+    """Return widths with which the columns fit into `room` if possible; a width of 0 leaves a column out.
 
-    Columns of free text, such as titles, are narrowed first, and from the right.
+    Columns of free text, such as titles, are narrowed first, from the right; then the widest column.
     """
     made = list(widths)
     free = [at for at, name in enumerate(headings) if name not in _KEPT_WHOLE]
@@ -257,7 +257,7 @@ def _cell(text: str, width: int, *, cut: bool) -> str:
 
 
 def age(stamp: str | None) -> str:
-    """Return a time's age in one short word."""
+    """Return a time's age as a short word, such as `3d`; `-` without a time."""
     from vademecum.text.clock import parse
 
     moment = parse(stamp)
@@ -312,7 +312,10 @@ def plural(count: int, thing: str) -> str:
 
 
 def edit_text(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
-    """Let the user edit a copy of a text; `quiet` keeps the editor's screen out of standard output."""
+    """Let the user edit a copy of a text; return the edited text and the path of the copy.
+
+    The text is None if the user deleted the copy. `quiet` keeps the editor's screen out of standard output.
+    """
     import shlex
     import subprocess
     import tempfile

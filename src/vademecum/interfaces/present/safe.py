@@ -40,13 +40,13 @@ def safe_text(text: str) -> str:
 
 
 def safe_answer(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer with all its texts made safe."""
+    """Return an answer with its texts made safe, and without fields that are None."""
     made: dict[str, Any] = _make_safe(clean_value(dict(value)))
     return made
 
 
 def _make_safe(value: Any) -> Any:
-    """Return a value with all its texts made safe; values of unknown types are left out."""
+    """Return a value with the texts in it made visible, and without fields that are None."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):

@@ -44,7 +44,7 @@ OBJECT = _plain("object", dict)  # its names are data
 
 
 def maybe(kind: JsonKind | JsonShape) -> JsonKind:
-    """Return the kind that is null for None."""
+    """Return a kind that may also be null: None becomes null."""
     inner = _as_kind(kind)
     return inner._replace(
         schema=lambda known: {"anyOf": [inner.schema(known), {"type": "null"}]},
@@ -53,13 +53,13 @@ def maybe(kind: JsonKind | JsonShape) -> JsonKind:
 
 
 def some(kind: JsonKind | JsonShape) -> JsonKind:
-    """Return the kind that is null for an empty value."""
+    """Return a kind that may also be null: any empty value becomes null."""
     inner = maybe(kind)
     return inner._replace(convert=lambda value: inner.convert(value or None))
 
 
 def many(kind: JsonKind | JsonShape) -> JsonKind:
-    """Return a list of the kind."""
+    """Return the kind of a list whose items are of this kind."""
     inner = _as_kind(kind)
     return JsonKind(
         lambda known: {"type": "array", "items": inner.schema(known)},
@@ -68,7 +68,7 @@ def many(kind: JsonKind | JsonShape) -> JsonKind:
 
 
 def by_name(kind: JsonKind | JsonShape) -> JsonKind:
-    """Return an object whose names are data, such as scopes or settings."""
+    """Return the kind of an object whose names are data, such as scopes, with values of this kind."""
     inner = _as_kind(kind)
     return JsonKind(
         lambda known: {"type": "object", "additionalProperties": inner.schema(known)},
@@ -82,12 +82,12 @@ def at(source: str | Callable[[Any], Any], kind: JsonKind | JsonShape = TEXT) ->
 
 
 def optional(kind: JsonKind | JsonShape) -> JsonKind:
-    """Return the kind that is left out when it is empty."""
+    """Return the kind for a field that is left out when it is empty."""
     return _as_kind(kind)._replace(absent=True)
 
 
 def prepared(*shapes: JsonShape, make: Callable[[Any], Any] = dict) -> JsonKind:
-    """Return an object of one of some shapes, made by a function or passed as it is."""
+    """Return the kind of an object that has one of these shapes; `make` makes it, or copies it by default."""
 
     def schema(known: dict[str, Any]) -> dict[str, Any]:
         schemas = [shape.schema(known) for shape in shapes]
@@ -97,7 +97,7 @@ def prepared(*shapes: JsonShape, make: Callable[[Any], Any] = dict) -> JsonKind:
 
 
 def spread(source: Callable[[Any], dict[str, Any]], **fields: JsonKind) -> JsonKind:
-    """Return fields that take the place of one, as far as the value has them."""
+    """Return a kind that puts several fields in place of one; `source` returns those that a value has."""
     return JsonKind(lambda _: {}, _same, source, spread=fields)
 
 
@@ -136,7 +136,7 @@ class JsonShape:
         return self._made
 
     def __call__(self, value: Any = None, /, **given: Any) -> dict[str, Any]:
-        """Return the object for a value."""
+        """Return the object for a value; fields in `given` are not read from the value."""
         unknown = given.keys() - self.fields.keys()
         if unknown:
             raise TypeError(f"{self.name} has no {', '.join(sorted(unknown))}")
@@ -152,7 +152,7 @@ class JsonShape:
         return made
 
     def schema(self, known: dict[str, Any]) -> dict[str, Any]:
-        """Return a reference to the shape's schema, and add the schema to the definitions."""
+        """Return a reference to the shape's schema, and add the schema to the definitions in `known`."""
         if self.name not in known:
             known[self.name] = {}  # so that a recursive shape ends
             known[self.name] = _object_schema(dict(self._properties()), known)

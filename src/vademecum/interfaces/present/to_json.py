@@ -55,7 +55,7 @@ not_indexed_json = JsonShape("not_indexed", "path=where reason=why")
 
 
 def place_of(finding: Finding) -> tuple[str, int | None, int | None]:
-    """Return the path of a finding, and its lines."""
+    """Return the path of a finding, and its first and last line; the lines are None for a whole file."""
     match = _WHERE.fullmatch(finding.where)
     if match is None:
         return finding.where, None, None
@@ -129,7 +129,7 @@ lines_json = JsonShape("lines", "path text startLine:int=start endLine:int=end l
 
 
 def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
-    """Return an answer as agents know it: results with path, lines, score, snippet and source."""
+    """Return a search answer in camelCase; with `explain`, each result has the parts of its score."""
     return (explained_found_json if explain else found_json)(answer)
 
 
@@ -293,7 +293,7 @@ suggested_json = JsonShape("suggested", "signals declined? why", signals=many(pr
 
 
 def _lesson_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a lesson; a field `path` is not the path of its file."""
+    """Return the fields of a lesson; `path` becomes `path_prefix`, because `path` is the lesson's file."""
     found = {name: value for name, value in fields.items() if name != "path"}
     return {**found, "path_prefix": fields["path"]} if "path" in fields else found
 
@@ -438,7 +438,10 @@ _torn = JsonShape("torn_line", "line:int torn size:int")
 
 
 def line_json(line: Line) -> dict[str, Any]:
-    """Return a line of a session: its number and its event as in the log, without secrets."""
+    """Return a line of a session: its number and its event as in the log, without secrets.
+
+    A damaged line has the reason and its size instead of an event.
+    """
     from vademecum.interfaces.present.safe import clean_value
     from vademecum.transcripts.events import TornLine, to_json
 
@@ -679,7 +682,7 @@ source_shape = JsonShape("source", _attached, "files:int folders_left_out:int")
 
 
 def source_json(source: Source) -> dict[str, Any]:
-    """Return a source."""
+    """Return a source as an object, with the number of its files; a source with a problem has 0."""
     files, left_out = (0, 0) if source.problem else source.count_files()
     return source_shape(source, files=files, folders_left_out=left_out)
 

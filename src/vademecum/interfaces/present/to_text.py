@@ -47,7 +47,7 @@ _BOOKKEEPING = re.compile(r"(?:updated|generated):")  # lines that every write c
 
 
 def diff_lines(before: str, after: str) -> list[str]:
-    """Return the difference of two texts as `diff -u` shows it."""
+    """Return the difference of two texts as `diff -u` shows it, without lines that every write changes."""
     old, new = (
         [line for line in text.splitlines() if not _BOOKKEEPING.match(line)] for text in (before, after)
     )
@@ -86,7 +86,7 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
 
 
 def _show_passages(answer: Answer, query: str, *, explain: bool) -> None:
-    """Print the results, with a line before the weak ones; the hits of a conversation stand together."""
+    """Print the results: hits of one conversation together, and a heading before the weak ones at the end."""
     heading = False
     conversations = {each.group: each for each in answer.conversations}
     shown: set[int] = set()
@@ -138,7 +138,7 @@ def _show_newer(passage: Passage) -> None:
 
 
 def _said(role: str, line: int, text: str) -> str:
-    """Return what somebody said with the line where it stands; some texts begin with their speaker."""
+    """Return a turn's text with its line number, and with its speaker if the text does not begin with it."""
     said = text.removeprefix("… ")
     speaker = "" if said.lower().startswith(f"{role}:") else f"{role}: "
     return f"L{line} {speaker}{text}"
@@ -150,7 +150,7 @@ def _show_text(text: str, query: str) -> None:
 
 
 def _format_title(passage: Passage, now: datetime | None = None) -> str:
-    """Return what a result is of: `#12 deploys · project · 2026-11-12, 3 days ago · strong`."""
+    """Return the title of a result, such as `#12 deploys · project · 2026-11-12, 3 days ago · strong`."""
     number = f"#{passage.num} " if passage.num is not None else ""
     name = passage.key if passage.key and passage.source == "memory" else _stem(passage)
     if passage.group and passage.title:
@@ -294,7 +294,7 @@ def format_figures(scope: str, kind: str, figures: LessonFigures) -> list[str]:
 
 
 def show_outcome(outcome: RunOutcome, *, applied: bool, command: str = "vade tidy --only sweep") -> None:
-    """Print the proposals of a run and its result."""
+    """Print the proposals of a run and its result; after a dry run, also the command that applies them."""
     for proposal in outcome.proposals:
         output.line(f"{proposal.what}: {proposal.where}: {proposal.why}")
     for path in outcome.deleted:
@@ -308,7 +308,7 @@ def show_outcome(outcome: RunOutcome, *, applied: bool, command: str = "vade tid
 
 
 def format_ending(outcome: RunOutcome, *, applied: bool, nothing: str, dry: str) -> str:
-    """Return the last line about a run: what changed and how to undo it, or why nothing changed."""
+    """Return the last line about a run: what changed and how to undo it, or the text `nothing` or `dry`."""
     if not outcome.proposals and not outcome.deleted:
         return nothing
     if not applied:
@@ -394,7 +394,7 @@ def warn_of_purged(at: str) -> None:
 
 
 def show_merged(merged: Merged | None) -> None:
-    """Print which wording was replaced, and how to undo it."""
+    """Print which wording a merge replaced, and how to undo the merge; nothing without a merge."""
     if merged is not None:
         output.line(f"  superseded: “{merged.superseded}”")
         output.line(f"  not a duplicate? `{merged.undo}` undoes the merge")

@@ -49,7 +49,7 @@ def _scope(passage: Passage) -> str:
 
 
 def _time(passage: Passage) -> str:
-    """Return the day of a note, and the minute of a message; a conversation has the time of its results."""
+    """Return the day of a note or the minute of a message; '' for a passage of a conversation."""
     if passage.group:
         return ""
     return (passage.time or "")[: 16 if passage.source == TRANSCRIPT else 10]
@@ -112,7 +112,7 @@ coverage_json = JsonShape(
 
 
 def message_of(found: Answer) -> str:
-    """Return one line about an answer that may be none; empty for other answers."""
+    """Return a line that warns of an empty or weak answer; '' for other answers."""
     if not found.results:
         about = "" if found.mode == "metadata" else " about this"
         return f"Nothing found{about}{', but see degraded' if found.degraded else ' in memory'}."
@@ -174,7 +174,10 @@ lines_answer_json = JsonShape(
 
 
 def lines_answer(found: FileLines, chars: int, *, skipped: int = 0) -> dict[str, Any]:
-    """Return lines within a number of characters, and the place to read on at: `LINE` or `LINE:CHARACTER`."""
+    """Return lines within a number of characters, and the place to read on at: `LINE` or `LINE:CHARACTER`.
+
+    `skipped` is the number of characters at the beginning that are left out.
+    """
     if not found.lines:
         return lines_answer_json(text="", path=found.path, message="there is no such file")
     text = found.text[skipped:]
@@ -228,7 +231,7 @@ def _turn_text(turn: ExcerptTurn) -> str:
 
 
 def session_log(session: str, lines: Sequence[Line], chars: int) -> dict[str, Any]:
-    """Return lines of a log as they were written, within a number of characters; longer ones are named."""
+    """Return lines of a log within a number of characters; a line that is too long is replaced by a note."""
     made: list[dict[str, Any]] = []
     left = chars - _ENVELOPE
     for each in lines:

@@ -49,9 +49,7 @@ def is_prefetch(headers: Headers) -> bool:
 
 
 def read_cookies(lines: Iterable[str], name: str) -> Iterator[bytes]:
-    """Yield every value of a cookie, because another server of this machine may have set one with the same
-    name.
-    """
+    """Yield all values of the cookie `name`; another server of this machine may have set one, too."""
     for line in lines:
         for part in line.split(";"):
             try:

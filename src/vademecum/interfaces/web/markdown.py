@@ -49,7 +49,7 @@ def render(text: str) -> Markup:
 
 
 def plain(line: str) -> str:
-    """Return a short Markdown line as plain text, without emphasis, code marks and links."""
+    """Return a Markdown line as plain text, without emphasis, code marks and links, unless it is long."""
     if len(line) > LONGEST_ROW:
         return line
     made = _parser().parseInline(line)[0].children or []
@@ -118,7 +118,7 @@ _PARTS = {
 
 
 def group_passages(answer: Mapping[str, Any], query: str) -> list[dict[str, Any]]:
-    """Group the results by how likely they match, strongest first; a mere list is one group."""
+    """Group the results by how likely they match, strongest first; without a question, they are one group."""
     if answer["mode"] == "metadata":
         rows = [_result(each, query) for each in answer["results"]]
         return [{"match": "listed", "title": "Records", "results": rows}] if rows else []
@@ -154,7 +154,10 @@ def parts_of(passage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark_lines(text: str, query: str) -> list[dict[str, Any]]:
-    """Return the lines around those with the query's words, each cut into pieces that match or do not."""
+    """Return up to 12 lines, each cut into pieces that match the query or do not.
+
+    They are the lines with the query's words and the lines beside them; without such words, the first lines.
+    """
     query_words = dict.fromkeys(each.lower() for each in WORD.findall(_FILTER.sub(" ", query)))
     words = [each for each in query_words if len(each) > 1]
     wanted = [each for each in words if each not in _PLAIN] or words
@@ -172,7 +175,7 @@ def mark_lines(text: str, query: str) -> list[dict[str, Any]]:
 
 
 def _pieces(line: str, wanted: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield a line in pieces: the query's words, in any ending, and the text between them."""
+    """Yield a line in pieces: words that match the query in any ending, and the text between them."""
     at = 0
     for match in WORD.finditer(line):
         if _is_query_word(match[0].lower(), wanted):
@@ -191,7 +194,7 @@ def _is_query_word(word: str, wanted: Sequence[str]) -> bool:
 
 
 def find_filters(query: str) -> list[dict[str, str]]:
-    """Return the filters of a query, each with the query without it."""
+    """Return the filters of a query, each with the encoded query that lacks this filter."""
     return [
         {
             "text": match[0],

@@ -40,7 +40,7 @@ class Pages:
         self._packages = (*packages, _PACKAGE)
 
     async def send_static(self, request: Request) -> Response:
-        """Send the static file with the route's `name`; a file requested by its hash never changes."""
+        """Send the static file with the route's `name`; a request with its hash may cache it for a year."""
         name = request.path_params["name"]
         found = self._static_files.get(name)
         if found is None:
@@ -53,7 +53,7 @@ class Pages:
         return Response(b"" if same else content, 304 if same else 200, headers, media_type=kind)
 
     def render(self, name: str, **values: Any) -> str:
-        """Render a template; every text in it is escaped."""
+        """Render a template; texts are escaped, unless they are markup."""
         door = str(values.get("door") or "")
         return self._templates.get_template(name).render(at=lambda path: door + path, **values)
 

@@ -57,7 +57,7 @@ class Shape(Protocol):
         """The shape's name, and the key of its notes in `extra` and `Opaque`."""
 
     def read(self, messages: Sequence[Json]) -> list[Message]:
-        """Convert a provider's messages to ours; a UsageError unless they are a list of objects."""
+        """Convert a provider's messages to ours; raise UsageError unless they are a list of objects."""
 
     def write(self, messages: Sequence[Message]) -> list[Json]:
         """Convert our messages to the provider's, whichever shape they were read from."""
@@ -133,9 +133,7 @@ def keep(
     plain: Callable[[PartOrMessage], dict[str, Json]],
     **marks: Json,
 ) -> PartOrMessage:
-    """Return a part with a note of these marks and of every difference between its original and its plain
-    form.
-    """
+    """Return a part with a note: the `marks`, and how `raw` differs from the part's `plain` form."""
     marked = part._replace(extra=as_extra(name, marks))
     return part._replace(extra=as_extra(name, {**marks, **difference(raw, plain(marked))}))
 
@@ -195,12 +193,12 @@ def same(one: Json, other: Json) -> bool:
 
 
 def opaque(name: str, kind: str, value: Json, **marks: Json) -> Opaque:
-    """Wrap a value that only this shape knows: a `block`, or a whole `message`, `item`, `part` or `call`."""
+    """Wrap a value that only this shape knows; `kind` is `block`, `message`, `item`, `part` or `call`."""
     return Opaque({name: {kind: value, **marks}})
 
 
 def stand_in(part: Opaque) -> str:
-    """Return a text to replace content that only another shape can express; empty for bookkeeping values."""
+    """Return a text in place of a block that only another shape can express; empty for other values."""
     notes = part.value if isinstance(part.value, dict) else NOTHING
     for origin, note in notes.items():
         if isinstance(note, dict) and "block" in note:
@@ -211,9 +209,9 @@ def stand_in(part: Opaque) -> str:
 
 
 def write_opaque(name: str, part: Opaque, *, spoken: bool, kind: str = "text") -> Json:
-    """Return an opaque part as its original block; for another shape's block, a text in its place.
+    """Return an opaque part as its original block; for another shape's block, a text of the type `kind`.
 
-    With `spoken`, content of the model itself, no text is put in its place.
+    With `spoken` (content of the model itself) another shape's block is left out without a text.
     """
     note = note_of(name, part)
     if "block" in note:
@@ -223,9 +221,7 @@ def write_opaque(name: str, part: Opaque, *, spoken: bool, kind: str = "text") -
 
 
 def whole(name: str, message: Message) -> Note:
-    """Return the note of a message that was kept unconverted, under `message`; empty for any
-    other message.
-    """
+    """Return the note of a message that was kept unconverted; empty for any other message."""
     note = note_of(name, message.parts[0]) if len(message.parts) == 1 else NOTHING
     return note if "message" in note else NOTHING
 
@@ -233,7 +229,10 @@ def whole(name: str, message: Message) -> Note:
 def group_messages(
     messages: Iterable[Message], joins: Callable[[Message, Message], bool]
 ) -> Iterator[list[Message]]:
-    """Yield groups of our messages, each of which becomes one message of the provider."""
+    """Yield groups of neighbouring messages, each of which becomes one message of the provider.
+
+    `joins(before, message)` says whether a message belongs to the group of the message before it.
+    """
     group: list[Message] = []
     for message in messages:
         if group and not joins(group[-1], message):
@@ -266,7 +265,10 @@ def content_in(
 def content_out(
     parts: Iterable[Part], block: Callable[[Part], Json], *, name: str, form: Json = None
 ) -> str | list[Json]:
-    """Convert parts to a provider's content: a text if that suffices and no list was noted, else blocks."""
+    """Convert parts to a provider's content: a text if that suffices, else a list of blocks.
+
+    With the `form` "list", the content is always a list.
+    """
     all_parts = tuple(parts)
     written = [(part, made) for part in all_parts if (made := block(part)) is not LEFT_OUT]
     parts_written = tuple(part for part, _ in written)
@@ -316,9 +318,7 @@ def loads(text: str) -> Json:
 
 
 def to_object(arguments: str) -> dict[str, Json]:
-    """Return a call's arguments as an object; invalid JSON is put under one key, where `from_object` finds
-    it.
-    """
+    """Return a call's arguments as an object; other text goes under one key, where `from_object` finds it."""
     if not arguments:
         return {}
     value = loads(arguments)
@@ -345,7 +345,7 @@ def arguments_out(call: ToolCall, form: Json) -> Json:
 
 
 def free_text(arguments: str) -> str:
-    """Return the input of a tool that takes plain text instead of named arguments."""
+    """Return the text in arguments that hold only a text `input`; any other arguments unchanged."""
     value = loads(arguments)
     only = isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str)
     return str(value["input"]) if only else arguments

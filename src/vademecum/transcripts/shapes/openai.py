@@ -31,9 +31,7 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class _Calls:
-    """The tool calls read so far: the tool of each id, and the call in the old style that waits for its
-    result.
-    """
+    """The tool calls read so far: the tool of each id, and the old-style call whose result comes next."""
 
     def __init__(self) -> None:
         self.tools: dict[str, str] = {}
@@ -223,8 +221,9 @@ def _plain_result_message(message: Message) -> dict[str, Json]:
 
 
 def _pictures(result: ToolResult) -> list[Json]:
-    """Return the pictures in a tool result that came from another shape, as blocks; none for a result of this
-    shape.
+    """Return the pictures of a tool result as blocks, after a line that names the call.
+
+    Pictures that were read from this shape are left out, because the result itself holds them.
     """
     found = [part for part in result.content if isinstance(part, Image) and not shapes.note_of(_CHAT, part)]
     if not found:

@@ -165,8 +165,9 @@ def _read_result(raw: dict[str, Json]) -> ToolResult:
 
 
 def _content_in(value: Json) -> tuple[tuple[Part, ...], dict[str, Json]] | None:
-    """Convert content of any kind to parts: texts and files as such, everything else as JSON text. Return
-    them and marks.
+    """Convert content to parts and marks; None if JSON cannot express it or it is None.
+
+    Texts and files are converted as such, every other value to its JSON text.
     """
     shown = isinstance(value, list) and (
         all(isinstance(each, str) for each in value) or any(map(_is_file, value))

@@ -64,7 +64,7 @@ class ApiCall:
         return self.visitor.kind == "person"
 
     def match(self, text: str | None, *, yours: str | None = None) -> None:
-        """Raise an error with both versions unless the caller's change is based on the version `text`."""
+        """Raise an error with `text` and `yours` unless the If-Match header names the version `text`."""
         if not self.holds("" if text is None else tag_of(text)):
             raise stale(text, yours=yours)
 
@@ -198,7 +198,7 @@ def _endpoint(operation: ApiOperation, do: Callable[..., Any], name: str) -> Cal
 
 
 def check_scope(request: Request, scope: str) -> Visitor:
-    """Return the visitor if the scope allows the call; raise an error otherwise."""
+    """Return the visitor of a call if they have the permission `scope`; raise an error otherwise."""
     visitor = request.state.visitor
     if visitor is None:
         raise HttpProblem(401, "this needs to know who asks", hint=HOW_IN)

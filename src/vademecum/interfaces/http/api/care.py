@@ -102,7 +102,11 @@ def start_run(call: ApiCall, body: NewRun) -> ApiReply:
 def run_pass(
     memory: Memory, what: str, *, apply: bool = False, scope: Scope | None = None, large: bool = False
 ) -> tuple[RunOutcome, Callable[[], dict[str, Any]]]:
-    """Run a clean-up; return its proposals, or its result if applied, and a function that makes it JSON."""
+    """Run the clean-up `what`; return its outcome, and a function that returns the outcome as JSON.
+
+    Without `apply`, nothing is changed, and the outcome has only proposals. `large` allows a sweep to archive
+    many records.
+    """
     care = memory.care
     if what == "promote":
         promoted = care.promote(apply=apply, scope=scope)
@@ -115,7 +119,7 @@ def run_pass(
 
 
 def tag_of_proposals(proposals: Sequence[Proposal]) -> str:
-    """Return the ETag of proposals: the files they change, with the old and new texts."""
+    """Return the ETag of proposals: a hash of their files' old and new texts, without new times and ids."""
     changes = [
         (
             each.where,

@@ -64,7 +64,7 @@ def make_router() -> APIRouter:
 
 
 def describe_api() -> dict[str, Any]:
-    """Return the API as an OpenAPI document, which is the same for every server and names none."""
+    """Return the API as an OpenAPI document, which holds nothing about this server or its memory."""
     made = get_openapi(
         title="Vademecum",
         version="1",

@@ -29,7 +29,10 @@ def read_audit(
     before: int | None = None,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """Return a page of audit lines with the chosen values, older than line `before`, and their state."""
+    """Return a page of audit lines with the chosen values; with `before`, only lines older than that line.
+
+    The page also says whether the audit is unchanged; a long audit is checked only with `verify`.
+    """
     chosen = {name: value for name, value in (chosen or {}).items() if value and name in FILTERS}
     lines = [_row(each) for each in memory.audit.lines()]
     matching = [each for each in lines if all(each[name] == value for name, value in chosen.items())]

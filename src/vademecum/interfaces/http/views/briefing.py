@@ -45,7 +45,7 @@ _WHY = {
 
 
 class BriefingRequest(NamedTuple):
-    """The agent and the prompt of the block that is shown, and what differs from the block that is sent."""
+    """A request to show an agent's block for a prompt, with the changes to the block that would be sent."""
 
     agent: str = ""
     prompt: str = ""
@@ -203,7 +203,7 @@ def _query(wanted: BriefingRequest, memory: Memory) -> str:
 
 
 def _toggle(wanted: BriefingRequest, path: str) -> BriefingRequest:
-    """Return the request with an item switched off; switched on again if it was off."""
+    """Return the request with an item switched off, or switched on if it was off."""
     others = tuple(each for each in wanted.without if each != path)
     return wanted._replace(without=others if path in wanted.without else (*wanted.without, path), after=0)
 

@@ -34,7 +34,7 @@ PASSES: dict[str, str] = {
 
 
 def check(memory: Memory, *, severity: str = "", what: str = "", after: int = 0) -> dict[str, Any]:
-    """Return the problems of memory, worst first."""
+    """Return a page of problems of memory, worst first; `severity` and `what` filter them."""
     found = [finding_json(each) for each in memory.care.lint(seconds=SECONDS)]
     fitting = [each for each in found if severity in ("", each["severity"]) and what in ("", each["what"])]
     for each in fitting[after : after + PAGE]:

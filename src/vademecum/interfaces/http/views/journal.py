@@ -29,7 +29,7 @@ class _Beginning:
 
 
 def journal(memory: Memory, *, month: str = "", day: str = "") -> dict[str, Any]:
-    """Return a month of the journal, and the notes of the requested day, else of the last day with notes."""
+    """Return a month of the journal, and the notes of the requested day, else of its last day with notes."""
     now = memory.workspace.now().date()
     chosen = _date(day) if day else None
     first = _date(f"{month}-01") if month else (chosen or now).replace(day=1)

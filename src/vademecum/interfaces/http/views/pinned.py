@@ -28,7 +28,7 @@ _UNITS = {"context.md": "bytes"}
 
 
 def list_pinned(memory: Memory) -> dict[str, Any]:
-    """Return every pinned document with its budget, and those that do not exist yet."""
+    """Return the pinned documents with their budgets, and those that could exist and are missing."""
     work = memory.workspace
     with work.reported("read the pinned documents"):
         found, findings = work.pinned(work.places(None))
@@ -114,7 +114,7 @@ def show_pinned(memory: Memory, name: str, scope: str) -> dict[str, Any]:
 
 
 def _scope_of(path: str) -> str:
-    """Return the scope of a document that does not exist yet, from its path (a repository's: project)."""
+    """Return the scope of a document that does not exist yet, from its path; `project` in a repository."""
     top, _, rest = path.partition("/")
     if rest.startswith("hub/"):  # a team's: its workspace stands before the scope
         rest = rest.split("/", 2)[2]

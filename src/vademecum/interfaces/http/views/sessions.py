@@ -27,7 +27,7 @@ BEFORE = 4  # lines before the requested one
 def list_sessions(
     memory: Memory, *, project: str = "", agent: str = "", query: str = "", after: int = 0
 ) -> dict[str, Any]:
-    """Return the sessions of all agents, last written first; with a query, the messages that match."""
+    """Return a page of sessions, last written first; with a query, also the messages that match."""
     everything = memory.caller.origin is Origin.USER
     page = memory.sessions.page(all=everything, project=project, agent=agent, limit=PAGE, offset=after)
     names = {each.id: each.name for each in memory.projects.list()}

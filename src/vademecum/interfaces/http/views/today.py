@@ -110,7 +110,7 @@ def _notes(memory: Memory, day: str) -> list[dict[str, Any]]:
 
 
 def _nudges(memory: Memory, now: datetime) -> list[dict[str, Any]]:
-    """Return which of the user's words agents were told of today, and what came of each."""
+    """Return today's nudges: statements of the user that agents were shown, with the outcome of each."""
     since = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
     return [
         {
