@@ -99,6 +99,13 @@ def test_undo_takes_back_what_a_session_heard_and_it_is_not_heard_again(world: W
     chosen = next(each.run for each in runs if each.run.endswith(_session_of(world, RULE)))
     world.memory().care.undo(chosen)
     assert [text for text, _ in waiting(world)] == [TABS]
+    memory = world.memory()
+    project = memory.caller.project
+    assert project is not None
+    heard.forget_faded(memory.home, project.id, days=30, now=memory.workspace.now())  # keeps what was undone
+    session = HeardSession(project.id, chosen.removeprefix("heard-"))
+    statement = HeardStatement(heard.statement_id(RULE), RULE, "rule", "2026-01-05T10:00:00Z")
+    assert heard.add(memory.home, session, [statement]) == 0
     assert hear(world, "one", ("user", RULE)) == 0
     assert [each.undone for each in world.memory().care.runs() if each.run == chosen] == [True]
 

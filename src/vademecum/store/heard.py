@@ -95,6 +95,8 @@ def add(home: Home, session: HeardSession, statements: Iterable[HeardStatement])
     a session marked by `take_back`, and no statement is added to a list that has `MOST`.
     """
     with home.lock(_lock_name(session.project, session.session)):
+        if is_taken_back(home, session.project, session.session):
+            return 0
         known = {each.id: each for each in read_session(home, session.project, session.session)}
         lines: list[dict[str, Any]] = []
         added = 0
@@ -106,7 +108,7 @@ def add(home: Home, session: HeardSession, statements: Iterable[HeardStatement])
             added += earlier is None
             known[each.id] = merged
             lines.append(_statement_line(merged))
-        if lines and not is_taken_back(home, session.project, session.session):
+        if lines:
             begun = any(
                 line.get("kind") == _SESSION for line in _lines(home, session.project, session.session)
             )
@@ -197,10 +199,13 @@ def sessions(home: Home, project: str) -> Sequence[str]:
 
 
 def forget_faded(home: Home, project: str, *, days: int, now: datetime) -> None:
-    """Delete the lists of a project whose statements are all older than `days`, or that have no statement."""
+    """Delete the lists of a project whose statements are all older than `days`.
+
+    A list without statements stays: it holds the mark of a session that was taken back.
+    """
     for session in sessions(home, project):
         statements = read_session(home, project, session)
-        if all(is_faded(each, days=days, now=now) for each in statements):
+        if statements and all(is_faded(each, days=days, now=now) for each in statements):
             with home.lock(_lock_name(project, session)), contextlib.suppress(FileNotFoundError):
                 _delete(home, project, session)
 

@@ -367,7 +367,7 @@ class Chat:
         if not self.flags.inject or not self.settings.inject.enabled:
             parts.append("nothing injected")
         elif not self.flags.knowledge or not self.settings.inject.knowledge:
-            parts.append("without show lessons")
+            parts.append("without lessons")
         parts.append(str(self.person.caller.audience))
         return ", ".join(parts)
 
