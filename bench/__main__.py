@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -239,11 +240,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _print(name: str, rows: Rows) -> None:
     print(f"\n{name}")
-    headings = list(rows[0])
-    cells = [headings, *[[str(row[heading]) for heading in headings] for row in rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
-    for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for headings, alike in itertools.groupby(rows, key=list):  # rows with the same columns are one table
+        cells = [headings, *[[str(row[heading]) for heading in headings] for row in alike]]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+        for row in cells:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 if __name__ == "__main__":  # workers of a pool import this file too
