@@ -440,7 +440,7 @@ class Retention(SettingsGroup):
 
 
 class LimitSettings(SettingsGroup):
-    """Settings of how much one call may write, and how long it may take."""
+    """Limits on the size of an entry and of an answer, and on how long a call may wait."""
 
     content_bytes: int = setting(MIB, "The maximum size of one entry.", size(1, GIB), LOWER)
     lock: float = setting(

@@ -18,7 +18,7 @@ class ScopeRule(NamedTuple):
     """The rules of a scope: who owns it, who may read it, and what is kept in it."""
 
     meaning: str
-    owner: str = ""  # what its folders are named after, as a caller goes by it; nothing: one for everybody
+    owner: str = ""  # whose id names a folder of the scope; empty: one folder for everybody
     variable: str = ""  # of the environment, for an owner that is no session, project or agent
     group: bool = False  # whether a session of several people sees it
     others: bool = False  # whether others read it: secrets are refused, and agents ask before they write

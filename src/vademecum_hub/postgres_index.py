@@ -850,9 +850,10 @@ class PostgresIndex:
         )
 
     def _find_closest(self, query: Any, filter: Filter, limit: int) -> tuple[list[bytes], float, float, int]:
-        """Return the hashes of the texts nearest to a vector.
+        """Return the hashes of the nearest texts that the filter allows.
 
-        Also return mean, standard deviation and number of the cosines of all texts.
+        Also return mean, standard deviation and number of the cosines of all texts. In a large workspace
+        without a filter all of this is approximate.
         """
         vector = "[" + ",".join(f"{each:.6g}" for each in _pad(np.asarray(query, np.float32))) + "]"
         if filter == EVERYTHING and self.row.settings.get("hnsw") == "yes" and self._count_passages() > EXACT:

@@ -220,7 +220,7 @@ _LATIN = tuple("de es fr pt it nl pl sv no da fi tr cs hu ro id vi ca".split())
 _LETTER = 0.8  # the weight of a letter of one language
 _SHAPE = 0.25  # the weight of a common pair or ending
 _ENOUGH = 0.9  # the evidence that a language needs
-_MORE = 1.2  # and how many times the evidence for English
+_MORE = 1.2  # how many times the evidence for English a language needs
 
 
 class _Signs(NamedTuple):

@@ -155,7 +155,7 @@ def _differs_in_ending(one: str, other: str) -> bool:
 
 
 def _slips(one: str, other: str, most: int) -> int:
-    """Return how many letters were left out, added, replaced or swapped; `most` + 1 for more than `most`.
+    """Return how many letters were left out, added, replaced or swapped; more than `most` if there are more.
 
     Loading a faster library would take longer than all these comparisons.
     """

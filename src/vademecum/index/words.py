@@ -250,12 +250,16 @@ def cjk_run() -> re.Pattern[str]:
 
 
 @functools.cache
-def _exact() -> re.Pattern[str]:
-    """Return the pattern of text that people copy: quotations, codes, words with digits or CamelCase."""
+def _exact(*, in_ascii: bool) -> re.Pattern[str]:
+    """Return the pattern of text that people copy: quotations, codes, words with digits or CamelCase.
+
+    For a text `in_ascii` it leaves out the scripts without spaces, which are most of the work of compiling.
+    """
+    runs, cjk = ("", "") if in_ascii else (f"|[{_CJK}]{{2,}}", _CJK)
     return re.compile(
-        rf'"[^"]+"|[{_CJK}]{{2,}}'
+        rf'"[^"]+"{runs}'
         r"|(?=\S*\w[_./:\\#@-]+\w|\S*[A-Za-z]\d|\S*\d[A-Za-z]|\S*\d{3}|\S*[a-z][A-Z])"
-        rf'[^\s"?!,;()\[\]{{}}<>{_CJK}]+'
+        rf'[^\s"?!,;()\[\]{{}}<>{cjk}]+'
     )
 
 
@@ -275,10 +279,10 @@ def _spelled(found: re.Match[str]) -> str:
 
 def _phrases(question: str) -> list[Phrase]:
     found: list[Phrase] = []
-    # This pattern is slow to compile, and most questions are plain words.
-    if question.isascii() and not _MAYBE_EXACT.search(question):
+    in_ascii = question.isascii()
+    if in_ascii and not _MAYBE_EXACT.search(question):
         return []
-    for match in _exact().finditer(_LONG_RUN.sub(" ", question)):
+    for match in _exact(in_ascii=in_ascii).finditer(_LONG_RUN.sub(" ", question)):
         run = None if match[0].isascii() else cjk_run().fullmatch(match[0])
         words = _pairs(match[0]) if run else TOKEN.findall(fold(match[0]).lower())
         if words:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from vademecum.inject.render import CLOSE, OPEN, safe
+from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
 from vademecum.text import is_command
 
@@ -31,12 +32,12 @@ _CALLS = {
 }
 _OTHER_CALL = 'content=…, type="project"'
 # Prompts that no person typed: a command that was expanded, and messages of the agent's program.
-_MADE = re.compile(
+_MADE = lazy_pattern(
     r"\s*(?:<[a-z][\w-]*>|\[SYSTEM|\[Request interrupted|Caveat: The messages below)"
     r"|[\s\S]{0,2000}<command-(?:name|message|args)>"
 )
 # Orders to memory itself, and phrases of planted instructions: the agent has the prompt, and no echo helps.
-_ORDER = re.compile(
+_ORDER = lazy_pattern(
     r"\b(?:remember|memori[sz]e|memory_\w+|(?:store|save) (?:this|that|it)\b"
     r"|ignore (?:all|any|earlier|previous|the)\b"
     r"|(?:earlier|previous|system) (?:instructions|prompt)|the user (?:wants|likes|prefers))|^\s*system:",

@@ -660,7 +660,7 @@ _Where: TypeAlias = tuple[int, str]  # which folder, and the name of a file on i
 
 
 class _Surroundings:
-    """Finds the records that may be joined to one record, from facts in the catalogue of all records."""
+    """Finds the records that may be connected to one record: by links, and by tags after reading them."""
 
     def __init__(
         self, records: Records, scope_folders: Sequence[tuple[ScopeFolder, Facts]], own: _Where

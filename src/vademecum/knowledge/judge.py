@@ -13,16 +13,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from array import array
 from binascii import crc32
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.knowledge import typed
+from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import sentence_spans
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ class DeclineReason(StrEnum):
     SECRET = "secret"
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """A sentence worth saving, its kind, the confidence, and the words that show the kind."""
 
     kind: SignalKind
@@ -80,12 +79,11 @@ _LONGEST = 600  # characters of a sentence; a longer one is no statement
 # ---------------------------------------------------------------- words
 
 _TOKEN = re.compile(
-    r"(?P<image>\[image[^\]\n]{0,200}\])|(?P<link>https?://\S+)|(?P<code>`[^`\n]{1,300}`)"
+    r"(?P<image>\[[Ii][Mm][Aa][Gg][Ee][^\]\n]{0,200}\])|(?P<link>[Hh][Tt][Tt][Pp][Ss]?://\S+)|(?P<code>`[^`\n]{1,300}`)"
     r"|(?P<quote>\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|«[^»\n]{1,300}»|「[^」\n]{1,300}」)"
-    r"|(?P<option>(?<!\w)--?[a-z][\w-]+)|(?P<chunk>@?[\w~][\w'’./\\:~@-]*)|(?P<sign>==|[?!,;])",
-    re.IGNORECASE,
+    r"|(?P<option>(?<!\w)--?[A-Za-z][\w-]+)|(?P<chunk>@?[\w~][\w'’./\\:~@-]*)|(?P<sign>==|[?!,;])"
 )
-_FILE = re.compile(
+_FILE = lazy_pattern(
     r".+\.(?:go|mdc?|tsx?|jsx?|py|json|toml|sh|ya?ml|log|txt|rs|java|css|html|sql|lock|cfg|ini)(?::[\d:-]*)?"
 )
 _SPELLED = {
@@ -259,7 +257,7 @@ def _hash(word: str, table: str) -> int:
     return crc32(word.encode("utf-8", "replace")) & ((1 << SIZES[table]) - 1)
 
 
-_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,4}[.):])[ \t]", re.MULTILINE)
+_ITEM = lazy_pattern(r"^[ \t]*(?:[-*•]|\d{1,4}[.):])[ \t]", re.MULTILINE)
 
 
 def _counts(text: str, words: Sequence[str], sentences: int) -> dict[str, float]:
@@ -433,8 +431,8 @@ def read_message(text: str, before: str, model: JudgeModel) -> MessageFeatures:
 class FeatureWeights(NamedTuple):
     """The weights of one sum over features."""
 
-    word: array[int]
-    pair: array[int]
+    word: Sequence[int]
+    pair: Sequence[int]
     scale: float
     numbers: Mapping[str, float]
     bias: float
@@ -480,11 +478,12 @@ def parse_model(content: bytes) -> JudgeModel:
     head, _, body = content.partition(b"\n")
     about = json.loads(head)
     tables: dict[str, FeatureWeights] = {}
+    weights = memoryview(body).cast("b")
     at = 0
     for name in TABLES:
         parts = {}
         for table, bits in SIZES.items():
-            parts[table] = array("b", body[at : at + (1 << bits)])
+            parts[table] = weights[at : at + (1 << bits)]
             at += 1 << bits
         sums = about[name]
         tables[name] = FeatureWeights(

@@ -578,7 +578,7 @@ class Memory:
 
     @functools.cached_property
     def projects(self) -> Projects:
-        """The projects with memory, and whether this project's folder is trusted."""
+        """Operations on projects: list those with memory; set up, trust or join this one."""
         from vademecum.store import Projects
 
         return Projects(self.workspace)

@@ -129,7 +129,7 @@ def spread_purge(
 
 
 def _find_logs(found: Iterable[Purged]) -> set[str]:
-    """Return the workspaces, or the shared folder, from whose logs a purge deleted something."""
+    """Return the workspaces from whose logs a purge deleted something; SHARED is the shared folder."""
     parts = [each.where.split("/") for each in found]
     return {each[1] for each in parts if each[0] == membership.FOLDER and len(each) > 1}
 

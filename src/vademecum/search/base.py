@@ -182,7 +182,8 @@ def merged(
 def _on_one_scale(passages: Sequence[Passage]) -> list[Passage]:
     best = 0.0
     out = []
-    for each in reversed(passages):  # so the order of the passages stays
+    # Each counts at least as relevant as those after it, so that their order stays.
+    for each in reversed(passages):
         best = max(best, each.relevance)
         out.append(each._replace(score=round(each.score * (1 + best) / 2, 4)))
     return out[::-1]

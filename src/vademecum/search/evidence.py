@@ -7,13 +7,13 @@ characters, of which the first results get more. Knows texts and numbers, and no
 from __future__ import annotations
 
 import itertools
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.config import RESULTS
 from vademecum.index.base import MEMORY
 from vademecum.index.words import PERSON
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.text import WORD
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _DECISIVE = frozenset(
 _ROLES = ("user:", "assistant:")
 _SENTENCE = lazy_pattern(r"(?:[^.!?…。！？\n]+|[.!?…](?=\S))+[.!?…。！？]*\s*|\s+|[\s\S]")
 _MARKS = 4  # characters of the signs before and after a text that was cut
-_QUESTION = re.compile(r"[?？][\"')\]]*\s*$")
+_QUESTION = lazy_pattern(r"[?？][\"')\]]*\s*$")
 
 
 class TurnBeside(NamedTuple):

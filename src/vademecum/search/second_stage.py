@@ -58,7 +58,7 @@ FEATURES = (
     "beside_short_2",
     "vector_before",
     "vector_after",
-    "person",  # said by the asker, when they ask about themselves, or by another
+    "person",  # who asks about themselves: 1 for words of a person, -1 for those of another speaker
     "role",
     "named",  # said by a person whom the question names, or by another
     "speaks",
@@ -267,10 +267,10 @@ def staged(scores: Mapping[int, float], legs: Legs, asked: QuestionCues, trees: 
 
 
 def summed(rows: Floats, trees: Trees) -> tuple[Floats, float]:
-    """Return each row's sum with what the trees add, and the factor by which the trees' values count.
+    """Return each row's sum plus the trees' value times a factor, and that factor.
 
-    Of a passage that is alone in its file and has no speaker, the trees know no more than the sum does, and
-    were no better. The factor is therefore the share of the candidates about which more is known.
+    The factor is the step of the trees, reduced by the share of passages that are alone in their file and
+    have no speaker: for these the trees were no better than the sum.
     """
     unknown = (rows[:, _TELLING] == _NOTHING_TOLD).all(axis=1)
     step = trees.step * (1 - float(unknown.mean()))

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vademecum.index.words import STOP
 from vademecum.lazy import lazy_pattern
+from vademecum.named_tuple import NamedTuple
 from vademecum.search.evidence import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _TOKEN = lazy_pattern(r"[$€£¥]?\d[\d.,:]*\d%?|[$€£¥]?\d%?|[^\W\d_][\w'’@.-]*[^\W_]|[^\W\d_]")
-_SPEAKER = re.compile(r"^(?:user|assistant|human|me)\s*:\s*", re.IGNORECASE)
+_SPEAKER = lazy_pattern(r"^(?:user|assistant|human|me)\s*:\s*", re.IGNORECASE)
 # Words that say that something changed, and not to what.
 _CHANGE = frozenset(
     "now currently new newly actually instead anymore longer already far changed change moved switched"
@@ -34,7 +35,7 @@ _PASSING = frozenset(
 _SMALL = (STOP | _CHANGE) - {"not", "no", "never"}
 _LONGEST = 24  # words of a sentence that states one value
 _VALUE = 3  # words of a value
-_PLAIN = 3  # words of a statement that may have but one word in common with another
+_PLAIN = 3  # the most words of two statements for which one common word is enough
 _TEXTS = 40  # texts that are compared
 _LOOKED_AT = 12  # sentences of a text that are compared
 _ALIKE = 0.5  # the share of their words that two sentences have in common at least

@@ -165,7 +165,7 @@ class Catalogue:
         return without
 
     def _logs(self, scope_folder: ScopeFolder, only: Collection[str] | None) -> dict[str, Stamp]:
-        """Return the stamps of the logs of acknowledged entries, by the name of the record's file."""
+        """Return the stamps of the entry logs in `archive/kept` by record file; `only` these files."""
         try:
             with self._home.folder(
                 "archive", "kept", *archive.area(scope_folder), filenames.RECORDS

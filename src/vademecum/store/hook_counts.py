@@ -39,17 +39,17 @@ class HookCounts(NamedTuple):
 
 
 def answered(event: str) -> str:
-    """Return the letter of an answer in time."""
+    """Return the letter that counts a call of this hook that was answered in time."""
     return _LETTERS[event][0]
 
 
 def missed(event: str) -> str:
-    """Return the letter of a missed answer."""
+    """Return the letter that counts a call of this hook that was not answered in time."""
     return _LETTERS[event][1]
 
 
 def made_up(event: str) -> str:
-    """Return the letter of a missed answer that came with a later prompt, or that was empty."""
+    """Return the letter that counts a missed answer that came with a later prompt, or that was empty."""
     return _LETTERS[event][2]
 
 

@@ -225,7 +225,10 @@ def _answers(records: Records, version: Version, name: str, places: Iterable[Pla
 
 
 def _names(records: Records, version: Version) -> tuple[str | None, int | None]:
-    """Return id and number of an archived record; a log of entries tells only the id."""
+    """Return id and number of the record in an archived version, each None where unknown.
+
+    The log of a deleted file tells only the id.
+    """
     if version.image.why == archive.KEPT:
         log = [*archive.kept(records.home, version.scope_folder, filenames.RECORDS, version.name)]
         return log[-1][0] if log else None, None

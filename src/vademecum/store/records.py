@@ -870,7 +870,9 @@ class Records:
                 for file, label in labels.items()
                 if wanted in (label[_NUM], label[_ID]) or wanted in label[_PARTS]
             ):
-                with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):  # told by the listing
+                with contextlib.suppress(
+                    NotFound, Malformed, OutsideMemory, OSError
+                ):  # the listing reports it
                     found = self.load(scope_folder, file)
                     if wanted in (found.record.num, found.record.id):
                         direct.append(found)

@@ -135,8 +135,8 @@ def outside_view() -> Iterator[None]:
 def look_at(folder: Directory, wanted: Callable[[str], bool]) -> Look:
     """Return the wanted files of a folder with their stamps.
 
-    Within a request the first result is returned again, unless files were added to the folder or removed from
-    it after, or up to a second before, it was made.
+    Within a request the first result is used again, unless files were added to the folder or removed from it
+    since then, or in the second before.
     """
     view, mark = _thread.view, folder.mark()
     earlier = None if view is None else view.looks.get((folder.path, wanted))

@@ -183,7 +183,7 @@ def facts_since(facts: Iterable[SyncFact], seen: Mapping[str, int]) -> list[Sync
 
 
 class Tail:
-    """An index of a log's facts, made from the cache for the beginning and from the lines after it."""
+    """An index of a log's facts: the cache covers its first lines, and `take` adds those after them."""
 
     def __init__(self, logged: Sequence[Logged], cache: Remembered) -> None:
         self.logged, self.cache = logged, cache

@@ -197,7 +197,7 @@ def _easy(text: str) -> Any:
 
 
 def _items(block: str) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield each top-level pair as YAML events: the key's event, the value, and the value's last event."""
+    """Yield the YAML event of each top-level key, the value, and the last event of the value."""
     import yaml
 
     if block.startswith("\ufeff"):  # the reader would swallow it, and its positions would be off by one

@@ -7,9 +7,9 @@ else is a word.
 from __future__ import annotations
 
 import functools
-import re
 from typing import TYPE_CHECKING, Final
 
+from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ MONTHS: Final = {
     )
     for name in line.split()
 }
-# States of which one excludes the others, in the words of both languages.
+# Words for opposite states in both languages; a set also has words for the same state.
 OPPOSITES: Final = (
     _set("enabled disabled aktiviert deaktiviert on off an aus active inactive aktiv inaktiv"),
     _set("true false"),
@@ -336,15 +336,15 @@ class Word(NamedTuple):
     noun: bool = False  # an article stands before it, so that it is no verb
 
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"`[^`\n]+`|\d{4}-\d\d(?:-\d\d)?(?![\w-])|\w[\w+.-]{0,30}://[^\s)>\]]+|[A-Za-z]:\\[\w\\.]+|[~.]{0,2}/[\w.@/+-]*\w/?|[$€£]?\d[\d,._:]*\d%?[a-zA-Z]{0,3}"
     r"|[$€£]?\d%?[a-zA-Z]{0,3}\b|\.?\w[\w@+#]*(?:(?:[./:@'+_-]|::)+[\w@+#]+)*/?|[:=?,;%]"
 )
-_NAMED = re.compile(r"://|[/\\]|\w\.[a-z]|\w_\w|[a-z][A-Z]|::")
-_DATE = re.compile(r"\d{4}-\d\d(?:-\d\d)?")
-_CLOCK = re.compile(r"\d{1,2}:\d\d")
-_VERSION = re.compile(r"v?\d+(?:\.\d+){2,}|v\d+(?:\.\d+)*")
-_PRICE = re.compile(r"([$€£]?)v?(\d[\d,_]*(?:\.\d+)?)(%|[a-zA-Z]{1,3})?")
+_NAMED = lazy_pattern(r"://|[/\\]|\w\.[a-z]|\w_\w|[a-z][A-Z]|::")
+_DATE = lazy_pattern(r"\d{4}-\d\d(?:-\d\d)?")
+_CLOCK = lazy_pattern(r"\d{1,2}:\d\d")
+_VERSION = lazy_pattern(r"v?\d+(?:\.\d+){2,}|v\d+(?:\.\d+)*")
+_PRICE = lazy_pattern(r"([$€£]?)v?(\d[\d,_]*(?:\.\d+)?)(%|[a-zA-Z]{1,3})?")
 
 
 def split_words(text: str) -> list[Word]:

@@ -309,7 +309,7 @@ def _read_other_line(line: JsonLine, kind: str) -> Stream:
 
 
 class _NotePath(NamedTuple):
-    project: str  # the name of the project's folder there
+    project: str  # the name of the project's folder below `projects`
     at: int  # the index of that name in the path
     own: str  # the path below it
 

@@ -97,7 +97,7 @@ class Transformer:
         tensors = self._tensors
 
         def dense(*names: str) -> tuple[Floats, Floats]:
-            # In the memory order that a product needs; three matrices that read the same states are one.
+            # Contiguous, for a fast product; query, key and value read the same states and are one matrix.
             whole = np.concatenate([self._wide(f"{at}{name}") for name in names])
             return np.ascontiguousarray(whole.T), np.concatenate([tensors[f"{at}{n}.bias"] for n in names])
 

@@ -104,7 +104,10 @@ def open_callers(
 
 
 def open_in_session(callers: Callers, session: str) -> Callers:
-    """Return person and model as callers in a session, so that they see the records of this session."""
+    """Open the memory of person and model again in a session, so that both see its records.
+
+    The given callers are closed, unless they are in that session already.
+    """
     memory = callers.person
     if memory.caller.session == session:
         return callers

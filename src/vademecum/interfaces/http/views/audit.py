@@ -107,7 +107,7 @@ def _filter(name: str, lines: Sequence[Mapping[str, Any]], chosen: Mapping[str, 
 
 
 def _days(chosen: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the chosen day, and the page's address without it; None when no day is chosen."""
+    """Return the chosen day, and the page's query without it; None when no day is chosen."""
     if "day" not in chosen:
         return None
     return {"day": chosen["day"], "query": _query({name: chosen[name] for name in chosen if name != "day"})}
