@@ -111,13 +111,13 @@ def test_another_repository_that_the_environment_names_is_not_meant(
 def test_an_answer_without_end_is_cut_at_a_whole_entry(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(50):
+    for number in range(100):
         (repository / f"new{number:02}.txt").write_text("new\n")
-    monkeypatch.setattr(host, "_MOST_BYTES", 100)
+    monkeypatch.setattr(host, "_MOST_BYTES", 1000)
     found = host.read_git(repository)
     assert found is not None
-    assert 0 < len(found.changes) < 10
-    whole = {" M file0.txt", "?? neu und ü.txt", *(f"?? new{number:02}.txt" for number in range(50))}
+    assert 0 < len(found.changes) < 90
+    whole = {" M file0.txt", "?? neu und ü.txt", *(f"?? new{number:02}.txt" for number in range(100))}
     assert set(found.changes) <= whole
 
 
@@ -176,3 +176,18 @@ def test_a_filter_that_cannot_be_switched_off_costs_the_list_of_changes(
     assert found is not None
     assert found.changes == ()
     assert len(found.commits) == 2
+
+
+def test_more_filters_than_can_be_listed_run_none(repository: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    script(tmp_path / "evil", f"echo clean >> {ran}; cat")
+    names = "".join(f'[filter "{number:05d}{"x" * 60}"]\n\tclean = cat\n' for number in range(4000))
+    with (repository / ".git/config").open("a") as config:
+        config.write(f'{names}[filter "z"]\n\tclean = {tmp_path / "evil"}\n')
+    (repository / ".gitattributes").write_text("file0.txt filter=z\n")
+    (repository / "file0.txt").write_text("text 1\n")
+    found = host.read_git(repository)
+    assert found is not None
+    assert found.commits
+    assert found.changes == ()
+    assert not ran.exists(), "a filter whose name was cut off was run"

@@ -161,6 +161,9 @@ _GIT_SETTINGS = {
 }
 
 
+_FILTER_NAME = re.compile(r"filter\..*\.(clean|smudge|process|required)", re.DOTALL)
+
+
 class GitActivity(NamedTuple):
     """Recent activity in the repository: newest commits first, and uncommitted changes."""
 
@@ -188,11 +191,11 @@ def read_git(
 
 def _changes(ask: _GitRunner) -> tuple[str, ...]:
     """Return the uncommitted changes; empty if the repository's own filter programs could not be disabled."""
-    filters = ask(
-        "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$"
-    )
+    names = ask("config", "--null", "--name-only", "--list", whole=True)
+    if names is None:
+        return ()
     quiet: list[str] = []
-    for name in filter(None, (filters or "").split("\0")):
+    for name in sorted(set(filter(_FILTER_NAME.fullmatch, names.split("\0")))):
         if "=" in name or "\n" in name:
             return ()
         quiet += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
@@ -221,11 +224,11 @@ class _GitRunner:
             "LC_ALL": "C.UTF-8",
         }
 
-    def __call__(self, *arguments: str, settings: Sequence[str] = ()) -> str | None:
+    def __call__(self, *arguments: str, settings: Sequence[str] = (), whole: bool = False) -> str | None:
         """Return a git command's output, at most its first 256 KiB.
 
-        Returns None when git fails, does not exist or takes too long. `settings` are options that stand
-        before the command.
+        Returns None when git fails, does not exist or takes too long, and with `whole` also when the output
+        is longer. `settings` are options that stand before the command.
         """
         left = self._until - time.monotonic()
         if left <= 0:
@@ -258,7 +261,7 @@ class _GitRunner:
             if not complete_output:
                 process.kill()
         timer.cancel()
-        if late.is_set() or (complete_output and process.returncode):
+        if late.is_set() or (process.returncode if complete_output else whole):
             return None
         text = answer.decode("utf-8", "replace")
         return text if complete_output else text.rpartition("\n" if "\0" not in text else "\0")[0]

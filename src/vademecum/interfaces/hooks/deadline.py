@@ -122,7 +122,6 @@ def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
         if hasattr(os, "fork"):
             _answer_by_child(job, started, limit)
         else:
-            job.input = _read(0, until=started + limit - _MARGIN)
             _write(_answer_in_thread(job, started + limit - _MARGIN))
     except BaseException:  # the agent continues, whatever the error is
         pass
@@ -326,19 +325,28 @@ def _count_missed(job: Job) -> None:
 
 
 def _answer_in_thread(job: Job, until: float) -> bytes:
-    """Answer a hook on systems without `fork`, in a thread; events without an answer get another process."""
+    """Answer a hook on systems without `fork`; events without an answer are handled by another process.
+
+    The agent's input is read in a thread, because such a system cannot wait for a pipe with a time limit.
+    """
     import threading
 
-    if job.event not in _COUNTED:
-        return _start_process(job)
     channel = Channel()
-    worker = threading.Thread(target=_work, args=(job, channel), daemon=True)
+
+    def work() -> None:
+        job.input = _read(0, until=until)
+        if job.event in _COUNTED:
+            _work(job, channel)
+        else:
+            _start_process(job)
+
+    worker = threading.Thread(target=work, daemon=True)
     worker.start()
     worker.join(max(0.0, until - time.monotonic()))
     return channel.offers[-1] if channel.offers else b""
 
 
-def _start_process(job: Job) -> bytes:
+def _start_process(job: Job) -> None:
     import subprocess
 
     child = subprocess.Popen(
@@ -351,7 +359,6 @@ def _start_process(job: Job) -> bytes:
     assert child.stdin is not None
     child.stdin.write(job.input)
     child.stdin.close()
-    return b""
 
 
 if __name__ == "__main__":
