@@ -498,6 +498,38 @@ def test_filters_hold_for_sessions_too(memory: Memory, tmp_path: Path) -> None:
     assert memory.search("heron", as_of="2026-05-01").results[0].path.endswith("old.jsonl")
 
 
+@pytest.mark.parametrize("ranking", ["relevance", "keywords"])
+def test_a_search_of_sessions_alone_has_the_filters_of_messages_in_both_rankings(
+    memory: Memory, ranking: str
+) -> None:
+    for name, day in (("old", "2026-03-01"), ("new", "2026-09-01")):
+        log = memory.sessions.transcripts.new(id=name)
+        for role in (Role.USER, Role.ASSISTANT):
+            text = f"The heron of the {role} is {name}."
+            log.append(MessageEvent(Message(role, (Text(text),), time=f"{day}T10:00:00Z")))
+
+    def seen(query: str, **given: Any) -> set[tuple[str, str]]:
+        found = memory.sessions.search(query, ranking=ranking, **given)
+        return {(hit.session, hit.role) for hit in found.hits}
+
+    old, new = {("old", "user"), ("old", "assistant")}, {("new", "user"), ("new", "assistant")}
+    assert seen("heron") == old | new
+    assert seen("heron by:user") == seen("heron by:human") == {("old", "user"), ("new", "user")}
+    assert seen("heron by:agent") == {("old", "assistant"), ("new", "assistant")}
+    assert seen("heron by:tool") == set()
+    assert seen("heron after:2026-05") == seen("heron path:new") == new
+    assert seen("heron before:2026-05") == seen("heron", now="2026-06-01") == old
+    assert seen("heron before:2027", now="2026-06-01") == old | new
+    unfit = memory.sessions.search("type:decision heron", ranking=ranking)
+    assert unfit.notes[0] == "'type:decision' filters notes alone and was searched as words"
+
+
+def test_filters_without_words_list_the_newest_messages(memory: Memory) -> None:
+    talk(memory, "one", "The heron is grey.", "It stands still.", "Is it asleep?")
+    assert found(memory, "by:user") == ["Is it asleep?", "The heron is grey."]
+    assert found(memory, "") == []
+
+
 def test_without_sessions_no_file_is_made_and_nothing_is_loaded(tmp_path: Path) -> None:
     script = (
         "import sys; from vademecum.memory import connect\n"

@@ -23,9 +23,9 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.search import SessionHits, end_of_day, moment_of, session_keywords
+from vademecum.search import SessionHits, session_keywords
 from vademecum.store import Fact, archive, decisions, scopes
-from vademecum.text import clock, filenames, names
+from vademecum.text import filenames, names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import read_event, read_excerpt, session_get
 from vademecum.types import Audience, Finding
@@ -216,39 +216,40 @@ class Conversations:
         """Return the messages of earlier sessions that match best, and how many sessions were searched.
 
         `ranking="keywords"` counts the query's words in the newest sessions, without an index. `own` does the
-        same and includes calls of memory's own tools and their results, which otherwise never match. Other
-        searches find only messages up to the end of the day `now`, if one is given.
+        same and includes calls of memory's own tools and their results, which otherwise never match. The
+        query can have the filters `by:`, `after:`, `before:` and `path:`. If `now` is given, messages of
+        later days are not found.
         """
         by_keywords = session_keywords.check_ranking(ranking) == "keywords" or own
         found = self._transcripts(all=all)
+        asked = self._finder.session_question(query, now=now)
         if by_keywords:
-            return session_keywords.session_search(
-                query,
+            hits = session_keywords.session_search(
+                asked.text,
                 found.list(all=all),
                 found.read,
                 max_sessions=max_sessions,
                 max_results=max_results,
                 own=own,
+                allows=asked.allows,
             )
+            return hits._replace(notes=asked.notes)
         if self._work.settings.incognito:
             return SessionHits(degraded=("this session is incognito: nothing is read",))
         many, most = session_keywords.clamp_limits(max_sessions, max_results)
-        named = now or self._work.settings.search.now
-        at = moment_of(named, self._work.now())
-        until = clock.stamp(end_of_day(at)) if named else None
         with self._work.reported("search the sessions"):
             return self._finder.earlier.recall(
-                query,
+                asked,
                 max_sessions=many,
                 max_results=most,
                 min_score=self._work.settings.search.min_score,
                 seconds=self._work.settings.limits.open,
                 all=all,
-                now=at,
-                until=until,
             )
 
-    def search_elsewhere(self, query: str, *, max_results: int = 5) -> Sequence[session_keywords.Hit]:
+    def search_elsewhere(
+        self, query: str, *, max_results: int = 5, now: str | datetime | None = None
+    ) -> Sequence[session_keywords.Hit]:
         """Return the messages of other projects and agents that match best, without weak matches.
 
         A caller who may not see other projects gets none.
@@ -256,7 +257,7 @@ class Conversations:
         if self._work.settings.incognito or not self.count_elsewhere():
             return ()
         own = {each.id for each in self.list()}
-        found = self.search(query, max_results=session_keywords.MOST_RESULTS, all=True).hits
+        found = self.search(query, max_results=session_keywords.MOST_RESULTS, all=True, now=now).hits
         sure = [hit for hit in found if hit.session not in own and hit.match != "weak"]
         return sure[:max_results]
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from vademecum.search.engine import Options as Options
     from vademecum.search.engine import Ranking as Ranking
     from vademecum.search.finder import Finder as Finder
-    from vademecum.search.question_times import end_of_day as end_of_day
     from vademecum.search.question_times import moment_of as moment_of
     from vademecum.search.question_times import times_asked as times_asked
     from vademecum.search.searcher import ChunkShape as ChunkShape
@@ -34,7 +33,7 @@ _HOMES = {
     "base": "Answer Cited Coverage Passage Query",
     "engine": "Engine MODES ORDERS Options Ranking",
     "finder": "Finder",
-    "question_times": "end_of_day moment_of times_asked",
+    "question_times": "moment_of times_asked",
     "searcher": "ChunkShape Searcher passage",
     "session_keywords": "Hit SessionHits",
 }

@@ -233,6 +233,7 @@ def nothing(why: str) -> Answer:
 # --- what is asked ----------------------------------------------------------------------------------------
 
 _FILTER = lazy_pattern(r'(?<!\S)(scope|type|tag|after|before|path|by):("[^"]*"|\S+)', re.IGNORECASE)
+_OF_SESSIONS = frozenset({"after", "before", "path", "by"})  # filters that sessions have, too
 _COUNTS = lazy_pattern(
     r"\bhow (?:many|often)\b|\bwhich of\b|\b(?:list|name) (?:all|every|each)\b|\ball (?:the|my|of|our)\b"
     r"|\b(?:in total|altogether|in all)\b|\bwie ?viele\b|\bwie oft\b|\bcombien de\b|\bcuánt[oa]s\b"
@@ -284,12 +285,23 @@ class Query(NamedTuple):
         name = self.by.lower()
         return next((tuple(sorted(each)) for each in _SPEAKERS if name in each), (name,))
 
+    def allows(self, path: str, speaker: str, time: str) -> bool:
+        """Return whether a message of a session passes the filters, as it would in the index of sessions."""
+        at = moment(time)
+        return (
+            (not self.speakers or speaker in self.speakers)
+            and (self.path is None or self.path in path)
+            and (self.after is None or (at or "") >= self.after)
+            and (self.before is None or (at or "9") < self.before)
+            and (self.until is None or at is None or at <= self.until)
+        )
 
-def parse(text: str) -> Query:
+
+def parse(text: str, *, sessions: bool = False) -> Query:
     """Return a text as a query: its words, and its filters such as `scope:`, `after:` or `by:`.
 
     A filter with an invalid value stays in the text as words, and a note says so: `after:lunch` asks about
-    lunch. An answer must contain each quoted phrase.
+    lunch. With `sessions`, so does a filter that only notes have. An answer must contain each quoted phrase.
     """
     clean = readable(text)
     query = Query("")
@@ -298,10 +310,12 @@ def parse(text: str) -> Query:
     def take(match: re.Match[str]) -> str:
         nonlocal query
         name, value = match[1].lower(), match[2].strip('"')
-        found = _with(query, name, value)
+        unfit = sessions and name not in _OF_SESSIONS
+        found = None if unfit else _with(query, name, value)
         if found is None:
             if len(notes) < MOST_NOTES:
-                notes[_note_invalid_filter(match[0], name)] = None
+                note = _note_unfit_filter(match[0]) if unfit else _note_invalid_filter(match[0], name)
+                notes[note] = None
             return match[0]
         query = found
         return " "
@@ -337,6 +351,10 @@ def _with(query: Query, name: str, value: str) -> Query | None:
     if name in ("path", "by"):
         return query._replace(path=value) if name == "path" else query._replace(by=value)
     return query if value in query.tags else query._replace(tags=(*query.tags, value))
+
+
+def _note_unfit_filter(written: str) -> str:
+    return f"{names.shown(written)} filters notes alone and was searched as words"
 
 
 def _note_invalid_filter(written: str, name: str) -> str:

@@ -122,12 +122,19 @@ class Finder:
                 notes=(*asked.notes, *self._unknown_to_group(wanted)),
                 as_of=moment,
             )
-        named = now or self._work.settings.search.now
-        at = moment_of(named, self._work.now())
-        asked = asked._replace(times=times_asked(asked.text, at), now=at if named else None)
         if asked.scope is not None:
             scopes.place_for(self._work.caller, asked.scope)
-        return asked
+        return self._at(asked, now)
+
+    def session_question(self, query: str, *, now: str | datetime | None = None) -> searching.Query:
+        """Return the query of a search of sessions alone, with the filters in its text."""
+        return self._at(searching.parse(outgoing.clean_text(str(query)), sessions=True), now)
+
+    def _at(self, asked: searching.Query, now: str | datetime | None) -> searching.Query:
+        """Return a query with the moment at which it is asked, and the times that it mentions."""
+        named = now or self._work.settings.search.now
+        at = moment_of(named, self._work.now())
+        return asked._replace(times=times_asked(asked.text, at), now=at if named else None)
 
     def nothing(self) -> searching.Answer:
         """Return the empty answer that an incognito session gets."""

@@ -121,11 +121,12 @@ def session_search(
     max_sessions: int = MAX_SESSIONS,
     max_results: int = MAX_RESULTS,
     own: bool = False,
+    allows: Callable[[str, str, str], bool] = lambda path, speaker, time: True,
 ) -> SessionHits:
     """Return the messages with the most points in the newest sessions, the newest first among equals.
 
     `sessions` come newest first. With `own`, the calls of memory's own tools and their results are searched
-    too.
+    too. A message is found only if `allows` is true for its log's path, its role and its time.
     """
     wanted = parse_query(query)
     many, most = clamp_limits(max_sessions, max_results)
@@ -137,7 +138,7 @@ def session_search(
     searched = 0
     for session in [each for each in listed if not each.trouble][:many]:
         try:
-            best += _best(_hits(session, read(session), wanted, own=own), most)
+            best += _best(_hits(session, read(session), wanted, own=own, allows=allows), most)
         # the log was removed or became unreadable since it was listed
         except (OutsideMemory, StorageFailed) as error:
             troubles.append(f"{session.path}: {error}")
@@ -163,7 +164,14 @@ def _order(hit: Hit) -> tuple[float, int]:
     return -hit.score, -hit.line
 
 
-def _hits(session: Session, log: Log, wanted: KeywordQuery, *, own: bool) -> Iterator[Hit]:
+def _hits(
+    session: Session,
+    log: Log,
+    wanted: KeywordQuery,
+    *,
+    own: bool,
+    allows: Callable[[str, str, str], bool],
+) -> Iterator[Hit]:
     turn = 0
     seen: set[int] = set()
     marks = _search_bytes(wanted)
@@ -183,8 +191,9 @@ def _hits(session: Session, log: Log, wanted: KeywordQuery, *, own: bool) -> Ite
         text = _words(message, calls=own)
         if message.role is Role.SYSTEM or len(text) <= _SHORTEST or hash(text[:_SAME]) in seen:
             continue
+        at = message.time or event.time
         found = score(wanted, text, message.role, session.name)
-        if found is None:
+        if found is None or not allows(session.path, str(message.role), at):
             continue
         seen.add(hash(text[:_SAME]))
         points, hits, exact = found
@@ -195,7 +204,7 @@ def _hits(session: Session, log: Log, wanted: KeywordQuery, *, own: bool) -> Ite
             str(message.role),
             turn,
             raw.number,
-            message.time or event.time,
+            at,
             preview(clean_text(text), wanted),
             points,
             hits,

@@ -18,12 +18,12 @@ from vademecum.index.embed.base import common_direction, likeness
 from vademecum.index.reads import ReadScope
 from vademecum.index.sqlite import SESSIONS
 from vademecum.search import rank, relevance, session_index
-from vademecum.search.base import TRANSCRIPT, Passage, readable
+from vademecum.search.base import TRANSCRIPT, Passage
 from vademecum.search.conversations import turns_around
 from vademecum.search.evidence import OtherTurn
 from vademecum.search.legs import Legs, knows_english_only, knows_words, window
 from vademecum.search.locking import one_at_a_time
-from vademecum.search.question_times import NO_TIMES, times_asked
+from vademecum.search.question_times import NO_TIMES
 from vademecum.search.ranking import Weighing, score_candidates
 from vademecum.search.reading import Passages, read_passages
 from vademecum.search.session_index import IndexedLog, LogFilter, PieceLocation, SessionIndexReport, path_of
@@ -41,7 +41,6 @@ from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
     from pathlib import Path
 
     from vademecum.index import (
@@ -167,40 +166,43 @@ class SessionSearch:
     @one_at_a_time
     def recall(
         self,
-        query: str,
+        query: Query,
         *,
         max_sessions: int,
         max_results: int,
         min_score: float,
         seconds: float,
         all: bool = False,
-        now: datetime,
-        until: str | None = None,
     ) -> SessionHits:
         """Return the messages that match a query best, after new messages are indexed.
 
-        With `all`, the sessions of all projects and agents are searched. `now` is the moment from which times
-        in the query are seen, and messages after `until` are left out. If no message has a quoted phrase, its
-        words are searched.
+        A query of filters alone returns the newest messages. With `all`, the sessions of all projects and
+        agents are searched. If no message has a quoted phrase, its words are searched.
         """
-        text = readable(query)
+        filtered = any((query.speakers, query.after, query.before, query.path))
         wanted = SessionQuery(
-            text,
+            query.text,
             max_results,
             min_score,
             max_sessions,
-            phrases=words.phrases_in(text),
-            times=times_asked(text, now),
-            until=until,
+            after=query.after,
+            before=query.before,
+            until=query.until,
+            speakers=query.speakers,
+            path=query.path,
+            phrases=query.phrases,
+            newest=filtered and not query.text,
+            times=query.times,
         )
+        notes = (*query.notes, *query.times.notes)
         found = _without_weak(self._search(wanted, self._view(all=all), seconds), max_results)
-        found = found._replace(notes=(*wanted.times.notes, *found.notes))
+        found = found._replace(notes=(*notes, *found.notes))
         if found.hits or not wanted.phrases:
             return found
         again = self._search(wanted._replace(phrases=()), self._view(all=all), seconds)
         phrases = " and ".join(names.shown(each) for each in wanted.phrases)
         return _without_weak(again, max_results)._replace(
-            notes=(*wanted.times.notes, *again.notes),
+            notes=(*notes, *again.notes),
             degraded=(*again.degraded, f"no message contains the phrase {phrases}; its words were searched"),
         )
 
@@ -302,9 +304,8 @@ class SessionSearch:
         if wanted.newest:
             with self._file.open() as index:
                 rows = _newest(index, wanted, filter)
-            return SessionHits(
-                tuple(self._hit(_Scored(row, 0.0, 1.0, 0, exact=False), wanted) for row in rows)
-            )
+            newest = _first_turns((_Scored(row, 0.0, 1.0, 0, exact=False) for row in rows), wanted)
+            return SessionHits(tuple(self._hit(each, wanted) for each in newest))
         rerank, most = self._rerank if wanted.reranked else None, wanted.max_results
         if rerank is not None:
             wanted = wanted._replace(max_results=max(most, rerank.most))

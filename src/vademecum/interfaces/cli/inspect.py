@@ -20,7 +20,7 @@ from vademecum.interfaces.cli.options import (
     scope_option,
     words_argument,
 )
-from vademecum.interfaces.cli.sessions import show_hits
+from vademecum.interfaces.cli.sessions import show_elsewhere, show_hits
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact_secrets
 from vademecum.interfaces.present.to_text import shorten, show_answer, show_findings
@@ -543,24 +543,13 @@ def search(
         answer = memory.search(query, explain=explain, chars=0 if full else None, **given)
     show_answer(answer, query, explain=explain, as_json=as_json)
     if everything or (plain and not as_json and all(each.match == "weak" for each in answer.results)):
-        _show_elsewhere(memory, query, in_full=everything, found_here=bool(answer.results))
-
-
-def _show_elsewhere(memory: Memory, query: str, *, in_full: bool, found_here: bool) -> None:
-    """Print matching messages of other projects, or how many there are and how to see them.
-
-    Without a match, an answer about nothing names the sessions that it did not cover.
-    """
-    found = memory.sessions.search_elsewhere(query, max_results=5 if in_full else 1000)
-    if found and in_full:
-        output.line("\nIn sessions of other projects:\n")
-        show_hits(found)
-    elif found:
-        sessions = output.plural(len({each.session for each in found}), "session")
-        output.line(f"{sessions} of other projects may answer: `vade search --all`")
-    elif not found_here and not memory.settings.incognito and (count := memory.sessions.count_elsewhere()):
-        sessions = output.plural(count, "session")
-        output.line(f"`vade sessions search --all` searches {sessions} of other projects.")
+        now, found_here = given["now"], bool(answer.results)
+        found = memory.sessions.search_elsewhere(query, max_results=5, now=now) if everything else ()
+        if found:
+            output.line("\nIn sessions of other projects:\n")
+            show_hits(found)
+        else:
+            show_elsewhere(memory, query, "vade search --all", found_here=found_here, now=now)
 
 
 def _search_hub(

@@ -108,8 +108,13 @@ def search(
     as_json: bool,
     open_memory: OpenMemory,
 ) -> None:
-    """Search messages of earlier sessions."""
-    answer = open_memory().sessions.search(
+    """Search messages of earlier sessions.
+
+    QUERY can contain "phrases" and the filters by:, after:, before: and path:. by:user finds what you
+    said, by:assistant what an agent said, by:tool what a tool printed.
+    """
+    memory = open_memory()
+    answer = memory.sessions.search(
         query,
         max_sessions=max_sessions,
         max_results=max_results,
@@ -125,8 +130,23 @@ def search(
     show_hits(found)
     if not found:
         output.line("nothing found")
+    if not everything and all(each.match == "weak" for each in found):
+        show_elsewhere(memory, query, "vade sessions search --all", found_here=bool(found), now=now)
     for note in (*answer.notes, *answer.degraded):
         output.error(note)
+
+
+def show_elsewhere(memory: Memory, query: str, command: str, *, found_here: bool, now: str | None) -> None:
+    """Print how many sessions of other projects may answer, and the command that shows them.
+
+    Without a match anywhere, an answer about nothing names the sessions that it did not cover.
+    """
+    if found := memory.sessions.search_elsewhere(query, max_results=1000, now=now):
+        sessions = output.plural(len({each.session for each in found}), "session")
+        output.line(f"{sessions} of other projects may answer: `{command}`")
+    elif not found_here and not memory.settings.incognito and (count := memory.sessions.count_elsewhere()):
+        sessions = output.plural(count, "session")
+        output.line(f"`vade sessions search --all` searches {sessions} of other projects.")
 
 
 def show_hits(found: Sequence[Hit]) -> None:
