@@ -301,7 +301,9 @@ def test_a_project_without_sessions_names_the_command_for_those_of_other_project
     assert run(["search", "--all", "--json", "Frankfurt"]) == 2
     assert "vade sessions search --all --json" in vade.capsys.readouterr().err
     assert "Frankfurt" in vade("search", "--all", "Frankfurt")
-    assert "1 session of other projects may answer: `vade sessions search --all`" in vade("search", "Frankfurt")
+    assert "1 session of other projects may answer: `vade sessions search --all`" in vade(
+        "search", "Frankfurt"
+    )
     monkeypatch.setenv("CLAUDECODE", "1")  # an agent learns nothing of other projects
     assert "of others" not in vade("list")
     assert run(["search", "Frankfurt"]) == 0

@@ -11,6 +11,7 @@ from vademecum.index import sync, turns
 from vademecum.index.chunk import chunks
 from vademecum.index.turns import find_turns
 from vademecum.memory import Memory, connect
+from vademecum.text import document
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -124,6 +125,33 @@ def test_a_turn_of_a_million_characters_is_divided() -> None:
     assert max(len(each.text) for each in found) < 3_000
 
 
+ENTRY = (
+    "## 2026-05-12T10:30:00Z\n{}<!-- origin: agent | id: h7j95wydcg -->\n\n## 2026-05-12T12:00:00Z\nLunch.\n"
+)
+
+
+@pytest.mark.parametrize("form", [FORMS["said"], FORMS["IRC"], ROLE_FORMS["heading"]])
+@pytest.mark.parametrize("day", [f"# 2026-05-12\n\n{ENTRY}", "# 2026-05-12\n\n{}", "{}"])
+def test_a_conversation_in_a_journal_is_cut_at_each_turn(
+    form: Callable[[str, int, str], str], day: str
+) -> None:
+    text = day.format(document.escape(written(form, "user", "assistant")))
+    found = chunks(text, kind="journal")
+    shown = [each for each in found if each.speaker]
+    assert [each.speaker for each in shown] == ["user", "assistant"] * 3
+    dated = ("2026-05-12T10:30:00Z", Origin.AGENT) if "Lunch" in text else (None, None)
+    assert {(each.time, each.origin) for each in shown} == {dated}
+    covered = {line for each in found for line in range(each.start, each.end + 1)}
+    assert covered == set(range(1, len(text.splitlines()) + 1))
+    assert not [each for each in chunks(text, kind="record") if each.speaker]
+
+
+def test_no_entry_of_a_journal_that_is_only_like_a_conversation_is_cut_by_turns() -> None:
+    for name, text in texts():
+        day = f"# 2026-05-12\n\n{ENTRY.format(document.escape(text))}"
+        assert not [each for each in chunks(day, kind="journal") if each.speaker], name
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "chats"
@@ -143,11 +171,14 @@ def test_only_conversations_of_an_older_index_are_cut_again(
         older.setattr(turns, "find_turns", lambda _: [])
         older.setattr(sync, "_BY_TURNS", "")
         opened.sources.add(folder)
+        opened.note("Lunch by the river.", scope="global")
+        opened.note(written(FORMS["said"], "user", "assistant").replace("owls", "storks"))
         opened.care.index()
         assert opened.search("owls").results[0].start == 1
     with memory() as opened:
         report = opened.care.index()
-        assert (report.changed, report.indexed, report.vectors_pending) == (1, 2, 0)
+        assert (report.changed, report.indexed, report.vectors_pending) == (2, 4, 0)
+        assert opened.search("storks").results[0].snippet.strip() == "user: Thanks! And the storks?"
         assert opened.search("owls").results[0].start == 10
         assert opened.care.index().changed == 0
 

@@ -97,7 +97,7 @@ def chunks(
     try:
         if kind in ("record", "journal"):
             parsed = document.parse(text) if parsed is None else parsed
-            return [*_front(page, text, parsed.front), *_entries(page, parsed)]
+            return [*_front(page, text, parsed.front), *_entries(page, parsed, spoken=kind == "journal")]
         front = frontmatter.parse(text) if parsed is None else parsed.front
     except Malformed:
         return list(_markdown(page, 1, len(page.lines)))
@@ -106,12 +106,14 @@ def chunks(
     if kind == "pinned":
         return [*hidden, *_pinned(page, first, last)]
     found = turns.find_turns(page.text(first, last))
-    return [*hidden, *(_conversation(page, first, found) if found else _markdown(page, first, last))]
+    return [*hidden, *(_conversation(page, first, last, found) if found else _markdown(page, first, last))]
 
 
-def is_conversation(text: str) -> bool:
-    """Return whether the text of an attached file is a conversation, which is cut by turns."""
+def is_conversation(text: str, *, kind: str = "markdown") -> bool:
+    """Return whether an attached file, or an entry of a journal, is a conversation, which is cut by turns."""
     try:
+        if kind == "journal":
+            return any(turns.find_turns(entry.text) for entry in document.parse(text).entries)
         front = frontmatter.parse(text)
     except Malformed:
         return False
@@ -172,10 +174,11 @@ def _front(page: _Page, text: str, front: frontmatter.Front) -> list[TextChunk]:
     return [TextChunk(1, last, page.text(1, last), hidden=True)]
 
 
-def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
+def _entries(page: _Page, parsed: document.Document, *, spoken: bool) -> Iterator[TextChunk]:
     """Yield one chunk for each entry, or several chunks for an entry that is too long.
 
-    The lines of the file's title belong to the first entry. A text without entries is cut as Markdown.
+    The lines of the file's title belong to the first entry. A text without entries is cut as Markdown. With
+    `spoken`, an entry that surely is a conversation is cut at its turns.
     """
     front = _front(page, parsed.source, parsed.front)
     first = front[-1].end + 1 if front else 1
@@ -189,7 +192,9 @@ def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
         whole = TextChunk(first, last, entry.text, own, number, entry.time, entry.origin, entry.superseded)
         body = entry.start + (entry.time is not None)
         signature = entry.end if parsed.sections[number].signed is not None else last + 1
-        yield from _unit(page, whole, body, signature, base=(own,) if own else ())
+        text = document.unescape(page.text(body, min(signature - 1, last))) if spoken else ""
+        said = turns.find_turns(text)
+        yield from _unit(page, whole, body, signature, base=(own,) if own else (), said=said)
         first = last + 1
 
 
@@ -227,23 +232,40 @@ def _signatures(page: _Page, first: int, last: int) -> Iterator[tuple[int, Origi
 
 
 def _unit(
-    page: _Page, whole: TextChunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
+    page: _Page,
+    whole: TextChunk,
+    body: int,
+    signature: int,
+    *,
+    base: tuple[str, ...],
+    lists: bool = False,
+    said: Sequence[SpokenLines] = (),
 ) -> Iterator[TextChunk]:
-    """Yield an entry or section as one chunk if it fits; else in pieces, its heading and signature hidden."""
-    if weight_of(whole.text) <= page.limit:
+    """Yield an entry or section as one chunk if it fits; else in pieces, its heading and signature hidden.
+
+    A conversation, whose turns are `said`, is always cut.
+    """
+    if not said and weight_of(whole.text) <= page.limit:
         yield whole if whole.text.strip() else replace(whole, hidden=True)
         return
     if body > whole.start:
         above = page.text(whole.start, body - 1)
         yield replace(whole, end=body - 1, text=above, hidden=True)
-    for piece in _markdown(page, body, signature - 1, base=base, lists=lists):
+    last = min(signature - 1, whole.end)
+    pieces = (
+        _conversation(page, body, last, said, base=base)
+        if said
+        else _markdown(page, body, last, base=base, lists=lists)
+    )
+    for piece in pieces:
         yield replace(
             whole,
             start=piece.start,
             end=piece.end,
-            text=piece.text,
+            text=document.unescape(piece.text) if said else piece.text,
             heading=piece.heading,
             hidden=piece.hidden,
+            speaker=piece.speaker,
         )
     if signature <= whole.end:
         below = page.text(signature, whole.end)
@@ -253,16 +275,22 @@ def _unit(
 # --- conversations ------------------------------------------------------------------------------------------
 
 
-def _conversation(page: _Page, first: int, found: Sequence[SpokenLines]) -> Iterator[TextChunk]:
-    """Yield one chunk for each turn, or several for a long turn; a heading applies to the turns after it."""
-    path: tuple[str, ...] = ()
-    for turn in found:
-        start, end = first + turn.first - 1, first + turn.last - 1
+def _conversation(
+    page: _Page, first: int, last: int, found: Sequence[SpokenLines], *, base: tuple[str, ...] = ()
+) -> Iterator[TextChunk]:
+    """Yield one chunk for each turn, or several for a long turn; a heading applies to the turns after it.
+
+    `base` has the headings above the text. Blank lines below the last turn belong to it.
+    """
+    path = base
+    for number, turn in enumerate(found, start=1):
+        start = first + turn.first - 1
+        end = last if number == len(found) else first + turn.last - 1
         if turn.speaker is None:
-            sections = _sections(page, start, end)
+            sections = _sections(page, start, end, base=base)
             path = sections[-1].path
             bare = all(section.bare for section in sections)
-            for piece in _markdown(page, start, end):
+            for piece in _markdown(page, start, end, base=base):
                 yield replace(piece, hidden=piece.hidden or bare)
         elif page.weight(start, end) <= page.limit:
             yield TextChunk(start, end, page.text(start, end), SEPARATOR.join(path), speaker=turn.speaker)

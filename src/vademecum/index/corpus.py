@@ -164,12 +164,12 @@ def read_document(
     return IndexDocument(item, digest, labels, pieces)
 
 
-def is_conversation(content: bytes) -> bool:
-    """Return whether the content of an attached file is a conversation, which is cut by turns."""
+def is_conversation(content: bytes, *, kind: str) -> bool:
+    """Return whether an attached file, or an entry of a journal, is a conversation, which is cut by turns."""
     from vademecum.index import chunk  # a question does not need it
 
     try:
-        return chunk.is_conversation(document.decode(content))
+        return chunk.is_conversation(document.decode(content), kind=kind)
     except Malformed:
         return False
 

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 NO_VECTORS = "no new vectors"
 _TURN = 0.5  # seconds of one transaction
 _VECTORS = 512  # texts that the embedder gets at once
-# Behind the hash of an attached file that was cut with regard to turns. A file without it was indexed before;
-# it is read once more, and cut again only if it is a conversation.
+# Behind the hash of a file that was cut with regard to turns. A file without it was indexed before; it is
+# read once more, and cut again only if it holds a conversation.
 _BY_TURNS = "/turns"
+_SPOKEN = frozenset({"markdown", "journal"})  # kinds of files that may hold conversations
 
 
 @dataclass(slots=True)
@@ -397,9 +398,10 @@ class Sync:
                 return None
             digest = files.digest(content)
             same = known is not None and known.hash.removesuffix(_BY_TURNS) == digest
-            digest += _BY_TURNS if item.kind == "markdown" else ""
+            digest += _BY_TURNS if item.kind in _SPOKEN else ""
             same = known is not None and same and known.labels == item.labels
-            if known is not None and same and (known.hash == digest or not is_conversation(content)):
+            cut = known is not None and known.hash == digest
+            if known is not None and same and (cut or not is_conversation(content, kind=item.kind)):
                 return IndexDocument(item, digest)
             document = read_document(item, content, digest, tokens=self.tokens, overlap=self.overlap)
         except (Malformed, OutsideMemory, OSError) as error:
@@ -468,13 +470,12 @@ def _changed(
     Files that could not be indexed are yielded as well, so that they are reported again.
     """
     prefix, display_prefix, place = folder.prefix, folder.shown, folder.place
-    attached = folder.kind == "markdown"
     for name, stamp in folder.states():
         id_ = f"{prefix}/{name}"
         old = known.get(id_)
         same = old is not None and old.stamp == stamp and old.labels == (f"{display_prefix}/{name}", *labels)
         mark = id_, place
-        if attached and old and _is_cut_without_turns(old, "markdown"):
+        if old and _is_cut_without_turns(old, folder.kind):
             same = False
         if same and old and not old.reason and name.isascii() and mark not in ids:
             ids.add(mark)
@@ -484,8 +485,8 @@ def _changed(
 
 
 def _is_cut_without_turns(known: KnownFile, kind: str) -> bool:
-    """Return whether a file was indexed before conversations in attached files were cut by turns."""
-    return kind == "markdown" and known.reason is None and not known.hash.endswith(_BY_TURNS)
+    """Return whether a file was indexed before conversations in files of its kind were cut by turns."""
+    return kind in _SPOKEN and known.reason is None and not known.hash.endswith(_BY_TURNS)
 
 
 def _not_indexed(path: str, reason: str) -> Finding:
