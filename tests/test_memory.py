@@ -114,7 +114,7 @@ def test_a_type_nobody_knows_may_stay_and_a_broken_file_can_be_mended(tmp_path: 
     path = memory.home.path / memory.store("first words", key="topic").path
     path.write_text(path.read_text().replace("type: project", "type: musing"))
     _, before = memory.care.editable("topic")
-    assert memory.care.edited("topic", before, before.replace("first", "second")) == ()
+    assert memory.care.edited("topic", before, before.replace("first", "second")).secrets == ()
     assert (memory.show("topic").type, memory.show("topic").text) == ("musing", "second words")
     whole = path.read_text()
     path.write_text(whole.replace("type: musing", "type: ["))
@@ -127,10 +127,10 @@ def test_an_edit_tells_which_secrets_it_held(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     memory.store("first words", key="topic")
     _, before = memory.care.editable("topic")
-    assert memory.care.edited("topic", before, before.replace("first", TOKEN))
+    assert memory.care.edited("topic", before, before.replace("first", TOKEN)).secrets
     assert TOKEN not in memory.show("topic").text
-    assert memory.care.edited("MEMORY.md", "", f"# Keys\n{TOKEN}\n")
-    assert memory.care.edited("profile.md", "", "# Me\nno secret\n") == ()
+    assert memory.care.edited("MEMORY.md", "", f"# Keys\n{TOKEN}\n").secrets
+    assert memory.care.edited("profile.md", "", "# Me\nno secret\n").secrets == ()
 
 
 @pytest.mark.parametrize("policy", ["warn", "redact", "refuse"])

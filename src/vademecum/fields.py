@@ -89,6 +89,7 @@ class RecordField(NamedTuple):
     indexed: bool = False  # the index has a column of it
     words: bool = True  # a purge of a text looks into the value
     imported: bool = True  # an import keeps the value that another system or home gave it
+    personal: bool = False  # it says what a person decided or who wrote: dropped from what others write
 
     def value_of(self, record: Record) -> Any:
         """Return the value that a record has in this field."""
@@ -285,6 +286,7 @@ FIELDS = (
         json="source?",
         inherited=True,
         words=False,
+        personal=True,
     ),
     RecordField(
         "confidence",
@@ -310,6 +312,7 @@ FIELDS = (
         guard=Guard.ALWAYS,
         inherited=True,
         words=False,
+        personal=True,
     ),
     RecordField(
         "priority",
@@ -323,7 +326,7 @@ FIELDS = (
         guard=Guard.WHEN_SET,
         inherited=True,
     ),
-    RecordField("protected_by", "`agent` where no person protected it", TEXT),
+    RecordField("protected_by", "`agent` where no person protected it", TEXT, personal=True),
     RecordField(
         "aliases",
         "earlier keys",
@@ -366,6 +369,7 @@ FIELDS = (
         placed=True,
         automatic=True,
         words=False,
+        personal=True,
     ),
     RecordField(
         "confirmed",
@@ -375,8 +379,9 @@ FIELDS = (
         fact="confirmed",
         words=False,
         imported=False,
+        personal=True,
     ),
-    RecordField("verified", "a person verified its text", ANY, imported=False),
+    RecordField("verified", "a person verified its text", ANY, imported=False, personal=True),
     RecordField(
         "status",
         "`stable`, `draft` or `deprecated`",

@@ -87,8 +87,9 @@ def test_what_is_exported_comes_back_whole_in_another_home(
     for key, record in ours.items():
         path = tmp_path / "other" / record["path"]
         assert entries(path) == entries(places[key]), key
-        labels = ("scope", "type", "tags", "protected", "confidence", "category")
+        labels = ("scope", "type", "tags", "confidence", "category")
         assert {each: record[each] for each in labels} == {each: theirs[key][each] for each in labels}
+        assert not record["protected"]  # only the person of that home decided it
         if theirs[key]["id"]:
             assert [record[each] for each in ("id", "title", "created", "updated")] == [
                 theirs[key][each] for each in ("id", "title", "created", "updated")

@@ -164,10 +164,10 @@ def test_every_field_of_a_co_cli_memory_comes_with_it(vade: Vade, tmp_path: Path
     )
     vade("import", "co-cli", top)
     mine = values(vade, "prefers-async")
-    assert mine["claims"] == {"source": "user-told"}
+    assert mine["claims"] == {"source": "user-told", "protected": True}
     assert mine["consolidation_reason"] == "merged with 5"
-    assert (mine["protected"], mine["category"], mine["tags"]) == (
-        True,
+    assert (mine.get("protected"), mine["category"], mine["tags"]) == (
+        None,
         "preference",
         ["preference", "python"],
     )

@@ -370,11 +370,13 @@ def test_openclaw_can_go_to_the_project_and_says_what_has_no_place_there(vade: V
     assert left["SOUL.md"] == "federated memory has no pinned documents"
 
 
-def test_co_cli_keeps_tags_protection_dates_and_keys_nobody_knows(vade: Vade, tmp_path: Path) -> None:
+def test_co_cli_keeps_tags_dates_and_keys_nobody_knows_and_its_protection_is_a_claim(
+    vade: Vade, tmp_path: Path
+) -> None:
     report = vade.json("import", "co-cli", samples.co_cli(tmp_path / "co"))
     record = vade.json("show", "user-prefers-async")
     assert (record["protected"], record["tags"], record["category"]) == (
-        True,
+        False,
         ["preference", "python"],
         "preference",
     )

@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def filled(folder: Path, origin: Origin) -> Memory:
     """Records with every label that there is, of the caller's own trust, so that nothing else keeps them."""
     memory = connect(home=home_of(folder), cwd=folder, origin=origin)
-    labels: dict[str, Any] = {"type": "feedback", "tags": ["git"], "confidence": 0.7, "protected": True}
+    labels: dict[str, Any] = {"type": "feedback", "tags": ["git"], "confidence": 0.7, "lasting": True}
     memory.store("Never squash merges.", key="merging", **labels)
     memory.knowledge.learn("discovery", fact=FACT, tags=["cache"], confidence=0.6)
     memory.knowledge.learn("solution", error="It broke.", solution="Turn it on.", tags=["power"])

@@ -91,7 +91,6 @@ DECISIONS = [
     ("review", "trust"),
     ("review", "approve", "yes", "abcdef"),
     ("review", "approve", "no", "abcdef"),
-    ("add", "Three.", "--key", "three", "--protected"),
 ]
 
 

@@ -338,7 +338,7 @@ class MemoryTool(BetaAbstractMemoryTool):
             type=like.type if like else None,
             tags=[*tags, *([] if name == f"{key}.md" else [f"{FILE_TAG}{name}"])],
             confidence=like.confidence if like else None,
-            protected=like.protected or None if like else None,
+            lasting=like is not None and like.protected,
         )
         return _redaction_note(stored.secrets)
 
@@ -347,7 +347,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         _, raw = self._memory.care.editable(name, scope=self._scope)
         changed = rewrite(raw, text, at=self._memory.workspace.now())
         try:
-            return _redaction_note(self._memory.care.edited(name, raw, changed, scope=self._scope))
+            return _redaction_note(self._memory.care.edited(name, raw, changed, scope=self._scope).secrets)
         except PersonsText:
             if file.record is None:
                 raise

@@ -289,7 +289,7 @@ class RecordStore(BaseStore):
             scope=self._scope_of(op.namespace),
             tags=[tag_of(each) for each in spaces],
             mode="replace",
-            protected=True,  # age and caps never remove it, because a program relies on it
+            lasting=True,  # age and caps never remove it, because a program relies on it
         )
 
     def _delete(self, op: PutOp) -> None:

@@ -7,6 +7,7 @@ entries and is never reworded. Every text is signed `import`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections import Counter
@@ -35,7 +36,8 @@ _HEADING = re.compile(r"#{1,6} ")
 _MOST_TAGS = 50
 _LONGEST = 48 * 1024  # characters about sources; frontmatter longer than 64 KiB could not be read
 # Frontmatter that only this memory can say of its own records.
-_OURS = tuple(field.name for field in FIELDS if not field.imported)
+_OURS = tuple(field.name for field in FIELDS if not field.imported or field.personal)
+_DECIDED = ("protected", "verified", "confirmed")
 
 
 # -------------------------------------------------------------------- pieces
@@ -124,6 +126,7 @@ class Mapped(NamedTuple):
     outcome: str
     added: int = 0  # entries, sections or messages
     secrets: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()  # a person's decisions there, which are none here
 
 
 Piece = TopicPiece | NotesPiece | SectionPiece | LessonsPiece | TranscriptPiece | Skipped
@@ -182,6 +185,20 @@ class _CannotImport(Exception):
 
 
 # -------------------------------------------------------------------- taking them in
+
+
+def _decisions_in(piece: TopicPiece) -> tuple[str, ...]:
+    """Return what somebody decided about a topic in the other system; here only this person decides."""
+    given: Mapping[str, Any] = {}
+    with contextlib.suppress(Malformed):
+        given = frontmatter.parse(piece.front).values if piece.front else {}
+    return tuple(each for each in _DECIDED if given.get(each) or (each == "protected" and piece.protected))
+
+
+def _is_kept(generated: object) -> bool:
+    """Whether the name of a writer may stay in a record that is imported: a program's may, a person's not."""
+    by = generated.get("by") if isinstance(generated, dict) else None
+    return isinstance(by, str) and not by.startswith("human:")
 
 
 def take_all(intake: Intake, pieces: Iterable[Piece]) -> ImportedPieces:
@@ -273,7 +290,7 @@ class Intake:
         self.staged.put(scope_folder, filenames.RECORDS, name, after)
         self._homes[place][mark] = scope_folder, name
         path = scope_folder.name_of(filenames.RECORDS, name)
-        yield Mapped(piece.source, "record", path, outcome, added, tuple(sorted(kinds)))
+        yield Mapped(piece.source, "record", path, outcome, added, tuple(sorted(kinds)), _decisions_in(piece))
 
     def _find_file(
         self, ready: _ReadyTopic, place: Place, scope_folders: Sequence[ScopeFolder], key: str
@@ -330,6 +347,7 @@ class Intake:
         own = str(given.get("id") or "")
         title = names.title(key_of(name), piece.key if names.is_key(piece.key) else names.slug(piece.key))
         fresh = names.is_id(own) and own not in self._ids[scope_folder.place]
+        made = given.get("generated")
         values: dict[str, Any] = {
             "type": str(given.get("type") or piece.type),
             "id": own if fresh else names.new_id(),
@@ -344,13 +362,16 @@ class Intake:
             "created": clock_or(given.get("created"), piece.created) or (times[0] if times else self.at),
             "updated": clock_or(given.get("updated")) or (times[-1] if times else self.at),
             "imported": self.at,
-            "generated": given.get("generated") or {**self.staged.caller.provenance, "at": self.at},
+            "generated": made if _is_kept(made) else {**self.staged.caller.provenance, "at": self.at},
             "confidence": piece.confidence if given.get("confidence") is None else given["confidence"],
-            "protected": piece.protected or given.get("protected") is True or None,
             **piece.fields,
         }
-        # Who vouched for it there, and where that was, is no word of anybody's here.
-        claims = {each: given[each] for each in ("verified", "confirmed") if each in given}
+        # Who wrote it, vouched for it or protected it there, is no word of anybody's here.
+        claims = {each: given[each] for each in _DECIDED if given.get(each)}
+        if piece.protected:
+            claims["protected"] = True
+        if made and not _is_kept(made):
+            claims["generated"] = made
         claims |= {each: given[each] for each in ("scope",) if given.get(each, "project") not in list(Scope)}
         claims |= piece.fields.get("claims", {})
         if claims:
@@ -404,11 +425,8 @@ class Intake:
             changes["sources"] = [*listed, origin]
         old = read_tags(values.get("tags"))
         joined = [*old, *(each for each in tags if each not in old)]
-        if not self.staged.barred(current, None):  # else its labels are a person's
-            if tuple(joined) != old:
-                changes["tags"] = joined
-            if piece.protected:
-                changes["protected"] = True
+        if tuple(joined) != old and not self.staged.barred(current, None):  # else its labels are a person's
+            changes["tags"] = joined
         if "verified" in values:
             changes["verified"] = None  # it was said of another text
         return frontmatter.edit(text, changes).encode(), len(new)

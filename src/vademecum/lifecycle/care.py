@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import IndexFailed, NotFound, UsageError, VadeError
-from vademecum.store import Brief, EditResult, Found, decisions, files, hub_rules, request_view, scopes
+from vademecum.store import (
+    Brief,
+    EditResult,
+    Found,
+    decisions,
+    files,
+    hub_rules,
+    people,
+    request_view,
+    scopes,
+)
 from vademecum.store.heard import HEARD, RUN
 from vademecum.store.records import LABELS, LOST
 from vademecum.text import clock, document, filenames
 from vademecum.text.names import shown
-from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
+from vademecum.types import Audience, Edited, Finding, Origin, Place, Scope, Swept
 
 if TYPE_CHECKING:
     import threading
@@ -637,10 +647,11 @@ class Care:
             content = found.scope_folder.read(filenames.RECORDS, found.name)
             return found.record.path, document.decode(content or b"")
 
-    def edited(
-        self, name: str, before: str, after: str, *, scope: str | Scope | None = None
-    ) -> tuple[str, ...]:
-        """Save the text `after`, which a person made of `before`; return the kinds of secrets found in it."""
+    def edited(self, name: str, before: str, after: str, *, scope: str | Scope | None = None) -> Edited:
+        """Save the text `after`, which somebody made of `before`.
+
+        From anybody but a person who decides, fields such as `protected` keep the values that they have.
+        """
         from vademecum.text import document
 
         self._work.may_write()
@@ -654,15 +665,16 @@ class Care:
                 self._work.documents.write(
                     scope_folder, file, cleaned, seen=before.encode() if before else None
                 )
-                return secret
+                return Edited(secret)
             found = self._work.mendable(name, scope)
             whole = document.check_document(after, largest=files.LARGEST)
             cleaned, secret = self._work.gate(whole, found.scope_folder.place.scope)
+            cleaned, dropped = people.without_claims(self._work.caller, before.encode(), cleaned)
             record = self._work.records.parse(found.scope_folder, found.name, cleaned.encode())
             if found.scope_folder.trusted:  # one that is not cannot be edited at all, which is told first
                 document.check_record(before, record, largest=largest)
             self._work.records.replace_text(found, before.encode(), cleaned, operation="edit")
-            return secret
+            return Edited(secret, dropped)
 
     def select(
         self, names: Sequence[str | int] = (), *, match: str | None = None, scope: str | Scope | None = None

@@ -159,6 +159,7 @@ class Memory:
         mode: StoreMode = "append",
         confidence: float | None = None,
         protected: bool | None = None,
+        lasting: bool = False,
         slug: bool = False,
         team: str | None = None,
         fields: Mapping[str, object] | None = None,
@@ -168,7 +169,9 @@ class Memory:
         With the `mode` "append", the text becomes another entry of an existing record; with "replace", it
         replaces the record's text. `fields` sets further fields of the record by the names of their keys, as
         `vade add` does with options. With `slug`, an invalid key is converted; without, it is refused. With
-        `team`, the text is saved in the memory that this team shares.
+        `team`, the text is saved in the memory that this team shares. `protected` counts only from a person
+        who decides; from others the text is saved without it, which `dropped` says. A program that relies on
+        a record makes it `lasting`: age and caps then leave it, and it stays the program's own.
         """
         work = self.workspace
         work.may_write()
@@ -178,9 +181,7 @@ class Memory:
                 key, "the key"
             )  # before and after the conversion, which can hide or reveal one
             key = names.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
-        if protected and (work.caller.origin is Origin.USER or work.caller.command_line):
-            # A program may protect its own text from sweeps; for others a person must protect it.
-            work.may_decide("protect a memory", "vade add --protected")
+        dropped = ("protected",) if protected and not work.caller.decides else ()
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
         values = check_values({"confidence": confidence, **(fields or {})})
@@ -189,7 +190,12 @@ class Memory:
         )
         cleaned = document.clean_tags(tags, work.settings.secrets.in_scope(scope))
         draft = Draft(
-            clean_text, None if type is None else parse_type(type), cleaned, mode, values, protected
+            clean_text,
+            None if type is None else parse_type(type),
+            cleaned,
+            mode,
+            values,
+            lasting or (protected and not dropped),
         )
         if team is not None:
             draft = draft._replace(team=teams.find_shared(work.home, team, scope).workspace)
@@ -201,7 +207,7 @@ class Memory:
             stored = self._ask_for_replacement(stored, draft)
             swept = self._sweep_after(stored)
         indexed = bool(work.listeners) and len(work.index_trouble) == trouble
-        return stored._replace(secrets=secret, indexed=indexed, swept=swept)
+        return stored._replace(secrets=secret, indexed=indexed, swept=swept, dropped=dropped)
 
     def _find_cited(self, text: str) -> str:
         """Return the state of the code that a text cites, as text; '' for most texts, which cite no code."""

@@ -126,7 +126,7 @@ class Joining:
     @property
     def _protector(self) -> str | None:
         """Return the value of `protected_by`: None for a person, else `agent` (prevents only archiving)."""
-        return None if self.caller.origin is Origin.USER else str(Origin.AGENT)
+        return None if self.caller.decides else str(Origin.AGENT)
 
     def _begin(self) -> str:
         """Render a new record."""

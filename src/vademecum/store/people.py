@@ -17,7 +17,7 @@ from vademecum.fields import FIELDS, Guard
 from vademecum.named_tuple import NamedTuple
 from vademecum.store import decisions
 from vademecum.store.merge import is_guarded, is_persons
-from vademecum.text import document, filenames, names, normalise
+from vademecum.text import document, filenames, frontmatter, names, normalise
 from vademecum.text.document import decode
 from vademecum.types import Entry, Origin
 
@@ -145,6 +145,40 @@ def barred(
     if before is None or before == after or not is_bound(caller):
         return ""
     return taken(before, after, kind=kind, verified=lambda text: decisions.verified(home, text))
+
+
+def without_claims(caller: Caller, before: bytes | None, text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a record's text without what only a person may say in it, and the names of what was dropped.
+
+    The fields that say what a person decided, or who wrote, keep their values of `before`, unless the caller
+    is a person who decides. The signatures of entries are left to the store, which signs them anew; a
+    signature that claims more than the caller is only named.
+    """
+    if caller.decides:
+        return text, ()
+    try:
+        parsed = document.parse(text)
+        earlier = None if before is None else document.parse(decode(before))
+    except Malformed:
+        return text, ()  # refused elsewhere, or kept as it is
+    was, is_now = ({} if earlier is None else earlier.front.values), parsed.front.values
+    changes = {
+        row.name: was.get(row.name)
+        for row in FIELDS
+        if row.personal and is_now.get(row.name) not in (None, was.get(row.name))
+    }
+    claimed = [*changes]
+    if is_now.get("protected") is True and is_now.get("protected_by") != was.get("protected_by"):
+        changes["protected_by"] = was.get("protected_by")  # without it, a protection reads as a person's
+    known = {(normalise(each.text), each.origin) for each in (earlier.entries if earlier else ())}
+    if any(
+        each.origin is not None
+        and each.origin.rank < caller.origin.rank
+        and (normalise(each.text), each.origin) not in known
+        for each in parsed.entries
+    ):
+        claimed.append("origin")
+    return (frontmatter.edit(text, changes) if changes else text), tuple(claimed)
 
 
 def _read(content: bytes, kind: str) -> tuple[Mapping[str, Any], Sequence[Entry]]:

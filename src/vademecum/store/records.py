@@ -477,14 +477,15 @@ class Records:
         """Restore an archived version, byte for byte; a record now in its place is archived first."""
         self._check_writable(scope_folder)
         with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
-            content = (
+            archived = (
                 self._rebuilt(scope_folder, name)
                 if image.why == archive.KEPT
                 else self.home.read(*image.parts)
             )
-            if content is None:
+            if archived is None:
                 raise NotFound(f"{image.path} is gone from the archive")
-            record = self.parse(scope_folder, name, content)
+            record = self.parse(scope_folder, name, archived)
+            content, _ = self._without_claims(scope_folder, name, archived, record.id)
             if folder.stat(name) is None:
                 self._check_free(folder, name)
 
@@ -497,10 +498,23 @@ class Records:
 
             holders = self.holding(scope_folder, record.key)
             written = folder.update(name, put, mode=scope_folder.file_mode)
+            record = self.parse(scope_folder, name, content)
             self._audit("restore", record, before=written.before, after=content)
         self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
         self.release(holders, record.key)
         return record
+
+    def _without_claims(
+        self, scope_folder: ScopeFolder, name: str, content: bytes, record: str | None
+    ) -> tuple[bytes, tuple[str, ...]]:
+        """Return an archived version without what a person decided of it and has taken back since then."""
+        if self.caller.decides:
+            return content, ()
+        found = scope_folder.read(filenames.RECORDS, name)
+        last = self._last_version(scope_folder, name, record) if found is None else None
+        before = found if last is None else last.encode()
+        text, dropped = people.without_claims(self.caller, before, decode(content))
+        return text.encode(), dropped
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
         """Insert entries that an edit had removed into the record, in order of time."""

@@ -19,7 +19,7 @@ from vademecum.interfaces.cli.options import (
     words_argument,
 )
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_text import show_merged, warn_of_purged
+from vademecum.interfaces.present.to_text import show_merged, warn_of_dropped, warn_of_purged
 from vademecum.lazy import LazyModule
 from vademecum.types import LEARNED, Scope, SecretPolicy
 
@@ -135,6 +135,7 @@ def save_record(memory: Memory, text: str, *, protected: bool, as_json: bool, **
     where = f"{stored.place.scope}{f', team:{stored.team}' if stored.team else ''}"
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {where})")
     warn_of_purged(stored.purged)
+    warn_of_dropped(stored.dropped)
     show_merged(stored.merged)
     print_swept(stored.swept, memory)
     if stored.approval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,10 @@ def show_import(report: ImportReport, *, verified: bool = False) -> None:
     for left in report.skipped[:_SHOWN]:
         output.line(f"left   {left.source}: {left.why}")
     _more(len(report.skipped))
+    dropped = Counter(name for each in come for name in each.dropped)
+    if dropped:
+        named = ", ".join(f"{name} ({count:,})" for name, count in sorted(dropped.items()))
+        output.line(f"without {named}: only you decide that here, with `vade protect` and `vade review`")
     counts = report.counts
     known, skipped = counts.pop("same"), counts.pop("skipped")
     counts_text = [output.plural(count, _WORDS[kind]) for kind, count in counts.items()] or ["nothing new"]

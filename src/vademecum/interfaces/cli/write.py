@@ -21,7 +21,7 @@ from vademecum.interfaces.cli.options import (
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.output import discard_draft, edit_text
 from vademecum.interfaces.present.safe import find_secrets
-from vademecum.interfaces.present.to_text import show_purged, show_tombstones
+from vademecum.interfaces.present.to_text import show_purged, show_tombstones, warn_of_dropped
 from vademecum.lazy import LazyModule
 from vademecum.types import Origin
 
@@ -73,10 +73,11 @@ def edit(key: str, scope: str | None, as_json: bool, open_memory: OpenMemory) ->
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard_draft(draft)
     if as_json:
-        output.as_json(to_json.edited_json, path=path, changed=True, secrets=found)
+        output.as_json(to_json.edited_json, found, path=path, changed=True)
         return
     output.line(f"saved {path}")
-    warn_of_secrets(found, memory, scope or "project")
+    warn_of_dropped(found.dropped)
+    warn_of_secrets(found.secrets, memory, scope or "project")
 
 
 @click.command()

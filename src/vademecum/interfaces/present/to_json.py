@@ -151,7 +151,7 @@ index_json = JsonShape(
 stored_json = JsonShape(
     "stored",
     "outcome key num:int? id? scope=place.scope scope_id~=place.id path indexed:bool secrets:list swept",
-    "approval merged purged team",
+    "approval merged purged team dropped:list!",
     team=optional(TEXT),
     swept=maybe(swept_json),
     approval=optional(TEXT),
@@ -161,7 +161,7 @@ stored_json = JsonShape(
 noted_json = JsonShape("noted", "path time secrets:list purged", purged=optional(TEXT))
 notes_json = JsonShape("notes", "path text")
 unchanged_json = JsonShape("unchanged", "path changed:bool")
-edited_json = JsonShape("edited", "path changed:bool secrets:list")
+edited_json = JsonShape("edited", "path changed:bool secrets:list dropped:list!")
 protected_json = JsonShape("protected", "key num:int? protected:bool")
 cleared_json = JsonShape("cleared", cleared=many(brief_json))
 _purged = JsonShape("purged_place", "where count:int gone:bool why")
@@ -624,7 +624,7 @@ _token = JsonShape("token", "name scopes:list created expires by expired:bool")
 token_added_json = JsonShape("token_added", _token, "token")
 tokens_json = JsonShape("tokens", tokens=many(prepared(_token)))
 token_json = _token
-_mapped = JsonShape("piece", "source kind path outcome added:int secrets:list")
+_mapped = JsonShape("piece", "source kind path outcome added:int secrets:list dropped:list!")
 _skipped = JsonShape("piece_skipped", "source why")
 _over = JsonShape(
     "limit_exceeded",

@@ -393,6 +393,12 @@ def warn_of_purged(at: str) -> None:
         output.error(f"this text was purged on {at[:10]}; it is saved again because you asked for it")
 
 
+def warn_of_dropped(fields: Sequence[str]) -> None:
+    """Print which fields were not saved because only a person sets them."""
+    if fields:
+        output.error(f"saved without {', '.join(fields)}, which only a person sets, in a terminal")
+
+
 def show_merged(merged: Merged | None) -> None:
     """Print which wording a merge replaced, and how to undo the merge; nothing without a merge."""
     if merged is not None:

@@ -47,7 +47,7 @@ page_json = JsonShape(
     next=maybe(TEXT),
     findings=many(to_json.finding_json),
 )
-text_json = JsonShape("text", "path text etag", editable=FLAG)
+text_json = JsonShape("text", "path text etag dropped:list!", editable=FLAG)
 preview_json = JsonShape("preview", "html")
 versions_json = JsonShape("versions", "key", versions=many(JsonShape("version", "id why at by text")))
 
@@ -293,12 +293,16 @@ def read_text(memory: Memory, name: str, scope: Scope | str | None) -> tuple[str
     return memory.workspace.text_of(name, scope)
 
 
-def editable_text(call: ApiCall, path: str, text: str) -> ApiReply:
-    """Return the answer with a text to edit: unchanged for a person, without secrets for an agent."""
+def editable_text(call: ApiCall, path: str, text: str, *, dropped: tuple[str, ...] = ()) -> ApiReply:
+    """Return the answer with a text to edit: unchanged for a person, without secrets for an agent.
+
+    `dropped` names the fields of an edit that were not saved because only a person sets them.
+    """
     tag = tag_of(text)
     hidden = not call.is_person and has_secret(text)
     visible_text = clean_text(text) if hidden else text
-    return ApiReply(text_json(path=path, text=visible_text, etag=tag, editable=not hidden), tag, raw=True)
+    shown = text_json(path=path, text=visible_text, etag=tag, editable=not hidden, dropped=dropped)
+    return ApiReply(shown, tag, raw=True)
 
 
 def edit_text(call: ApiCall, name: str, text: str, scope: Scope | str | None) -> ApiReply:
@@ -311,10 +315,10 @@ def edit_text(call: ApiCall, name: str, text: str, scope: Scope | str | None) ->
             f"{path} holds what looks like a secret, which an agent does not see", hint="ask a person"
         )
     try:
-        care.edited(name, before, text, scope=scope)
+        saved = care.edited(name, before, text, scope=scope)
     except Conflict as error:
         raise stale(care.editable(name, scope=scope)[1], yours=text) from error
-    return editable_text(call, *care.editable(name, scope=scope))
+    return editable_text(call, *care.editable(name, scope=scope), dropped=saved.dropped)
 
 
 def _no_document(name: str) -> None:
