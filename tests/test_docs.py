@@ -120,7 +120,8 @@ def test_every_error_has_a_hint_and_a_place_in_the_tree() -> None:
 # What the nouns do for each other and for interfaces, and no program needs.
 QUIET = set(
     """care.held care.moved_if_due care.share_index care.swept archive.put_away projects.earlier requests.seen
-    heard.add heard.hear heard.note_nudge heard.settle heard.settle_nudges review.to_review
+    heard.accept heard.add heard.decline heard.hear heard.hear_recent heard.note_nudge heard.reopen
+    heard.settle_nudges heard.skip review.to_review
     sessions.newest_logs""".split()
 )
 

@@ -820,6 +820,13 @@ class CaptureSettings(SettingsGroup):
         BOOLEAN,
         NEVER,
     )
+    hear: bool = setting(
+        True,
+        "Keep what you say in sessions and may want to save for your review. Off, nothing is heard, and what"
+        " was heard is not shown.",
+        BOOLEAN,
+        NEVER,
+    )
     fade_days: int = setting(
         30, "After how many days statements that were noticed in sessions are deleted.", whole(1, 3650), NEVER
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from vademecum.errors import NotVisible
 from vademecum.memory import connect
 from vademecum.store import heard
 from vademecum.store.heard import HeardSession, HeardStatement
+from vademecum.transcripts import Message, MessageEvent, Role, Text, ToolCall, ToolResult
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -128,6 +130,98 @@ def test_unaccepted_statements_fade_and_go_with_their_session(world: World) -> N
     assert later.heard.waiting() == []
 
 
+def test_hearing_is_switched_off_by_a_setting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    hear(world, "one", ("user", RULE))
+    monkeypatch.setenv("VADE_CAPTURE_HEAR", "false")
+    assert waiting(world) == []
+    assert hear(world, "two", ("user", TABS)) == 0
+    assert waiting(world) == []
+    monkeypatch.delenv("VADE_CAPTURE_HEAR")
+    assert {text for text, _ in waiting(world)} == {RULE, TABS}  # the review reads what no hook has heard
+
+
+def session_with_tools(world: World, name: str, *messages: Message) -> None:
+    log = world.memory().sessions.new(id=name)
+    for message in messages:
+        log.append(MessageEvent(message))
+
+
+def ran(command: str, output: str, *, failed: bool = False) -> tuple[Message, Message]:
+    call = ToolCall(command, "Bash", json.dumps({"command": command}))
+    result = ToolResult(command, (Text(output),), error=failed)
+    return Message(Role.ASSISTANT, (call,)), Message(Role.TOOL, (result,))
+
+
+WRONG = ran("ruff check --no-exist .", "error: unexpected argument '--no-exist' found", failed=True)
+RIGHT = ran("ruff check --no-cache .", "All checks passed!")
+
+
+def test_what_a_failure_teaches_is_heard_like_a_statement(world: World) -> None:
+    session_with_tools(world, "s1", *WRONG, *RIGHT)
+    memory = world.memory()
+    (item,) = memory.review.inbox(["lesson"]).items
+    assert "heard in transcripts/" in item.why
+    assert [each.edits for each in memory.care.runs() if each.what == "heard"] == [1]
+    _, (decision,) = memory.review.decide([item], yes=True)
+    assert decision.done, decision.why
+    (record,) = memory.list().records
+    assert record.fields["sources"][0]["resource"] == item.path
+    assert [each.outcome for each in listed(world)] == ["accepted"]
+    world.memory().care.undo("heard-s1")
+    assert listed(world) == []
+
+
+def test_a_correction_right_after_an_action_is_heard_once_as_a_rule(world: World) -> None:
+    correction = "Never push to main, always open a branch."
+    pushed = ran("git push origin main", "done")
+    session_with_tools(world, "s1", *pushed, Message(Role.USER, (Text(correction),)))
+    items = world.memory().review.inbox(["signal", "lesson"]).items
+    assert [(each.kind, each.name) for each in items] == [("lesson", "rule")]
+    assert "said about `git push`" in items[0].text
+
+
+def listed(world: World) -> list[HeardStatement]:
+    project = world.memory().caller.project
+    assert project is not None
+    return [*heard.read_projects(world.memory().home, [project.id])]
+
+
+def test_a_decline_holds_for_repetitions_and_raises_the_bar_until_it_is_undone(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    hear(world, "one", ("user", RULE))
+    memory = world.memory()
+    sitting, _ = memory.review.decide(memory.review.inbox(["signal"]).items, yes=False)
+    assert heard.read_counts(memory.home) == (0, 1)
+    hear(world, "two", ("user", "We never push to main so open a branch!"))
+    assert waiting(world) == []
+    assert [each.text for each in memory.review.inbox(["signal"], declined=True).items] == [RULE]
+    memory.care.undo(sitting)
+    assert heard.read_counts(memory.home) == (0, 0)
+    assert len(waiting(world)) == 1
+    memory.review.decide(memory.review.inbox(["signal"]).items, yes=True)
+    assert heard.read_counts(memory.home) == (1, 0)
+    assert {each.outcome for each in listed(world)} == {"accepted"}
+    hear(world, "three", ("user", RULE))
+    assert {each.outcome for each in listed(world)} == {"accepted"}
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_two_sessions_that_hear_opposite_things_the_older_is_marked(
+    world: World, *, newest_first: bool
+) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    project = world.memory().caller.project
+    assert project is not None
+    tabs = HeardStatement("", "The web client uses tabs.", "rule", "2026-11-16T10:00:00Z")
+    both = [tabs, tabs._replace(text="The web client uses spaces.", at="2026-11-18T10:00:00Z")]
+    for number, each in enumerate(both[::-1] if newest_first else both):
+        by_hook(world).heard.add(HeardSession(project.id, f"s{number}"), [each])
+    said = {text: "said otherwise later" in why for text, why in waiting(world)}
+    assert said == {both[0].text: True, both[1].text: False}
+    assert len(world.memory().list().records) == 1
+
+
 def test_the_hook_of_a_sessions_end_hears_and_one_of_a_script_does_not(world: World) -> None:
     from hooks.calls import wait_until
 
@@ -135,9 +229,11 @@ def test_the_hook_of_a_sessions_end_hears_and_one_of_a_script_does_not(world: Wo
     path = world.transcript("one", ("user", RULE))
     given = {"session_id": "one", "transcript_path": str(path)}
     world.call("claude-code", "session-end", given, **{**SEATED, "CI": "true"})
-    wait_until(world.logs)
+    wait_until(lambda: heard_files(world))
+    assert waiting(world) == []  # the review does not hear it either
+    world.transcript("one", ("user", TABS))
     world.call("claude-code", "session-end", given, **SEATED)
-    wait_until(lambda: [text for text, _ in waiting(world)] == [RULE] and heard_files(world))
+    wait_until(lambda: [text for text, _ in waiting(world)] == [TABS])
 
 
 def heard_files(world: World) -> list[Any]:

@@ -15,7 +15,7 @@ from vademecum.interfaces.hooks import headless
 from vademecum.knowledge import Signal, SignalKind
 from vademecum.memory import connect
 from vademecum.store import heard
-from vademecum.store.heard import HeardSession, NudgeCounts
+from vademecum.store.heard import HeardSession, ProposalCounts, shift_bar
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def test_what_came_of_a_nudge_is_shown_and_moves_the_bar(seated: World) -> None:
     assert {each.outcome for each in statements(seated)} == {"saved", "ignored"}
     assert heard.read_counts(memory.home) == (1, 1)
     assert "ignored" in seated.vade("today").stdout
-    assert nudging.shift_bar(NudgeCounts(0, 20)) > nudging.shift_bar(NudgeCounts(1, 1)) > 0
-    assert nudging.shift_bar(NudgeCounts(20, 0)) < 0 == nudging.shift_bar(NudgeCounts())
+    assert shift_bar(ProposalCounts(0, 20)) > shift_bar(ProposalCounts(1, 1)) > 0
+    assert shift_bar(ProposalCounts(20, 0)) < 0 == shift_bar(ProposalCounts())
 
 
 def test_words_of_nudges_fade_and_are_purged_with_their_session_or_text(seated: World) -> None:

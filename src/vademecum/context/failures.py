@@ -23,7 +23,8 @@ from vademecum.types import RecordType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.transcripts import Message, ToolCall, ToolResult
+    from vademecum.store.heard import HeardStatement
+    from vademecum.transcripts import Message, MessageEvent, ToolCall, ToolResult
 
 COMMAND_CHARS = 240
 ERROR_CHARS = 200
@@ -51,6 +52,32 @@ def find_lessons(messages: Sequence[Message]) -> list[FailureLesson]:
     found = [*_find_corrected(steps), *_find_repaired(steps), *_find_rules(steps)]
     unique = {(each.type, *each.fields.values()): each for each in found}
     return sorted(unique.values(), key=lambda each: order[each.message])
+
+
+def find_statements(events: Sequence[MessageEvent]) -> list[HeardStatement]:
+    """Return what the failures in a session teach, as statements that were heard in the session."""
+    from vademecum.knowledge import lessons
+    from vademecum.store import heard
+
+    places = {each.message.id: each for each in events}
+    found = []
+    for lesson in find_lessons([each.message for each in events]):
+        event = places[lesson.message]
+        text = lessons.render(lesson.type, lesson.fields)
+        found.append(
+            heard.HeardStatement(
+                heard.statement_id(text),
+                text,
+                str(lesson.type),
+                event.time,
+                place=event.id,
+                why=lesson.why,
+                found_by="failure",
+                evidence=lesson.evidence,
+                fields=tuple(lesson.fields.items()),
+            )
+        )
+    return found
 
 
 # ------------------------------------------------------------ what happened, step by step

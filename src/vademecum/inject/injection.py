@@ -201,7 +201,7 @@ class Injection:
             return None
         if sum(mark.startswith(hook_sessions.NUDGE) for mark in without) >= nudging.MOST:
             return None
-        signal = nudging.find_signal(prompt, shift=nudging.shift_bar(heard.read_counts(self._work.home)))
+        signal = nudging.find_signal(prompt, shift=heard.shift_bar(heard.read_counts(self._work.home)))
         if signal is None:
             return None
         mark = hook_sessions.NUDGE + heard.statement_id(signal.text)

@@ -1,7 +1,7 @@
 """Find the words of a prompt that may be worth saving, and write the line that tells the agent.
 
 The agent has read everything and decides. The line quotes words that the user typed, as data, and names the
-call that saves them. This module knows texts and earlier outcomes; it knows no search and no sessions.
+call that saves them. This module knows texts; it knows no search and no sessions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from vademecum.text import is_command
 
 if TYPE_CHECKING:
     from vademecum.knowledge import Signal
-    from vademecum.store.heard import NudgeCounts
 
 MOST = 5  # of a session
 LONGEST = 100_000  # characters of a prompt; a longer one is no message that somebody typed
@@ -36,17 +35,10 @@ _MADE = lazy_pattern(
     r"\s*(?:<[a-z][\w-]*>|\[SYSTEM|\[Request interrupted|Caveat: The messages below)"
     r"|[\s\S]{0,2000}<command-(?:name|message|args)>"
 )
-# Orders to memory itself, and phrases of planted instructions: the agent has the prompt, and no echo helps.
+# Orders to memory itself: the agent has the prompt, and no echo helps.
 _ORDER = lazy_pattern(
-    r"\b(?:remember|memori[sz]e|memory_\w+|(?:store|save) (?:this|that|it)\b"
-    r"|ignore (?:all|any|earlier|previous|the)\b"
-    r"|(?:earlier|previous|system) (?:instructions|prompt)|the user (?:wants|likes|prefers))|^\s*system:",
-    re.IGNORECASE | re.MULTILINE,
+    r"\b(?:remember|memori[sz]e|memory_\w+|(?:store|save) (?:this|that|it)\b)", re.IGNORECASE
 )
-
-# Nudges that count as followed and ignored before there are any.
-_FOLLOWED, _IGNORED = 4.2, 1.8
-_STEEPNESS, _LOWEST, _HIGHEST = 2.0, -0.4, 1.2
 
 
 class Nudge(NamedTuple):
@@ -59,16 +51,11 @@ class Nudge(NamedTuple):
 
 def is_typed(prompt: str) -> bool:
     """Whether a person may have typed a prompt: no command, no message of a program, no order to memory."""
+    from vademecum.knowledge import typed
+
     if not prompt.strip() or len(prompt) > LONGEST or is_command(prompt):
         return False
-    return not _MADE.match(prompt) and not _ORDER.search(prompt)
-
-
-def shift_bar(counts: NudgeCounts) -> float:
-    """Return how far to move the threshold for nudges: up if many were ignored, down if most were not."""
-    followed, ignored = _FOLLOWED + counts.taken, _IGNORED + counts.ignored
-    expected = _FOLLOWED / (_FOLLOWED + _IGNORED)
-    return max(_LOWEST, min(_HIGHEST, _STEEPNESS * (expected - followed / (followed + ignored))))
+    return not (_MADE.match(prompt) or _ORDER.search(prompt) or typed.is_planted(prompt))
 
 
 def find_signal(prompt: str, *, shift: float) -> Signal | None:

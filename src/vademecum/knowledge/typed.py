@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from vademecum.lazy import lazy_pattern
 from vademecum.text import fences
 
 _WIDEST = 8_000  # characters at either end of a message: people write before a paste and after it
@@ -33,6 +34,19 @@ _PRINTED = re.compile(
     )""",
     re.VERBOSE,
 )
+
+
+# Phrases of planted instructions, which pasted texts use to speak to an agent.
+_PLANTED = lazy_pattern(
+    r"\b(?:ignore (?:all|any|earlier|previous|the)\b|(?:earlier|previous|system) (?:instructions|prompt)"
+    r"|the user (?:wants|likes|prefers))|^\s*system:",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def is_planted(text: str) -> bool:
+    """Whether a text holds a phrase of planted instructions, such as "ignore all earlier rules"."""
+    return _PLANTED.search(text) is not None
 
 
 def own_words(text: str) -> str:

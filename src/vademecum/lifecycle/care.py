@@ -438,6 +438,8 @@ class Care:
         what, path = str(line.get("what")), str(line.get("path") or "")
         if what == "declined":
             undone = decisions.undecline(self._work.home, str(line["id"]))
+            if line.get("statement"):
+                self._heard.reopen(str(line["statement"]))
             yield EditResult(path, undone, "" if undone else "it was already undone")
         elif what == "verified":
             yield self._unverify(line, path)

@@ -1,4 +1,4 @@
-"""What was heard in sessions, as `Memory.heard` offers it: pending statements of the user, and nudges.
+"""What was heard in sessions, as `Memory.heard` offers it: pending statements, lessons and nudges.
 
 A statement is no record. Only a person's acceptance makes one of it.
 """
@@ -6,19 +6,23 @@ A statement is no record. Only a person's acceptance makes one of it.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vademecum.errors import NotFound
 from vademecum.store import Brief, Marks, heard
 from vademecum.store.heard import (
+    ACCEPTED,
     CONTRADICTED,
+    DECLINED,
     HEARD,
     IGNORED,
     REWORDED,
     RUN,
     SAVED,
+    SETTLED,
     HeardSession,
     HeardStatement,
+    ReadProgress,
 )
 from vademecum.text import clock, is_command, names, secrets, visible
 from vademecum.types import Audience, Origin
@@ -32,17 +36,22 @@ if TYPE_CHECKING:
     from vademecum.store import Workspace
     from vademecum.transcripts import Log, MessageEvent
 
+_Lessons: TypeAlias = "Callable[[Sequence[MessageEvent]], Iterable[HeardStatement]]"
 
 _PATIENCE = timedelta(hours=6)  # after which a nudge counts as ignored, if its session did not end before
 _CANDIDATES = 8  # records in which the statement of a nudge is looked for
 _REWORDED = 0.5  # the share of a statement's words that a record in other words has
+_SESSIONS = 10  # sessions without hooks that are read, the newest first,
+_MESSAGES = 400  # and about how many of the user's messages at once
 
 
 class HeardList:
     """The statements heard in the sessions of this project, as `Memory.heard` offers them."""
 
-    def __init__(self, workspace: Workspace, finder: Callable[[], Finder]) -> None:
-        self._work, self._open_finder = workspace, finder
+    def __init__(
+        self, workspace: Workspace, finder: Callable[[], Finder], find_lessons: _Lessons = lambda _: ()
+    ) -> None:
+        self._work, self._open_finder, self._find_lessons = workspace, finder, find_lessons
 
     def note_nudge(self, session: HeardSession, signal: Signal) -> None:
         """Save that the agent of a session was told about a statement of its user."""
@@ -57,6 +66,7 @@ class HeardList:
             why=signal.why,
             confidence=signal.confidence,
             nudged=at,
+            listed=at,
         )
         heard.add(self._work.home, session, [statement])
 
@@ -64,16 +74,16 @@ class HeardList:
         """Add statements to the list of a session, and return how many are new.
 
         Statements that are too long, hold a secret or were purged are left out; so are all statements of a
-        session that a person took back. A new statement marks the older ones of other sessions that it
-        contradicts.
+        session that a person took back. Of two statements that contradict each other, the older is marked.
+        What a person decided about a statement also holds for its repetitions.
         """
-        if self._is_barred():
+        if self._is_off():
             return 0
         home, purged = self._work.home, Marks.of(self._work.home)
         if heard.is_taken_back(home, session.project, session.session):
             return 0
         chosen = [
-            each._replace(id=heard.statement_id(each.text))
+            each._replace(id=heard.statement_id(each.text), listed=self._work.stamp())
             for each in statements
             if 0 < len(each.text) <= heard.LONGEST
             and not any(map(_is_secret, (each.text, *each.evidence)))
@@ -81,60 +91,99 @@ class HeardList:
         ]
         if not chosen:
             return 0
-        earlier = [
-            each
-            for each in heard.read_projects(home, [session.project])
-            if each.session != session.session and each.outcome not in (*heard.SETTLED, CONTRADICTED)
-        ]
+        known = [*heard.read_projects(home, [session.project])]
+        decided = [each for each in known if each.outcome in (*SETTLED, DECLINED)]
+        for at, new in enumerate(chosen):
+            earlier = next((each for each in decided if heard.says_same(each.text, new.text)), None)
+            if earlier is not None:
+                chosen[at] = new._replace(outcome=earlier.outcome, record=earlier.record)
+        added = heard.add(home, session, chosen)
+        self._mark_contradicted(session, chosen)
+        return added
+
+    def _mark_contradicted(self, session: HeardSession, new: Sequence[HeardStatement]) -> None:
+        """Mark the older of two undecided statements that contradict each other, if either is new."""
         from vademecum.text import conflict
 
-        added = heard.add(home, session, chosen)
-        for old in earlier:
-            if any(old.at < new.at and conflict.contradiction(old.text, new.text) for new in chosen):
-                heard.settle(home, old, CONTRADICTED, at=self._work.stamp())
-        return added
+        ids = {each.id for each in new}
+        known = [each for each in heard.read_projects(self._work.home, [session.project]) if not each.fields]
+        open_ones = [each for each in known if each.outcome in ("", IGNORED)]
+        latest = [each for each in open_ones if each.session == session.session and each.id in ids]
+        for old in open_ones:
+            later = (each for each in (latest if old not in latest else open_ones) if each.at > old.at)
+            if any(conflict.contradiction(old.text, each.text) for each in later):
+                heard.settle(self._work.home, old, CONTRADICTED, at=self._work.stamp())
 
-    def hear(self, session: HeardSession, log: Log) -> int:
-        """Add the statements that the judge finds in unread user messages; return how many are new."""
-        if self._is_barred() or heard.is_taken_back(self._work.home, session.project, session.session):
+    def hear(self, session: HeardSession, log: Log, *, lessons: bool = True) -> int:
+        """Add what a session's log holds and was not read yet; return how many statements are new.
+
+        These are the statements that the judge finds in the user's messages and, with `lessons`, what
+        failures in the session teach.
+        """
+        if self._is_off() or heard.is_taken_back(self._work.home, session.project, session.session):
             return 0
-        from vademecum.transcripts import MessageEvent, Role, is_aside
-
+        earlier, size = self._progress(session), log.size()
+        if earlier.size == size and (not lessons or earlier.lessons == size):
+            return 0
+        shift = heard.shift_bar(heard.read_counts(self._work.home))
+        events = [*_messages(log)]
+        turns = [*_user_turns(events)]
         found: list[HeardStatement] = []
-        number, read = 0, heard.messages_read(self._work.home, session.project, session.session)
-        before = ""
-        for event in log.events():
-            if not isinstance(event, MessageEvent) or is_aside(event.message):
-                continue
-            if event.message.role is Role.ASSISTANT:
-                before = event.message.text or before
-            elif event.message.role is Role.USER:
-                number += 1
-                if number > read:
-                    found += _find_statements(event, before)
-        added = self.add(session, found)
-        if number > read:
-            heard.note_read(self._work.home, session, number)
+        for event, before in turns[earlier.messages :]:
+            found += _find_statements(event, before, shift=shift)
+        found += self._find_lessons(events) if lessons else ()
+        added = self.add(session, _without_repetitions(found))
+        lessons_size = size if lessons else earlier.lessons
+        progress = ReadProgress(max(len(turns), earlier.messages), size, lessons_size)
+        heard.note_read(self._work.home, session, progress)
         return added
+
+    def skip(self, session: HeardSession, log: Log) -> None:
+        """Note that nothing is to be heard in what a log holds so far, because no person led the session."""
+        if not self._is_off():
+            turns = sum(1 for _ in _user_turns(_messages(log)))
+            heard.note_read(self._work.home, session, ReadProgress(turns, log.size(), log.size()))
+
+    def hear_recent(self) -> None:
+        """Hear the newest sessions of this project that no hook has heard, such as imported ones."""
+        caller = self._work.caller
+        if self._is_off() or self._work.readonly or caller.project is None:
+            return
+        read = 0
+        for log in self._open_finder().newest_logs(_SESSIONS):
+            session = _session_of(log, caller.project.id)
+            if session.audience == Audience.GROUP:
+                continue
+            before = self._progress(session).messages
+            self.hear(session, log)
+            read += self._progress(session).messages - before
+            if read > _MESSAGES:
+                return
+
+    def _progress(self, session: HeardSession) -> ReadProgress:
+        return heard.read_progress(self._work.home, session.project, session.session)
 
     def waiting(self) -> Sequence[tuple[HeardStatement, int]]:
         """Return the undecided statements of this project, each with the number of sessions that said it.
 
         Statements of more sessions come first, then those with higher confidence. Faded statements are left
-        out. An agent gets an empty list.
+        out; declined ones are not. An agent gets an empty list.
         """
         caller, days = self._work.caller, self._work.settings.capture.fade_days
-        if caller.project is None or self._is_barred() or caller.origin is not Origin.USER:
+        if caller.project is None or self._is_off() or caller.origin is not Origin.USER:
             return []
         statements = [
             each
             for each in heard.read_projects(self._work.home, [caller.project.id])
             if not heard.is_faded(each, days=days, now=self._work.now())
+            and each.agent in ("", self._work.settings.agent)
         ]
-        settled = {each.id for each in statements if each.outcome in heard.SETTLED}
+        # The one that a person declined comes before its repetitions: the refusal is of its exact words.
+        statements.sort(key=lambda each: (each.outcome != DECLINED or not each.settled, each.at, each.id))
+        settled = {each.id for each in statements if each.outcome in SETTLED}
         groups: list[list[HeardStatement]] = []
         for each in statements:
-            if each.id in settled or each.agent not in ("", self._work.settings.agent):
+            if each.id in settled:
                 continue
             group = next((one for one in groups if heard.says_same(one[0].text, each.text)), None)
             if group is None:
@@ -144,9 +193,34 @@ class HeardList:
         found = [(group[0], len({each.session for each in group})) for group in groups]
         return sorted(found, key=lambda each: (-each[1], -each[0].confidence, each[0].at, each[0].id))
 
-    def settle(self, statement: HeardStatement, outcome: str, *, record: str = "") -> None:
-        """Save what a person decided about a statement, and the path of the record made of it, if any."""
-        heard.settle(self._work.home, statement, outcome, at=self._work.stamp(), record=record)
+    def accept(self, statement: HeardStatement, *, record: str) -> None:
+        """Save that a person accepted a statement, and the path of the record that was made of it."""
+        self._settle(statement, ACCEPTED, record=record)
+        heard.count_outcomes(self._work.home, taken=int(not statement.fields), ignored=0)
+
+    def decline(self, statement: HeardStatement) -> None:
+        """Save that a person declined a statement."""
+        self._settle(statement, DECLINED)
+        heard.count_outcomes(self._work.home, taken=0, ignored=int(not statement.fields))
+
+    def reopen(self, id: str) -> None:
+        """Take back that a person declined the statement with this id."""
+        caller = self._work.caller
+        declined = [
+            each
+            for each in heard.read_projects(self._work.home, [caller.project.id] if caller.project else [])
+            if each.id == id and each.outcome == DECLINED
+        ]
+        for each in declined[:1]:
+            self._settle(each, "")
+            heard.count_outcomes(self._work.home, taken=0, ignored=-int(not each.fields))
+
+    def _settle(self, statement: HeardStatement, outcome: str, *, record: str = "") -> None:
+        """Save the outcome of a statement and of its repetitions in this project."""
+        at = self._work.stamp()
+        for each in [*heard.read_projects(self._work.home, [statement.project])]:
+            if each.outcome not in SETTLED and heard.says_same(each.text, statement.text):
+                heard.settle(self._work.home, each, outcome, at=at, record=record)
 
     def sessions(self) -> Sequence[Brief]:
         """Return the sessions in which something was heard, as runs that `vade undo` reverts."""
@@ -209,6 +283,10 @@ class HeardList:
         caller = self._work.caller
         return self._work.settings.incognito or caller.audience is Audience.GROUP or caller.project is None
 
+    def _is_off(self) -> bool:
+        """Whether nothing is heard: it is switched off, or this session is barred."""
+        return self._is_barred() or not self._work.settings.capture.hear
+
     def _nudged(self) -> Iterator[HeardStatement]:
         caller = self._work.caller
         if caller.project is None or self._is_barred():
@@ -246,10 +324,52 @@ class HeardList:
         return (REWORDED, reworded) if reworded else ("", "")
 
 
-def _find_statements(event: MessageEvent, before: str) -> Iterator[HeardStatement]:
+def _messages(log: Log) -> Iterator[MessageEvent]:
+    """Yield the messages of a log; a line that was cut short is none."""
+    from vademecum.transcripts import MessageEvent
+
+    return (each for each in log.events() if isinstance(each, MessageEvent))
+
+
+def _user_turns(messages: Iterable[MessageEvent]) -> Iterator[tuple[MessageEvent, str]]:
+    """Yield the user's messages, each with what the agent said before it."""
+    from vademecum.transcripts import Role, is_aside
+
+    before = ""
+    for event in messages:
+        if event.message.role is Role.ASSISTANT:
+            before = event.message.text or before
+        elif event.message.role is Role.USER and not is_aside(event.message):
+            yield event, before
+
+
+def _session_of(log: Log, project: str) -> HeardSession:
+    """Return a session as the first line of its log describes it."""
+    from vademecum.transcripts.events import start_of
+
+    start = start_of(log.events())
+    if start is None:
+        return HeardSession(project, log.session)
+    about = start.extra.get("import")
+    known = about if isinstance(about, dict) else {}
+    own, format, path = (str(known.get(name) or "") for name in ("id", "format", "path"))
+    return HeardSession(project, log.session, own, format, path, start.agent, start.audience)
+
+
+def _without_repetitions(statements: Sequence[HeardStatement]) -> list[HeardStatement]:
+    """Return the statements without those whose words a lesson quotes as its evidence."""
+    quoted = [(each.place, line) for each in statements if each.fields for line in each.evidence]
+    return [
+        each
+        for each in statements
+        if each.fields or not any(each.place == place and each.text in line for place, line in quoted)
+    ]
+
+
+def _find_statements(event: MessageEvent, before: str, *, shift: float) -> Iterator[HeardStatement]:
     """Yield the statements worth saving that a user typed in a message.
 
-    `before` is what the assistant said before the message.
+    `before` is what the assistant said before the message; `shift` raises the judge's bar.
     """
     from vademecum.knowledge import judge, typed
 
@@ -257,8 +377,8 @@ def _find_statements(event: MessageEvent, before: str) -> Iterator[HeardStatemen
     if is_command(text) or text.lstrip().startswith("<"):  # a command, or a message of the agent's program
         return
     typed_words = " ".join(visible(typed.own_words(text)).split())
-    for signal in judge.read_signals(text, before).signals:
-        if signal.text in typed_words:
+    for signal in judge.read_signals(text, before, shift=shift).signals:
+        if signal.text in typed_words and not typed.is_planted(signal.text):
             yield HeardStatement(
                 heard.statement_id(signal.text),
                 signal.text,

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from vademecum.memory.status import Status
     from vademecum.search import Answer, Finder
     from vademecum.store import AuditLog, FileLines, Home, Projects, ScopeFolder, Sources
+    from vademecum.store.heard import HeardStatement
+    from vademecum.transcripts import MessageEvent
     from vademecum.types import (
         Audience,
         Place,
@@ -580,7 +582,12 @@ class Memory:
         """Statements that were heard in sessions and are not saved as records."""
         from vademecum.lifecycle.heard_list import HeardList
 
-        return HeardList(self.workspace, lambda: self._finder)
+        def find_lessons(events: Sequence[MessageEvent]) -> Sequence[HeardStatement]:
+            from vademecum.context import failures
+
+            return failures.find_statements(events)
+
+        return HeardList(self.workspace, lambda: self._finder, find_lessons)
 
     @functools.cached_property
     def projects(self) -> Projects:

@@ -17,16 +17,15 @@ from vademecum.knowledge import trust as trusting
 from vademecum.store import Edit, Found, Listed, decisions, files, heard, hub_rules, scopes
 from vademecum.store import pending_writes as approving
 from vademecum.store import runs as running
-from vademecum.store.heard import HeardStatement
 from vademecum.text import filenames, names
 from vademecum.types import Audience, Finding, Origin, Outcome, Scope, find_versions, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.knowledge import Signal
     from vademecum.memory.core import Memory
     from vademecum.store import Pinned
+    from vademecum.store.heard import HeardStatement
     from vademecum.sync.purge_orders import HeldText
     from vademecum.types import Entry, Place, Record
 
@@ -43,8 +42,6 @@ KINDS = {  # in the order of display, with the meaning of a yes
     "signal": "Things you said that are worth saving: yes saves them as memories",
     "lesson": "What failures and refusals in sessions teach: yes saves it as a lesson",
 }
-_SESSIONS = 10  # sessions whose messages are read for signals and lessons
-_MESSAGES = 400  # messages that are read at most
 _KEEPS_ORIGIN = ("store", "note", "learn")  # operations whose text keeps the origin of its requester
 _KNOWN = 90.0  # out of 100: a text this similar to one in memory is known already
 _WHERE = {"preference": (Scope.GLOBAL, "user"), "correction": (Scope.PROJECT, "feedback")}
@@ -371,94 +368,35 @@ class Review:
             )
 
     def _list_signals(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
+        for each, why in self._heard(scope):
+            if not each.fields:
+                yield self._item_of("signal", each, why)
+
+    def _list_lessons(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
+        for each, why in self._heard(scope):
+            if each.fields:
+                yield self._item_of("lesson", each, why)
+
+    def _heard(self, scope: str | Scope | None) -> Iterator[tuple[HeardStatement, str]]:
+        """Yield the heard statements that memory does not have yet, with the reason to propose each."""
         from vademecum.lifecycle import promote as promoting
 
+        self._memory.heard.hear_recent()
         known: list[str] | None = None
-        seen: set[str] = set()
-        both: Iterator[tuple[str, HeardStatement | Signal, str]] = chain(
-            self._heard_signals(), self._unheard_signals()
-        )
-        for path, each, why in both:
-            place, _ = _WHERE.get(str(each.kind), (Scope.PROJECT, "project"))
-            if each.text in seen or (scope is not None and place != scope):
+        for each, sessions in self._memory.heard.waiting():
+            if scope is not None and _place_of(each) != scope:
                 continue
-            seen.add(each.text)
             known = self._known_texts() if known is None else known
             if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
                 continue
-            mark = decisions.mark_of("signal", each.text)
-            yield PendingItem("signal", mark, str(each.kind), path, each.text, why, str(place), each)
-
-    def _list_lessons(self, scope: str | Scope | None, notes: list[str]) -> Iterator[PendingItem]:
-        from vademecum.context import failures
-        from vademecum.knowledge import lessons
-        from vademecum.lifecycle import promote as promoting
-        from vademecum.transcripts import MessageEvent
-
-        if scope not in (None, Scope.PROJECT):
-            return
-        known: list[str] | None = None
-        seen: set[str] = set()
-        for log in self._memory.sessions.newest_logs(_SESSIONS):
-            events = (event for event in log.events() if isinstance(event, MessageEvent))
-            for each in failures.find_lessons([event.message for event in events]):
-                text = lessons.render(each.type, dict(each.fields))
-                if text in seen:
-                    continue
-                seen.add(text)
-                known = self._known_texts() if known is None else known
-                if any(promoting.is_same(text, other, threshold=_KNOWN) for other in known):
-                    continue
-                mark = decisions.mark_of("lesson", text)
-                why = f"{each.why}, at {each.message} in {log.path}"
-                yield PendingItem(
-                    "lesson", mark, str(each.type), log.path, text, why, str(Scope.PROJECT), each
-                )
-
-    def _heard_signals(self) -> Iterator[tuple[str, HeardStatement, str]]:
-        """Yield the statements that hooks heard, each as log path, statement and reason for the proposal."""
-        for each, sessions in self._memory.heard.waiting():
-            path = f"transcripts/{each.project}/{each.session}.jsonl"
-            why = f"{each.kind} ({each.confidence:.2f}), heard in {path}"
+            why = each.why if each.fields else f"{each.kind} ({each.confidence:.2f})"
+            why = f"{why}, heard in {_log_path(each)}"
             why += f" and {sessions - 1} more" if sessions > 1 else ""
-            yield path, each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
+            yield each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
 
-    def _unheard_signals(self) -> Iterator[tuple[str, Signal, str]]:
-        """Yield the statements that the judge finds in recent sessions that no hook heard, such as imported
-        ones.
-
-        Each comes as log path, statement and reason for the proposal.
-        """
-        from vademecum.knowledge import judge
-
-        project = self._work.caller.project
-        done = {*heard.read_sessions(self._work.home, project.id)} if project else set()
-        for path, before, text in self._recent_user_texts(done):
-            for each in judge.read_signals(text, before).signals:
-                yield path, each, f"{each.kind} ({each.confidence:.2f}), said in {path}"
-
-    def _recent_user_texts(self, without: Collection[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield the user's messages in the newest sessions, except the sessions in `without`.
-
-        Each item is the path of the log, the agent's text before the message, and the message.
-        """
-        from vademecum.transcripts import MessageEvent, Role, is_aside
-
-        left = _MESSAGES
-        for log in self._memory.sessions.newest_logs(_SESSIONS):
-            if log.session in without:
-                continue
-            before = ""
-            for event in log.events():
-                if not isinstance(event, MessageEvent) or is_aside(event.message):
-                    continue
-                if event.message.role is Role.ASSISTANT:
-                    before = event.message.text or before
-                elif event.message.role is Role.USER:
-                    left -= 1
-                    if left < 0:
-                        return
-                    yield log.path, before, event.message.text
+    def _item_of(self, kind: str, each: HeardStatement, why: str) -> PendingItem:
+        mark, place = decisions.mark_of(kind, each.text), str(_place_of(each))
+        return PendingItem(kind, mark, each.kind, _log_path(each), each.text, why, place, each)
 
     def _known_texts(self) -> list[str]:
         found = [
@@ -658,30 +596,32 @@ class Review:
             return True
         return True
 
-    def _approve_signals(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
-        """Save each of these statements of the user as a memory."""
+    def _approve_heard(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
+        """Save each of these statements as a memory or a lesson, with its place in the session as source."""
         self._undecline(items)
         for item in items:
-            place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
-            stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
+            statement: HeardStatement = item.about
+            place = _place_of(statement)
+            fields: dict[str, Any] = dict(statement.fields)
+            if fields:
+                stored = self._memory.knowledge.learn(statement.kind, **fields)
+            else:
+                _, kind = _WHERE.get(item.name, (place, "project"))
+                stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
+            source = {"resource": item.path, **({"id": statement.place} if statement.place else {})}
+            found = self._work.find(stored.key, place, only=True)
+            if not found.record.fields.get("sources"):
+                self._work.records.change_fields(found, {"sources": [source]}, operation="source")
+            self._memory.heard.accept(statement, record=stored.path)
+            self._work.audit(f"approve {item.kind}", scope=place)
             back = f"vade forget {stored.key} --scope {place}"
-            if isinstance(item.about, HeardStatement):
-                source = {"resource": item.path, **({"id": item.about.place} if item.about.place else {})}
-                found = self._work.find(stored.key, place, only=True)
-                if not found.record.fields.get("sources"):
-                    self._work.records.change_fields(found, {"sources": [source]}, operation="source")
-                self._memory.heard.settle(item.about, heard.ACCEPTED, record=stored.path)
-            self._work.audit("approve signal", scope=place)
             yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
 
-    def _approve_lessons(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
-        """Save as lessons what failures and refusals in sessions taught."""
-        self._undecline(items)
-        for item in items:
-            stored = self._memory.knowledge.learn(item.about.type, **item.about.fields)
-            back = f"vade forget {stored.key} --scope {Scope.PROJECT}"
-            self._work.audit("approve lesson", scope=Scope.PROJECT)
-            yield Decision(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
+    def _decline_heard(self, item: PendingItem, keep: str | None) -> _Step:
+        """Store the refusal of a statement, which raises the bar for later ones."""
+        self._memory.heard.decline(item.about)
+        decision, line = self._decline(item, keep)
+        return decision, None if line is None else line | {"statement": item.about.id}
 
     def _approve_writes(self, items: Sequence[PendingItem], keep: str | None) -> Iterator[_Step]:
         """Make the writes that agents asked for."""
@@ -947,8 +887,8 @@ _KINDS = {
     "held": _Kind(Review._list_held, Review._approve_held, Review._decline_held),
     "conflict": _Kind(Review._list_conflicts, Review._approve_conflicts),
     "promotion": _Kind(Review._list_promotions, Review._approve_promotions),
-    "signal": _Kind(Review._list_signals, Review._approve_signals),
-    "lesson": _Kind(Review._list_lessons, Review._approve_lessons),
+    "signal": _Kind(Review._list_signals, Review._approve_heard, Review._decline_heard),
+    "lesson": _Kind(Review._list_lessons, Review._approve_heard, Review._decline_heard),
 }
 
 
@@ -1010,6 +950,15 @@ def _changed_error(name: str) -> Conflict:
 def _with_position(found: Pinned) -> dict[str, Any]:
     """Return what trust in a section depends on: whether its document is trusted, and all the sections."""
     return {"trusted": found.trusted, "among": found.sections}
+
+
+def _place_of(statement: HeardStatement) -> Scope:
+    """Return the scope in which a statement would be saved."""
+    return Scope.PROJECT if statement.fields else _WHERE.get(statement.kind, (Scope.PROJECT, ""))[0]
+
+
+def _log_path(statement: HeardStatement) -> str:
+    return f"transcripts/{statement.project}/{statement.session}.jsonl"
 
 
 def _first(text: str) -> str:

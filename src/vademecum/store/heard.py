@@ -34,9 +34,9 @@ _SESSION, _STATEMENT, _OUTCOME = "session", "statement", "outcome"
 _READ, _REVERTED = "read", "reverted"
 
 SAVED, REWORDED, IGNORED = "saved", "reworded", "ignored"  # what came of a nudge
-ACCEPTED = "accepted"  # by a person
+ACCEPTED, DECLINED = "accepted", "declined"  # by a person
 CONTRADICTED = "contradicted"  # by what was said later; a person still decides
-SETTLED = (SAVED, REWORDED, ACCEPTED)  # nothing is left to decide
+SETTLED = (SAVED, REWORDED, ACCEPTED)  # memory has it, and nothing is left to decide
 
 
 class HeardSession(NamedTuple):
@@ -65,12 +65,22 @@ class HeardStatement(NamedTuple):
     confidence: float = 0.0
     found_by: str = "judge"
     evidence: tuple[str, ...] = ()  # lines of the session that it stands on
+    fields: tuple[tuple[str, str], ...] = ()  # of a lesson: the fields of its type, which `kind` names
     agent: str = ""  # whose memory it is
     program: str = ""  # the agent's program
     nudged: str = ""  # when the agent was told
     outcome: str = ""  # of the nudge, or of a person's review
     settled: str = ""  # when the outcome was known
     record: str = ""  # the path of the record that was made from it
+    listed: str = ""  # when it was added to the list
+
+
+class ReadProgress(NamedTuple):
+    """How far a session's log was read for statements."""
+
+    messages: int = 0  # the user's messages that were read
+    size: int = 0  # of the log in bytes at that time
+    lessons: int = 0  # its size when it was last read for lessons
 
 
 def statement_id(text: str) -> str:
@@ -144,36 +154,29 @@ def read_session(home: Home, project: str, session: str) -> tuple[HeardStatement
     return tuple(found.values())
 
 
-def note_read(home: Home, session: HeardSession, messages: int) -> None:
-    """Note how many of a session's messages were read, so that they are not read again."""
+def note_read(home: Home, session: HeardSession, progress: ReadProgress) -> None:
+    """Save how far a session's log was read, so that nothing in it is read twice."""
     with home.lock(_lock_name(session.project, session.session)):
         begun = any(line.get("kind") == _SESSION for line in _lines(home, session.project, session.session))
-        line = {"kind": _READ, "messages": messages}
+        line = {"kind": _READ, **progress._asdict()}
         _append(home, session.project, session.session, [line] if begun else [_header_line(session), line])
 
 
-def messages_read(home: Home, project: str, session: str) -> int:
-    """Return how many of a session's messages were read."""
-    counts = [line.get("messages") for line in _lines(home, project, session) if line.get("kind") == _READ]
-    return next((each for each in reversed(counts) if isinstance(each, int)), 0)
-
-
-def read_sessions(home: Home, project: str) -> Iterator[str]:
-    """Yield the sessions of a project whose messages were read, or whose statements were taken back."""
-    for session in sessions(home, project):
-        if messages_read(home, project, session) or is_taken_back(home, project, session):
-            yield session
+def read_progress(home: Home, project: str, session: str) -> ReadProgress:
+    """Return how far a session's log was read."""
+    found = ReadProgress()
+    for line in _lines(home, project, session):
+        if line.get("kind") == _READ:
+            numbers = (line.get(name) for name in found._asdict())
+            found = ReadProgress(*(each if isinstance(each, int) else 0 for each in numbers))
+    return found
 
 
 def take_back(home: Home, project: str, session: str) -> int:
     """Delete a session's statements, and mark its list so that none is added later; return their number."""
     with home.lock(_lock_name(project, session)):
         statements = read_session(home, project, session)
-        header = [line for line in _lines(home, project, session) if line.get("kind") == _SESSION]
-        lines = [*header[:1], {"kind": _REVERTED, "at": clock.stamp(clock.now())}]
-        content = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines).encode()
-        with home.folder(FOLDER, project) as folder:
-            folder.update(session + ENDING, lambda _: content)
+        _keep_only(home, project, session, {"kind": _REVERTED, "at": clock.stamp(clock.now())})
     return len(statements)
 
 
@@ -199,54 +202,75 @@ def sessions(home: Home, project: str) -> Sequence[str]:
 
 
 def forget_faded(home: Home, project: str, *, days: int, now: datetime) -> None:
-    """Delete the lists of a project whose statements are all older than `days`.
+    """Delete the statements of those sessions of a project in which all are older than `days`.
 
-    A list without statements stays: it holds the mark of a session that was taken back.
+    How far the session was read stays known, so that nothing is heard in it again.
     """
     for session in sessions(home, project):
-        statements = read_session(home, project, session)
-        if statements and all(is_faded(each, days=days, now=now) for each in statements):
-            with home.lock(_lock_name(project, session)), contextlib.suppress(FileNotFoundError):
-                _delete(home, project, session)
+        with home.lock(_lock_name(project, session)):
+            statements = read_session(home, project, session)
+            if statements and all(is_faded(each, days=days, now=now) for each in statements):
+                progress = read_progress(home, project, session)
+                _keep_only(home, project, session, {"kind": _READ, **progress._asdict()})
 
 
 def is_faded(statement: HeardStatement, *, days: int, now: datetime) -> bool:
-    """Whether a statement is so old that it is neither shown nor kept."""
-    latest = max(filter(None, (clock.parse(each) for each in (statement.at, statement.nudged))), default=None)
+    """Whether a statement was listed or nudged so long ago that it is neither shown nor kept."""
+    stamps = (statement.listed or statement.at, statement.nudged)
+    latest = max(filter(None, map(clock.parse, stamps)), default=None)
     return latest is None or now - latest > timedelta(days=days)
 
 
-# -------------------------------------------------------------------- what nudges came to
+# -------------------------------------------------------------------- what proposals came to
 
 _COUNTS = "outcomes.json"
 _MOST_COUNTED = 40.0  # outcomes; beyond, older ones count less
 
 
-class NudgeCounts(NamedTuple):
-    """How many nudges an agent followed and ignored; recent ones count fully, older ones less."""
+class ProposalCounts(NamedTuple):
+    """How many nudges and pending statements were saved, and how many ignored or declined.
+
+    Recent ones count fully, older ones less.
+    """
 
     taken: float = 0.0
     ignored: float = 0.0
 
 
-def read_counts(home: Home) -> NudgeCounts:
-    """Return the outcomes of earlier nudges."""
+def read_counts(home: Home) -> ProposalCounts:
+    """Return the outcomes of earlier proposals."""
     try:
         found = json.loads(home.read(FOLDER, _COUNTS) or b"{}")
-        return NudgeCounts(float(found.get("taken", 0)), float(found.get("ignored", 0)))
+        return ProposalCounts(float(found.get("taken", 0)), float(found.get("ignored", 0)))
     except (ValueError, TypeError, AttributeError, OutsideMemory):
-        return NudgeCounts()
+        return ProposalCounts()
 
 
 def count_outcomes(home: Home, *, taken: int, ignored: int) -> None:
-    """Add the outcomes of nudges to the saved counts; above a limit, all counts are scaled down."""
-    if not taken + ignored:
+    """Add outcomes of proposals to the saved counts; above a limit, all counts are scaled down.
+
+    A negative number takes outcomes back.
+    """
+    if not (taken or ignored):
         return
     with home.lock(f"{FOLDER}/{_COUNTS}"), home.folder(FOLDER, create=True) as folder:
         known = read_counts(home)
-        fraction = min(1.0, _MOST_COUNTED / max(1.0, sum(known) + taken + ignored))
-        new = {"taken": (known.taken + taken) * fraction, "ignored": (known.ignored + ignored) * fraction}
-        folder.update(_COUNTS, lambda _: json.dumps(new).encode())
+        new = max(0.0, known.taken + taken), max(0.0, known.ignored + ignored)
+        fraction = min(1.0, _MOST_COUNTED / max(1.0, sum(new)))
+        content = json.dumps({"taken": new[0] * fraction, "ignored": new[1] * fraction}).encode()
+        folder.update(_COUNTS, lambda _: content)
+
+
+# Proposals that count as taken and ignored before there are any.
+_TAKEN, _IGNORED = 4.2, 1.8
+_STEEPNESS, _LOWEST, _HIGHEST = 2.0, -0.4, 1.2
+
+
+def shift_bar(counts: ProposalCounts) -> float:
+    """Return how far to move the judge's threshold: up if many proposals were ignored, else down."""
+    taken, ignored = _TAKEN + counts.taken, _IGNORED + counts.ignored
+    expected = _TAKEN / (_TAKEN + _IGNORED)
+    return max(_LOWEST, min(_HIGHEST, _STEEPNESS * (expected - taken / (taken + ignored))))
 
 
 # -------------------------------------------------------------------- lines
@@ -271,6 +295,8 @@ def _statement_line(statement: HeardStatement) -> dict[str, Any]:
     fields = {name: value for name, value in statement._asdict().items() if value not in ("", (), 0.0)}
     for name in ("project", "session", "agent", "program"):
         fields.pop(name, None)
+    if statement.fields:
+        fields["fields"] = dict(statement.fields)
     fields["signal"] = fields.pop("kind", "")
     return {"kind": _STATEMENT, **fields}
 
@@ -283,10 +309,10 @@ def _parse(
     if not isinstance(text, str) or not text.strip():
         return None
     about = header.get("import")
-    confidence, evidence = line.get("confidence"), line.get("evidence")
+    confidence, evidence, fields = (line.get(name) for name in ("confidence", "evidence", "fields"))
     words = {
         name: str(line.get(name) or "")
-        for name in ("at", "place", "why", "nudged", "outcome", "settled", "record")
+        for name in ("at", "place", "why", "nudged", "outcome", "settled", "record", "listed")
     }
     return HeardStatement(
         id=statement_id(text),
@@ -297,6 +323,9 @@ def _parse(
         confidence=float(confidence) if isinstance(confidence, int | float) else 0.0,
         found_by=str(line.get("found_by") or "judge"),
         evidence=tuple(map(str, evidence)) if isinstance(evidence, list) else (),
+        fields=tuple((name, str(value)) for name, value in fields.items())
+        if isinstance(fields, dict)
+        else (),
         agent=str(header.get("agent") or ""),
         program=str(about.get("format") or "") if isinstance(about, dict) else "",
         **words,
@@ -327,6 +356,9 @@ def _append(home: Home, project: str, session: str, lines: Iterable[Mapping[str,
         folder.append_line(session + ENDING, content.encode(errors="replace"))
 
 
-def _delete(home: Home, project: str, session: str) -> None:
+def _keep_only(home: Home, project: str, session: str, line: Mapping[str, Any]) -> None:
+    """Delete all lines of a session's list but the first, which says whose it is, and add a line."""
+    header = [each for each in _lines(home, project, session) if each.get("kind") == _SESSION]
+    content = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in (*header[:1], line)).encode()
     with home.folder(FOLDER, project) as folder:
-        folder.delete(session + ENDING)
+        folder.update(session + ENDING, lambda _: content)

@@ -17,7 +17,7 @@ from vademecum.interfaces.cli.options import AgentHelpCommand, AgentName, ask, c
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.interfaces.chat.state import Callers, Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
@@ -43,6 +43,10 @@ _UNWRITTEN = "dry run: `vade {0} --yes` writes the changes, `vade {0} AGENT` onl
 _NUDGED = (
     "when you type something worth saving, the agent gets a line about it;"
     " `vade config set capture.nudge false` turns this off"
+)
+_HEARD = (
+    "what you say in sessions and may want to save waits in `vade review` until you accept it;"
+    " `vade config set capture.hear false` turns this off"
 )
 _NO_AGENT = (
     "no agent found on this machine, so there was nothing to connect",
@@ -93,7 +97,7 @@ def install(
     for what, why in chosen.without.items():
         output.error(f"no {what}: {why}")
     if not dry_run and any(edit.changed for edit in edits):
-        for note in (chosen.setup.note, _NUDGED if _is_nudged(memory, [chosen]) else ""):
+        for note in (chosen.setup.note, *_describe_capture(memory, [chosen])):
             if note:
                 output.error(note)
     return 0
@@ -127,19 +131,22 @@ def _install_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool,
         output.line(_UNWRITTEN.format("install") if changes else "everything is already installed")
     else:
         _show_checks(plans, trials)
-        if changes and _is_nudged(memory, [one for one, _ in plans]):
-            output.line(_NUDGED)
+        for note in _describe_capture(memory, [one for one, _ in plans]) if changes else ():
+            output.line(note)
     return 1 if any(each.state == "error" for each in trials) else 0
 
 
-def _is_nudged(memory: Memory, installed: Iterable[Installation]) -> bool:
-    """Return whether one of these agents gets a line about words that may be worth saving."""
+def _describe_capture(memory: Memory, installed: Iterable[Installation]) -> Iterator[str]:
+    """Yield what these agents' hooks notice in sessions without being asked, and how to turn it off."""
     from vademecum.agents.base import HOOKS, HookEvent
 
-    hooks = [one.agent.hooks for one in installed if HOOKS not in one.without]
-    return memory.settings.capture.nudge and any(
-        each is not None and HookEvent.USER_PROMPT in each.moments for each in hooks
-    )
+    agents = [one.agent for one in installed if one.agent.hooks is not None and HOOKS not in one.without]
+    moments = {each for agent in agents if agent.hooks is not None for each in agent.hooks.moments}
+    if memory.settings.capture.nudge and HookEvent.USER_PROMPT in moments:
+        yield _NUDGED
+    has_transcripts = any(agent.transcripts is not None for agent in agents)
+    if memory.settings.capture.hear and has_transcripts and {HookEvent.STOP, HookEvent.SESSION_END} & moments:
+        yield _HEARD
 
 
 def _install_program(*, dry_run: bool) -> None:

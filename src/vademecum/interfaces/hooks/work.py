@@ -76,8 +76,7 @@ def run(job: Job, channel: Channel) -> None:
             _save_session(memory, agent, event, hook_input)
         finally:
             channel.finish()
-            last = HookEvent.SESSION_END if HookEvent.SESSION_END in agent.hooks.moments else HookEvent.STOP
-            if event is last:
+            if event is _last_event(agent):
                 from vademecum.interfaces.hooks import session_sync
 
                 session_sync.start(memory)
@@ -128,6 +127,12 @@ def _has_reader(agent: Agent, hook_input: HookInput) -> bool:
     return bool(hook_input.session) and not hook_input.subagent and not is_headless(agent, os.environ)
 
 
+def _last_event(agent: Agent) -> HookEvent:
+    """Return the last event of an agent's session that its hooks tell."""
+    has_end = agent.hooks is not None and HookEvent.SESSION_END in agent.hooks.moments
+    return HookEvent.SESSION_END if has_end else HookEvent.STOP
+
+
 def _heard_session(memory: Memory, agent: Agent, hook_input: HookInput) -> HeardSession:
     """Return the agent's session under the id that its imported log has or will have."""
     from vademecum.store.heard import HeardSession
@@ -158,10 +163,13 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
         if done.session:
             hook_log.record_session(memory.home.path, done.project, session=done.session, agent=agent.name)
             memory.injection.recent()  # cached now for the next session
+            about = _heard_session(memory, agent, hook_input)
+            about = about._replace(project=done.project, session=done.session)
+            log = importing.imported_log(done, home=memory.home)
             if _has_reader(agent, hook_input):
-                about = _heard_session(memory, agent, hook_input)
-                about = about._replace(project=done.project, session=done.session)
-                memory.heard.hear(about, importing.imported_log(done, home=memory.home))
+                memory.heard.hear(about, log, lessons=event is _last_event(agent))
+            elif not hook_input.subagent:
+                memory.heard.skip(about, log)
     if event is HookEvent.SESSION_END:
         hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
     session = _heard_session(memory, agent, hook_input).session if hook_input.session else ""
