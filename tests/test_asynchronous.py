@@ -38,6 +38,7 @@ LEFT_OUT = {
     "heard.note_nudge",
     "heard.reopen",
     "heard.settle_nudges",
+    "heard.settle_saved",
     "heard.skip",
     "injection.records_again",
     "projects.earlier",

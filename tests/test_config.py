@@ -197,6 +197,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "sync.after_session": True,
         "capture.nudge": True,
         "capture.hear": True,
+        "capture.tell": True,
         "capture.fade_days": 30,
         "secrets.policy": "redact",
         "secrets.session": None,

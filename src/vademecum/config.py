@@ -827,6 +827,13 @@ class CaptureSettings(SettingsGroup):
         BOOLEAN,
         NEVER,
     )
+    tell: bool = setting(
+        True,
+        "Show agents, when a session starts, up to three things that you said in recent sessions and have not"
+        " accepted yet.",
+        BOOLEAN,
+        NEVER,
+    )
     fade_days: int = setting(
         30, "After how many days statements that were noticed in sessions are deleted.", whole(1, 3650), NEVER
     )

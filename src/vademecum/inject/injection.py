@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vademecum.inject.nudge import Nudge
     from vademecum.search import Answer, Finder, Passage, Query
     from vademecum.store import Found, Home, Workspace
+    from vademecum.store.heard import HeardStatement
     from vademecum.transcripts import Pointer
 
 
@@ -47,6 +48,7 @@ class HookDelivery(NamedTuple):
     at_prompt: bool  # whether each prompt brings back matching records
 
 
+_TOLD = 3  # statements heard in recent sessions
 _CANDIDATES = 24  # hits that are considered for one prompt,
 _ALIKE = 3  # and hits by a model
 _NEAR = 0.3  # the likeness in meaning, as static vectors see it, that is enough
@@ -84,10 +86,10 @@ class Injection:
         """Return the block for the start of a session; empty if memory is incognito or injection is disabled.
 
         With `query`, matching records come first; `budget` limits the tokens. `knowledge` includes lessons,
-        `session` the session's own records, and `recent` the last sessions of the project. With `notices`,
-        the agent is asked to report automatic changes. `audience` can narrow the caller's audience, never
-        widen it. `without` are the marks of items to leave out, because they were injected already; with
-        `tools` off, no tool is named.
+        `session` the session's own records, and `recent` the last sessions of the project with what was heard
+        in them. With `notices`, the agent is asked to report automatic changes. `audience` can narrow the
+        caller's audience, never widen it. `without` are the marks of items to leave out, because they were
+        injected already; with `tools` off, no tool is named.
 
         With `explain`, the block lists what it omits and why; `exclude` are paths to ignore.
         """
@@ -110,6 +112,7 @@ class Injection:
                     attached=functools.partial(self._attached, query),
                     notices=unseen.unseen_notices(self._work.home) if notices else (),
                     recent=self.recent if recent else None,
+                    heard=self.heard if recent else None,
                     without=without,
                     tools=tools,
                     explain=explain,
@@ -136,6 +139,38 @@ class Injection:
             return []
         given = self._work.home, self._work.records.catalogue, caller.project, recorded
         return pointers.recent(*given, most=most, without=caller.session or "")
+
+    def heard(self) -> Sequence[HeardStatement]:
+        """Return up to three statements that the user typed in recent sessions and nobody decided about.
+
+        The caller's own session is left out, and so is what another agent's memory heard. Of a session's
+        text nothing else is among them: no lessons, and nothing that a model proposed.
+        """
+        from vademecum.store import hook_log
+
+        caller, settings = self._work.caller, self._work.settings
+        allowed = settings.capture.tell and settings.capture.hear and not settings.incognito
+        if not allowed or caller.project is None or caller.audience is Audience.GROUP:
+            return []
+        if not self._work.home.names(heard.FOLDER, caller.project.id):
+            return []
+        from vademecum.knowledge import typed
+        from vademecum.transcripts.pointers import RECENT_SESSIONS, is_agent_session
+
+        found: dict[str, HeardStatement] = {}
+        days, now = settings.capture.fade_days, self._work.now()
+        recorded = [id for id, _ in hook_log.recorded_sessions(self._work.home.path, caller.project.id)]
+        for id in recorded[: -RECENT_SESSIONS - 1 : -1]:
+            if is_agent_session(id, caller.session or ""):
+                continue
+            for each in reversed(heard.read_session(self._work.home, caller.project.id, id)):
+                is_typed = (
+                    not each.fields and each.found_by == heard.JUDGE and not typed.is_planted(each.text)
+                )
+                is_open = each.outcome in heard.UNDECIDED and not heard.is_faded(each, days=days, now=now)
+                if is_typed and is_open and each.agent in ("", settings.agent):
+                    found.setdefault(each.id, each)
+        return [*found.values()][:_TOLD]
 
     def remind(
         self,

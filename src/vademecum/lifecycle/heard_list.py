@@ -107,7 +107,7 @@ class HeardList:
 
         ids = {each.id for each in new}
         known = [each for each in heard.read_projects(self._work.home, [session.project]) if not each.fields]
-        open_ones = [each for each in known if each.outcome in ("", IGNORED)]
+        open_ones = [each for each in known if each.outcome in heard.UNDECIDED]
         latest = [each for each in open_ones if each.session == session.session and each.id in ids]
         for old in open_ones:
             later = (each for each in (latest if old not in latest else open_ones) if each.at > old.at)
@@ -278,6 +278,17 @@ class HeardList:
         if project is not None and not self._is_barred():
             heard.forget_faded(self._work.home, project.id, days=days, now=self._work.now())
 
+    def settle_saved(self, session: str) -> None:
+        """Note which of a session's statements were saved after they were said, without a nudge."""
+        caller = self._work.caller
+        if caller.project is None or self._is_off():
+            return
+        for each in heard.read_session(self._work.home, caller.project.id, session):
+            if not (each.outcome or each.nudged or each.fields):
+                outcome, record = self._outcome_of(each)
+                if outcome == SAVED:
+                    heard.settle(self._work.home, each, SAVED, at=self._work.stamp(), record=record)
+
     def _is_barred(self) -> bool:
         """Whether nothing of this session may be heard."""
         caller = self._work.caller
@@ -296,9 +307,9 @@ class HeardList:
                 yield each
 
     def _outcome_of(self, statement: HeardStatement) -> tuple[str, str]:
-        """Return the outcome of a nudge so far, and the path of the record with its statement.
+        """Return the outcome of a statement so far, and the path of the record that has it.
 
-        Both are empty without an outcome.
+        Both are empty without an outcome. A record from before the statement counts for nothing.
         """
         if statement.outcome:
             return statement.outcome, statement.record
@@ -308,11 +319,11 @@ class HeardList:
         finder = self._open_finder()
         options = finder.options(max_results=_CANDIDATES, mode="bm25")
         found = finder.searcher.search(query, options, seconds=self._work.settings.limits.open)
-        wanted, nudged = _content_words(statement.text), clock.parse(statement.nudged)
+        wanted, since = _content_words(statement.text), clock.parse(statement.nudged or statement.at)
         reworded = ""
         for each in found.results:
             saved = clock.parse(each.time)
-            if saved is None or nudged is None or saved < nudged:
+            if saved is None or since is None or saved < since:
                 continue
             if any(
                 heard.says_same(statement.text, line) for line in each.snippet.split("\n") if line.strip()

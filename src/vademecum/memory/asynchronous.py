@@ -182,6 +182,7 @@ class AsyncInjection(_Noun):
     block = _awaited(Injection.block)
     deliver = _awaited(Injection.deliver)
     deliveries = _awaited(Injection.deliveries)
+    heard = _awaited(Injection.heard)
     nudge = _awaited(Injection.nudge)
     recent = _awaited(Injection.recent)
     remind = _awaited(Injection.remind)

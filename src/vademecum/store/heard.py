@@ -30,12 +30,14 @@ LONGEST = 1_000  # characters of a statement
 _SAME = 80.0  # out of 100: how similar two statements are that say the same
 RUN = "heard-"  # the beginning of the name by which `vade undo` takes a session's statements back
 HEARD = "heard"  # what such a run is called among the runs
+JUDGE = "judge"  # who finds a statement, unless the statement names another finder
 _SESSION, _STATEMENT, _OUTCOME = "session", "statement", "outcome"
 _READ, _REVERTED = "read", "reverted"
 
 SAVED, REWORDED, IGNORED = "saved", "reworded", "ignored"  # what came of a nudge
 ACCEPTED, DECLINED = "accepted", "declined"  # by a person
 CONTRADICTED = "contradicted"  # by what was said later; a person still decides
+UNDECIDED = ("", IGNORED)
 SETTLED = (SAVED, REWORDED, ACCEPTED)  # memory has it, and nothing is left to decide
 
 
@@ -63,7 +65,7 @@ class HeardStatement(NamedTuple):
     place: str = ""  # the id of the message in the session's log
     why: str = ""
     confidence: float = 0.0
-    found_by: str = "judge"
+    found_by: str = JUDGE
     evidence: tuple[str, ...] = ()  # lines of the session that it stands on
     fields: tuple[tuple[str, str], ...] = ()  # of a lesson: the fields of its type, which `kind` names
     agent: str = ""  # whose memory it is
@@ -321,7 +323,7 @@ def _parse(
         project=project,
         session=session,
         confidence=float(confidence) if isinstance(confidence, int | float) else 0.0,
-        found_by=str(line.get("found_by") or "judge"),
+        found_by=str(line.get("found_by") or JUDGE),
         evidence=tuple(map(str, evidence)) if isinstance(evidence, list) else (),
         fields=tuple((name, str(value)) for name, value in fields.items())
         if isinstance(fields, dict)

@@ -85,13 +85,13 @@ def recent(
     found = [
         Pointer(*values)
         for id, (_, values) in rows.items()
-        if values is not None and not _is_agent_session(id, without)
+        if values is not None and not is_agent_session(id, without)
     ]
     newest = sorted(found, key=lambda pointer: (pointer.updated, pointer.session), reverse=True)
     return [pointer for pointer in newest if pointer.title][:most]
 
 
-def _is_agent_session(id: str, own: str) -> bool:
+def is_agent_session(id: str, own: str) -> bool:
     """Whether a stored session is the one that its agent knows by the id `own`."""
     return bool(own) and imported_id(id.rpartition("-")[0], own) == id
 

@@ -173,6 +173,8 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
     if event is HookEvent.SESSION_END:
         hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
     session = _heard_session(memory, agent, hook_input).session if hook_input.session else ""
+    if session and event is _last_event(agent):
+        memory.heard.settle_saved(session)
     memory.heard.settle_nudges(ended=session if event is HookEvent.SESSION_END else "")
 
 

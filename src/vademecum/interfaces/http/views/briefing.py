@@ -40,6 +40,7 @@ _WHY = {
     "attached": "the newest of an attached source",
     "journal": "a note of today or yesterday",
     "sessions": "one of the last sessions in this project",
+    "heard": "what you said in recent sessions and have not accepted",
     "notices": "memory moved this by itself, and you have not seen it yet",
 }
 
