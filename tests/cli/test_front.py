@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -279,3 +281,23 @@ def test_a_command_ends_with_its_code_all_that_was_printed_and_what_runs_at_exit
     assert done.returncode == 3
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["printed", *last, "at exit"]
+
+
+def test_without_a_terminal_long_work_says_how_far_it_is_and_what_an_interrupt_leaves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "_BETWEEN_LINES", 0.0)
+    clock = itertools.count(0, 60)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+
+    def interrupted() -> None:
+        with output.progress("run it again") as step:
+            step("reading", 20, 100)
+            step("reading", 40, 100)
+            raise KeyboardInterrupt
+
+    with pytest.raises(output.WorkStopped, match=r"^stopped at reading, 40 of 100: run it again$"):
+        interrupted()
+    assert capsys.readouterr().err == (
+        "vade: reading: 20 of 100\nvade: reading: 40 of 100, about 3 minutes left\n"
+    )

@@ -7,6 +7,7 @@ that process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+from vademecum.index.base import IndexedFolder
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -271,6 +273,51 @@ def test_a_file_that_changes_while_it_is_read_is_found_as_it_is_at_the_end(
     answer = memory.search("finch rests at last")
     assert answer.results[0].snippet == "The finch rests at last."
     assert answer.degraded == ()
+
+
+@pytest.mark.parametrize("broken", ["the folder", "a folder in it", "a file"])
+def test_an_error_of_the_disk_takes_nothing_out_of_the_index(
+    tmp_path: Path, good: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    error = OSError(errno.EIO, "Input/output error")
+    below = tmp_path / "vault" / "below"
+    memory = filled(tmp_path, good)
+    below.mkdir()
+    (below / "finch.md").write_text("The finch hops.\n")
+    all_good(memory)
+    (tmp_path / "vault" / "good-0.md").write_text("The heron g0d stands in the pond, as always.\n")
+    fails = {"the folder": str(tmp_path / "vault"), "a folder in it": str(below), "a file": "good-0.md"}
+    states, load, walk = IndexedFolder.states, IndexedFolder._load, os.walk
+
+    def broken_states(self: IndexedFolder) -> Any:
+        if broken == "the folder" and self.path == fails[broken]:
+            raise error
+        return states(self)
+
+    def broken_load(self: IndexedFolder, name: str) -> bytes | None:
+        if name == fails[broken]:
+            raise error
+        return load(self, name)
+
+    def broken_walk(top: str, **given: Any) -> Any:
+        for folder, names, files in walk(top, **given):
+            if broken == "a folder in it" and folder == fails[broken]:
+                given["onerror"](OSError(errno.EIO, error.strerror, folder))
+            else:
+                yield folder, names, files
+
+    with monkeypatch.context() as failing:
+        failing.setattr(IndexedFolder, "states", broken_states)
+        failing.setattr(IndexedFolder, "_load", broken_load)
+        failing.setattr(os, "walk", broken_walk)
+        for memory in (opened(tmp_path), opened(tmp_path)):
+            answer = all_good(memory)
+            assert told(answer, "vault" if broken != "a file" else "good-0.md", "Input/output error")
+            assert answer.coverage.failed == 1
+            assert memory.search("finch hops").results[0].snippet == "The finch hops."
+    answer = all_good(opened(tmp_path))
+    assert answer.degraded == ()
+    assert any("as always" in each.snippet for each in answer.results)
 
 
 @pytest.mark.parametrize("round_", range(3))

@@ -115,6 +115,12 @@ def test_reading_tells_how_far_it_is(memory: Memory) -> None:
     assert ("reading", len(NOTES), len(NOTES)) in steps
 
 
+def test_a_step_of_reading_takes_about_a_second_however_slow_the_machine() -> None:
+    assert [reading.next_step(each, 0.1) for each in (4, 16, 32)] == [8, 32, 32]
+    assert [reading.next_step(each, 1.0) for each in (4, 32)] == [4, 32]
+    assert [reading.next_step(each, 9.0) for each in (32, 1)] == [16, 1]
+
+
 def test_a_passage_that_was_not_read_has_no_vote_and_is_found_by_its_words(memory: Memory) -> None:
     memory.care.index()
     memory.store("Money goes back to whoever asks for it, on the same day.", key="unread")

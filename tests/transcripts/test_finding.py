@@ -524,6 +524,20 @@ def test_a_search_of_sessions_alone_has_the_filters_of_messages_in_both_rankings
     assert unfit.notes[0] == "'type:decision' filters notes alone and was searched as words"
 
 
+def test_indexing_tells_how_far_it_is_within_a_long_session(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_MB", 1)
+    monkeypatch.setattr(following, "_BATCH", 100)
+    log = talk(memory, "long", *(f"The heron number {each} stands still." for each in range(20)))
+    size = os.path.getsize(memory.home.path / log.path)
+    told: list[tuple[int, int]] = []
+    memory.care.index(progress=lambda what, *far: told.append(far) if what == "MB of sessions" else None)
+    assert len(told) > 3
+    assert told == sorted(told)
+    assert told[-1] == (size, size)
+
+
 def test_filters_without_words_list_the_newest_messages(memory: Memory) -> None:
     talk(memory, "one", "The heron is grey.", "It stands still.", "Is it asleep?")
     assert found(memory, "by:user") == ["Is it asleep?", "The heron is grey."]

@@ -5,6 +5,7 @@ Records, journals, pinned documents and attached sources are all folders of file
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
 # Decisions about what is visible: a change there means that all files are compared again.
 _DECISIONS = ("aliases", "projects", "sources", "trusted")
 _WORDY = lazy_pattern(r"[^\W\d_]{3}")
+# Errors of a file and not of the system: a link in place of a folder, a name that is too long.
+_OF_THE_FILE = (errno.ELOOP, errno.ENAMETOOLONG)
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # other names of a note, and characters of each
 _MOST_TAGS = 50  # tags in the text of a note
 _TAG = lazy_pattern(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
 _CODE = lazy_pattern(r"`[^`\n]{1,300}`")
+NOT_READ_NOW = "not read now"  # a folder whose error may pass: the index keeps its files
 
 
 class Corpus:
@@ -104,8 +108,9 @@ class Corpus:
                     plain=True,
                 )
             for error in closed:
-                where = str(error.filename or source.path)
-                yield Finding("unreadable", where, error.strerror or str(error), severity="error")
+                what = NOT_READ_NOW if may_pass(error) else "unreadable"
+                where = str(error.filename or source.path).rstrip("/")
+                yield Finding(what, where, error.strerror or str(error), severity="error")
 
     def _on(
         self,
@@ -136,6 +141,16 @@ def _below(top: str, parts: tuple[str, ...]) -> Directory | None:
         return sources.entered(top, parts)
     except FileNotFoundError:
         return None
+
+
+def may_pass(error: Exception) -> bool:
+    """Return whether reading failed for a reason of the system, such as too many open files.
+
+    That says nothing of a file, so the index keeps what it has of it. A file that is gone or may not be read
+    is another case.
+    """
+    facts = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+    return isinstance(error, OSError) and not isinstance(error, facts) and error.errno not in _OF_THE_FILE
 
 
 def read_document(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, Malformed, OutsideMemory
 from vademecum.index.base import Filter, IndexDocument
-from vademecum.index.corpus import is_conversation, read_document, to_embed
+from vademecum.index.corpus import NOT_READ_NOW, is_conversation, may_pass, read_document, to_embed
 from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
 from vademecum.store.view import no_collection
@@ -136,6 +136,7 @@ class Sync:
             if isinstance(folder, Finding):
                 survey.failed.append(folder)
                 survey.files += 1
+                _keep(known, folder.where if folder.what == NOT_READ_NOW else None)
                 continue
             failed: list[Finding] = []
             wrong: list[Finding] = []
@@ -152,6 +153,7 @@ class Sync:
                     else:
                         survey.indexed += 1
             except (OutsideMemory, OSError) as error:
+                _keep(known, folder.prefix if may_pass(error) else None)
                 wrong.append(_unreadable(folder, error))
                 survey.files += 1
             survey.failed += [*sorted(failed), *wrong]
@@ -323,6 +325,7 @@ class Sync:
             if isinstance(folder, Finding):
                 report.findings.append(folder)
                 report.unreadable += 1
+                _keep(known, folder.where if folder.what == NOT_READ_NOW else None)
                 continue
             try:
                 labels = (folder.source, folder.kind, folder.root)
@@ -349,6 +352,7 @@ class Sync:
                     elif old.reason:
                         report.findings.append(_not_indexed(path, old.reason))
             except (OutsideMemory, OSError) as error:
+                _keep(known, folder.prefix if may_pass(error) else None)
                 report.unreadable += 1
                 report.findings.append(_unreadable(folder, error))
         if known:
@@ -371,7 +375,12 @@ class Sync:
                 nonlocal done
                 while done < len(waiting) and not _is_past(deadline) and not _is_past(turn):
                     item, known = waiting[done]
-                    document = self._read(item, known, report)
+                    try:
+                        document = self._read(item, known, report)
+                    except OSError as error:  # what the index has of it stays, and the next sync reads it
+                        report.findings.append(_not_indexed(item.path, _tell_kept(error)))
+                        done += 1
+                        continue
                     if document is not None:
                         yield document
                     elif known is not None:
@@ -389,7 +398,7 @@ class Sync:
         """Read a file and return it with its passages; return None when the file no longer exists.
 
         The document has no passages if the content is unchanged, and the reason if the file cannot be
-        indexed.
+        indexed. An error that may pass is raised.
         """
         try:
             content = item.load()
@@ -405,6 +414,8 @@ class Sync:
                 return IndexDocument(item, digest)
             document = read_document(item, content, digest, tokens=self.tokens, overlap=self.overlap)
         except (Malformed, OutsideMemory, OSError) as error:
+            if may_pass(error):
+                raise
             reason = str(error)
             report.findings.append(_not_indexed(item.path, reason))
             return IndexDocument(item, "", reason=reason)
@@ -494,8 +505,21 @@ def _not_indexed(path: str, reason: str) -> Finding:
 
 
 def _unreadable(folder: IndexedFolder, error: Exception) -> Finding:
-    why = str(getattr(error, "strerror", None) or error)
+    why = _tell_kept(error) if may_pass(error) else str(getattr(error, "strerror", None) or error)
     return Finding("unreadable", folder.shown, why, severity="error")
+
+
+def _tell_kept(error: Exception) -> str:
+    """Return why a file or folder is not read now; what was indexed of it before is searched."""
+    why = str(getattr(error, "strerror", None) or error)
+    return f"{why}; what was indexed before is searched, and the next search tries again"
+
+
+def _keep(known: dict[str, KnownFile], folder: str | None) -> None:
+    """Take the files below a folder, if there is one, from `known`: the rest of these leave the index."""
+    if folder is not None:
+        for id_ in [each for each in known if each.startswith(f"{folder}/")]:
+            del known[id_]
 
 
 def _is_text(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from vademecum.errors import IndexFailed, VadeError
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-READ_AT_ONCE = 32  # passages: about half a second
+# passages of a step at first and at most; a step shall take about as long as here, in seconds
+FIRST_STEP, LONGEST_STEP = 4, 32
+QUICK, SLOW = 0.5, 2.0
 AT_ONCE = 8  # passages after which the thread looks whether a question waits
 PAUSE = 2.0  # seconds between two such looks
 NICENESS = 10
@@ -42,14 +45,14 @@ def read_passages(
 ) -> int:
     """Let the model read at most `most` passages, and return how many are left.
 
-    Other threads get a turn meanwhile: only fetching and storing hold the index. Every result is stored at
-    once, so an interrupted run continues where it was.
+    Other threads get a turn meanwhile: only fetching and storing hold the index. The passages of a step are
+    stored together, and a step takes about a second, so that little is lost when the process is killed.
     """
-    done, mended = 0, False
+    done, mended, step = 0, False, FIRST_STEP
     while True:
-        step = READ_AT_ONCE if most is None else min(READ_AT_ONCE, most - done)
+        begun = time.monotonic()
         try:
-            read, left = _read_some(passages, reading, step)
+            read, left = _read_some(passages, reading, step if most is None else min(step, most - done))
         except IndexFailed as error:
             if mended:
                 raise
@@ -63,6 +66,14 @@ def read_passages(
             return left
         if progress is not None:
             progress("reading", done, done + left)
+        step = next_step(step, time.monotonic() - begun)
+
+
+def next_step(step: int, seconds: float) -> int:
+    """Return the number of passages of the next step, from how long this step took."""
+    if seconds < QUICK:
+        return min(2 * step, LONGEST_STEP)
+    return max(step // 2, 1) if seconds > SLOW else step
 
 
 def _read_some(passages: Passages, reading: PassageReader, most: int) -> tuple[int, int]:

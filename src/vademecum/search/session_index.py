@@ -71,6 +71,7 @@ _TURN = 0.5  # seconds of reading in one transaction
 _MARK = 4_096  # bytes at the beginning and before the end that must not have changed
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{500,}")  # a picture or a key: nobody searches for one
 _SPOKEN = (Role.USER, Role.ASSISTANT, Role.TOOL)
+_MB = 1_000_000
 _LOCATION = struct.Struct(">QQIII12s")
 SOURCE = "transcript"
 
@@ -259,17 +260,17 @@ def update_index(
     newest = sorted(stamps, key=lambda key: (stamps[key][1], key), reverse=True)
     outdated = [key for key in newest if is_outdated(known.get(key), stamps[key], view)]
     changed, logs = 0, dict(known)
-    for at, key in enumerate(outdated):
+    far = _Far(progress, sum(stamps[key][0] for key in outdated))
+    for key in outdated:
         before = known.get(key)
         try:
-            now = index_log(home, index, key, stamps[key], before=before, view=view, until=until)
+            now = index_log(home, index, key, stamps[key], before=before, view=view, until=until, far=far.at)
         except (OutsideMemory, StorageFailed) as error:
             unreadable[key] = str(error)
             continue
         changed += before is None or now.indexed_bytes != before.indexed_bytes
         logs[key] = now
-        if progress is not None:
-            progress("sessions", at + 1, len(outdated))
+        far.add(stamps[key][0])
         if until is not None and time.monotonic() >= until:
             break
     seen = _visible_keys(view, stamps, logs)
@@ -281,6 +282,24 @@ def update_index(
     problems = [(path_of(key), why) for key, why in unreadable.items()]
     refused_count = sum(key not in stamps for key in unreadable)
     return SessionIndexReport(len(seen) + refused_count, changed, len(removed), len(pending), tuple(problems))
+
+
+class _Far:
+    """How far the indexing of logs is, by their bytes, since one log may be longer than all others."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def add(self, size: int) -> None:
+        """Report that a log of this size is indexed."""
+        self._done += size
+        self.at(0)
+
+    def at(self, indexed_bytes: int) -> None:
+        """Report how much of the present log is indexed."""
+        if self._progress is not None:
+            done, total = self._done + indexed_bytes, max(self._total, 1)
+            self._progress("MB of sessions", min(done, total) // _MB, -(-total // _MB))
 
 
 def survey(
@@ -334,11 +353,12 @@ def index_log(
     before: IndexedLog | None,
     view: LogFilter,
     until: float | None,
+    far: Callable[[int], None] = lambda indexed_bytes: None,
 ) -> IndexedLog:
     """Index the new lines of one log until the moment `until`, and return how far the log is indexed then.
 
     A rewritten log is indexed from its beginning. Of a log that `view` does not allow, only the start is
-    read.
+    read. `far` is told how many bytes are indexed.
     """
     log_file = LogFile(home, *key)
     if before is not None and _was_rewritten(before, state, log_file):
@@ -366,6 +386,7 @@ def index_log(
             before = _log_in(index, key)
             continue
         before = now
+        far(before.indexed_bytes)
         if before.complete or (before.started and not view.allows(before)):
             return before
         if until is not None and time.monotonic() >= until:

@@ -116,9 +116,9 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
     try:
         with watched(step):
             yield step
-    except KeyboardInterrupt as error:
+    except KeyboardInterrupt as interrupt:
         far = f" at {last[0]}, {last[1]:,} of {last[2]:,}" if last else ""
-        raise WorkStopped(f"stopped{far}{f': {stopped}' if stopped else ''}") from error
+        raise WorkStopped(f"stopped{far}{f': {stopped}' if stopped else ''}") from interrupt
     finally:
         if bar is not None:
             bar.stop()
