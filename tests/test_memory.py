@@ -222,10 +222,11 @@ def test_restoring_a_name_that_is_taken_again_offers_the_record_that_had_it(tmp_
     assert offered is not None
     memory.restore(offered[1])
     assert memory.show("topic").text == "the old text"
-    with pytest.raises(NotFound, match="lost no entries"):  # the new one was only moved aside
-        memory.restore("topic")
-    newest = [each for each in memory.archive.versions("topic") if each.why == "restore"][-1]
-    memory.restore(newest.id)
+    with pytest.raises(NotFound, match="an earlier record of that name") as refused:
+        memory.restore("topic")  # the new one was only put away
+    offered = re.search(r"`vade restore (\S+)`", refused.value.hint)
+    assert offered is not None
+    memory.restore(offered[1])
     assert memory.show("topic").text == "the new text"
 
 

@@ -70,7 +70,7 @@ def test_the_log_shows_each_change_with_who_made_it_and_the_id_that_restores_it(
     vade("add", "Deploys on Thursday", "--key", "deploys", "--mode", "replace")
     vade("tag", "deploys", "--add", "ops")
     changes = vade.json("log", "deploys")["changes"]
-    assert len(changes) == 2
+    assert [each["what"] for each in changes] == ["tag", "replaced", "created"]
     assert "+Deploys on Thursday" in changes[1]["diff"]
     assert "+tags: [ops]" in changes[0]["diff"]
     assert all(each["by"] for each in changes)

@@ -80,7 +80,7 @@ def our_kept(content: bytes, base: Path) -> dict[str, Any]:
     path = home.path / "archive/kept/global/_/records/topic.md.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    states = archive._states(home, scope_folder, filenames.RECORDS, "topic.md").values()
+    states = archive.states(home, scope_folder, filenames.RECORDS, "topic.md").values()
     return {
         "entries": [
             {

@@ -8,11 +8,13 @@ from vademecum.errors import Malformed, NotFound, PendingReview, UsageError
 from vademecum.store import (
     Edit,
     Found,
+    HistorySubject,
     Purge,
     Purged,
     Run,
     Version,
     archive,
+    history,
     is_guarded,
     lookup,
     pending_writes,
@@ -23,7 +25,7 @@ from vademecum.store import (
 from vademecum.store import purge as purging
 from vademecum.store import purge_origin as origins
 from vademecum.store import sources as attached
-from vademecum.text import clock, document, filenames, frontmatter
+from vademecum.text import clock, document, filenames
 from vademecum.text.filenames import key_of
 from vademecum.types import Audience, Finding, Record, Scope
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.store import ScopeFolder, Tombstone, Workspace
+    from vademecum.store import HistoryEvent, ScopeFolder, Tombstone, Workspace
     from vademecum.sync.facts import FactId
     from vademecum.sync.projection import FactSet
     from vademecum.sync.purge_facts import Cut
@@ -53,17 +55,23 @@ class HistoryStep(NamedTuple):
     text: str
 
 
-def _step(content: bytes, id: str, why: str) -> HistoryStep:
-    text = content.decode(errors="replace")
-    try:
-        values = frontmatter.parse(text).values
-    except Malformed:
-        values = {}
-    made = values.get("generated")
-    made = made if isinstance(made, dict) else {}
-    client = f" ({made['client']})" if made.get("client") else ""
-    at = str(made.get("at") or values.get("updated") or "")
-    return HistoryStep(id, why, at, f"{made.get('by') or ''}{client}", text)
+def _step(event: HistoryEvent | None, id: str, why: str, text: str) -> HistoryStep:
+    """Return a version; `event` is the change that made its text."""
+    if event is None:
+        return HistoryStep(id, why, "", "", text)
+    return HistoryStep(id, why, event.made or event.at, event.writer, text)
+
+
+def _subject(scope_folder: ScopeFolder, kind: str, name: str, record: str | None) -> HistorySubject:
+    """Return a file with its content and the time at which it was saved as the subject of a history."""
+    below = () if kind == filenames.PINNED else (kind,)
+    folder = scope_folder.open(*below)
+    if folder is None:
+        return HistorySubject(scope_folder, kind, name, record)
+    with folder:
+        state, content = folder.stat(name), folder.read(name)
+    changed = None if state is None else clock.from_seconds(state.st_mtime)
+    return HistorySubject(scope_folder, kind, name, record, content, changed)
 
 
 class Archive:
@@ -97,7 +105,10 @@ class Archive:
             places = self._work.places(scope)
             version = lookup.find_version(self._work.records, str(name), places)
             if version is not None:
-                return self._work.records.restore(version.scope_folder, version.name, version.image)
+                follow = version.image.id == str(name)
+                return self._work.records.restore(
+                    version.scope_folder, version.name, version.image, follow=follow
+                )
             image = self._work.documents.image(str(name), places)
             if image is not None:
                 return self._work.documents.restore(*image).as_record()
@@ -117,7 +128,8 @@ class Archive:
             return NotFound(f"{key} is not archived and has lost no entries")
         count_text = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
         newest = earlier[-1]
-        listed = f"; `vade show {key}` lists all versions" if len(earlier) > 1 else ""
+        others = ", ".join(each.id for each in reversed(earlier[:-1]))
+        listed = f"; the others are {others}" if others else ""
         return NotFound(
             f"{key} is here; {count_text} of that name, forgotten on {newest.day}, can replace it",
             hint=f"run `vade restore {newest.id}`, which archives the current one{listed}",
@@ -126,27 +138,62 @@ class Archive:
     def versions(
         self, name: str | int, *, scope: str | Scope | None = None
     ) -> Sequence[archive.ArchivedVersion]:
-        """Return the archived versions of a record or pinned document, oldest first."""
+        """Return the archived versions of a record or pinned document, oldest first.
+
+        A record's versions from before a rename or move are among them.
+        """
         if self._work.settings.incognito:
             return []
-        if filenames.is_document(str(name)):
-            return self._work.documents.images(str(name), scope=self._work.scope(scope))[2]
-        found = self._work.find(name, scope)
-        return archive.images(self._work.home, found.scope_folder, filenames.RECORDS, found.name)
+        with self._work.reported("read the archive"):
+            found = history.own_versions(self._work.home, *self._history_of(name, scope))
+        return [each.image for each in found]
+
+    def events(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[HistoryEvent]:
+        """Return what happened to a record, forgotten or not, or to a pinned document, oldest event first."""
+        if self._work.settings.incognito:
+            return []
+        with self._work.reported("read the history"):
+            return history.events(self._work.home, *self._history_of(name, scope))
 
     def history(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[HistoryStep]:
-        """Return every version of a record or pinned document, oldest first and the current version last."""
-        found = []
-        for image in self.versions(name, scope=scope):
-            content = self._work.home.read(*image.parts)
-            if content is not None:
-                found.append(_step(content, image.id, image.why))
+        """Return every archived version of a record or pinned document, oldest first, and the current one.
+
+        Each has the time and the writer of the change that made it.
+        """
+        events, found = self.events(name, scope=scope), []
+        made: HistoryEvent | None = None  # the change that made the text
+        for each in events:
+            if each.version and each.before is not None:
+                found.append(_step(made, each.version, each.what, each.before))
+            made = each if each.after is not None else made
+        last = next((each for each in reversed(events) if (each.before, each.after) != (None, None)), None)
+        if last is not None and last.after is not None:
+            found.append(_step(last, "", "now", last.after))
+        return found
+
+    def _history_of(
+        self, name: str | int, scope: str | Scope | None
+    ) -> tuple[HistorySubject, Sequence[ScopeFolder]]:
+        """Return the subject of a history, and the visible folders in which it may have been before."""
+        work = self._work
         if filenames.is_document(str(name)):
-            _, _, now = self._work.documents.find(str(name), scope=self._work.scope(scope))
-        else:
-            record = self._work.find(name, scope)
-            now = record.scope_folder.read(filenames.RECORDS, record.name)
-        return [*found, *([] if now is None else [_step(now, "", "now")])]
+            scope_folder, file, _ = work.documents.images(str(name), scope=work.scope(scope))
+            return _subject(scope_folder, filenames.PINNED, file, None), ()
+        places = scopes.visible(work.caller)
+        folders = [each for place in places for each in scopes.scope_folders(work.home, work.caller, place)]
+        try:
+            found = work.find(name, scope)
+        except NotFound:
+            version = lookup.find_version(work.records, str(name), work.places(scope))
+            if version is None:
+                raise
+            subject = _subject(version.scope_folder, filenames.RECORDS, version.name, None)
+            return subject._replace(record=lookup.id_of(work.records, version)), folders
+        if found.part:
+            part = _subject(found.scope_folder, filenames.RECORDS, f"{found.part}.md", found.record.id)
+            return part._replace(part=True), folders
+        subject = _subject(found.scope_folder, filenames.RECORDS, found.name, found.record.id)
+        return subject._replace(lost=tuple(work.records.lost(found))), folders
 
     def clear(self, *, scope: str | Scope, protected: bool = False) -> Sequence[Record]:
         """Move the records of a scope to the archive as one run; protected records only with `protected`.

@@ -95,6 +95,7 @@ class AsyncArchive(_Noun):
     """The calls of `Memory.archive`, each awaited."""
 
     clear = _awaited(Archive.clear)
+    events = _awaited(Archive.events)
     forgotten = _awaited(Archive.forgotten)
     lost_entries = _awaited(Archive.lost_entries)
     forget_all = _awaited(Archive.forget_all)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vademecum.store import Brief as Brief
     from vademecum.store import EditResult as EditResult
     from vademecum.store import FileLines as FileLines
+    from vademecum.store import HistoryEvent as HistoryEvent
     from vademecum.store import Home as Home
     from vademecum.store import KnownProject as KnownProject
     from vademecum.store import PendingRequest as PendingRequest

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vademecum.store import audit as audit
     from vademecum.store import decisions as decisions
     from vademecum.store import heard as heard
+    from vademecum.store import history as history
     from vademecum.store import hook_counts as hook_counts
     from vademecum.store import hook_log as hook_log
     from vademecum.store import hook_sessions as hook_sessions
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from vademecum.store.files import reported as reported
     from vademecum.store.folders import Folder as Folder
     from vademecum.store.folders import Watch as Watch
+    from vademecum.store.history import HistoryEvent as HistoryEvent
+    from vademecum.store.history import HistorySubject as HistorySubject
     from vademecum.store.home import Home as Home
     from vademecum.store.home import ScopeFolder as ScopeFolder
     from vademecum.store.hook_log import BackgroundSync as BackgroundSync
@@ -87,6 +90,7 @@ _HOMES = {
     "copies": "SecondCopy",
     "files": "Disk DiskFolder reported",
     "folders": "Folder Watch",
+    "history": "HistoryEvent HistorySubject",
     "home": "Home ScopeFolder",
     "hook_log": "BackgroundSync",
     "journal": "Day Journal",
@@ -110,6 +114,7 @@ SUBJECTS = (
     "audit",
     "decisions",
     "heard",
+    "history",
     "hook_counts",
     "hook_log",
     "hook_sessions",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 KEPT = "kept"
 CLEARED = "clear"
 FORGOTTEN = ("forget", CLEARED, "retire")
+HAND = "hand"  # a text that a person replaced in the file itself, archived when the program next saves
 
 
 class ArchivedVersion(NamedTuple):
@@ -241,7 +242,7 @@ def log_superseded(
     record: str | None,
 ) -> None:
     """Log the changed `superseded` times of entries; entries that are not in the log are ignored."""
-    log = _states(home, scope_folder, kind, name)
+    log = states(home, scope_folder, kind, name)
     for entry in entries:
         state = log.get((record, fingerprint(entry)))
         if state is not None and state.entry.superseded != entry.superseded:
@@ -259,7 +260,7 @@ def log_removed(
     record: str | None,
 ) -> None:
     """Log that a command removed entries, so that `missing` does not report them."""
-    log = _states(home, scope_folder, kind, name)
+    log = states(home, scope_folder, kind, name)
     for entry in entries:
         state = log.get((record, fingerprint(entry)))
         if state is not None and not state.taken:
@@ -281,9 +282,9 @@ def log_all_removed(
     with contextlib.ExitStack() as stack:
         folder, pens = None, []
         for name, record, entries in removals:
-            log = _states(home, scope_folder, kind, name)
-            states = filter(None, (log.get((record, fingerprint(entry))) for entry in entries))
-            lines = [_line(each._replace(taken=True)) for each in states if not each.taken]
+            log = states(home, scope_folder, kind, name)
+            logged = filter(None, (log.get((record, fingerprint(entry))) for entry in entries))
+            lines = [_line(each._replace(taken=True)) for each in logged if not each.taken]
             if lines:
                 folder = folder or stack.enter_context(home.disk("archive", KEPT, *area(scope_folder), kind))
                 pen = stack.enter_context(contextlib.closing(files.LogPen(folder, f"{name}.jsonl")))
@@ -305,7 +306,7 @@ def log_returned(
 
     Entries that are not in the log are ignored.
     """
-    log = _states(home, scope_folder, kind, name)
+    log = states(home, scope_folder, kind, name)
     for entry in entries:
         state = log.get((record, fingerprint(entry)))
         if state is not None and (state.taken or state.entry.superseded != entry.superseded):
@@ -315,7 +316,7 @@ def log_returned(
 
 def kept(home: Home, scope_folder: ScopeFolder, kind: str, name: str) -> Iterator[tuple[str | None, Entry]]:
     """Yield the record id and last logged state of each entry in a file's log, removed entries included."""
-    for state in _states(home, scope_folder, kind, name).values():
+    for state in states(home, scope_folder, kind, name).values():
         yield state.record, state.entry
 
 
@@ -333,7 +334,7 @@ def log_session(
 
     Nothing is logged if `by` is None or the log already has the session.
     """
-    state = _states(home, scope_folder, kind, name).get((record, fingerprint(entry)))
+    state = states(home, scope_folder, kind, name).get((record, fingerprint(entry)))
     if state is not None and by is not None and by not in state.said:
         _log(home, scope_folder, kind, name, state._replace(said=(by,)))
     return state is not None
@@ -343,14 +344,14 @@ def said(
     home: Home, scope_folder: ScopeFolder, kind: str, name: str
 ) -> dict[tuple[str | None, str], tuple[str, ...]]:
     """Return the sessions that said each entry, by record and fingerprint of the entry."""
-    return {mark: state.said for mark, state in _states(home, scope_folder, kind, name).items()}
+    return {mark: state.said for mark, state in states(home, scope_folder, kind, name).items()}
 
 
 def writers(
     home: Home, scope_folder: ScopeFolder, kind: str, name: str
 ) -> dict[tuple[str | None, str], Mapping[str, str]]:
     """Return each entry's logged writer and program, by record and fingerprint; empty if none is logged."""
-    return {mark: state.writer for mark, state in _states(home, scope_folder, kind, name).items()}
+    return {mark: state.writer for mark, state in states(home, scope_folder, kind, name).items()}
 
 
 def kept_names(home: Home, scope_folder: ScopeFolder, kind: str) -> list[str]:
@@ -381,7 +382,7 @@ def missing(
     present = {fingerprint(entry) for entry in entries}
     return [
         state.entry
-        for (owner, mark), state in _states(home, scope_folder, kind, name).items()
+        for (owner, mark), state in states(home, scope_folder, kind, name).items()
         if owner == record and mark not in present and state.entry.time is not None and not state.taken
     ]
 
@@ -418,10 +419,13 @@ def _line(state: StoredEntry) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode()
 
 
-def _states(
+def states(
     home: Home, scope_folder: ScopeFolder, kind: str, name: str
 ) -> dict[tuple[str | None, str], StoredEntry]:
-    """Return each entry's last logged state with all its sessions, sorted by the entry's first line."""
+    """Return each entry's last logged state with all its sessions, by record and fingerprint.
+
+    They are in the order in which the entries were logged first.
+    """
     found: dict[tuple[str | None, str], StoredEntry] = {}
     content = home.read("archive", "kept", *area(scope_folder), kind, f"{name}.jsonl") or b""
     for raw in content.split(b"\n"):

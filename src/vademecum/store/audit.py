@@ -62,22 +62,28 @@ def write(
     actor: str,
     operation: str,
     client: str = "",
+    run: str = "",
     scope: Scope | None = None,
     record: str | None = None,
     num: int | None = None,
+    since: datetime | None = None,
     before: bytes | None = None,
     after: bytes | None = None,
 ) -> None:
-    """Append a line for one change and update the head."""
+    """Append a line for one change and update the head.
+
+    `run` is the run to which the change belongs; `since` is the time at which the text before it was saved.
+    """
     line: dict[str, Any] = {
         "at": clock.stamp(at),
         "actor": actor,
         **({"client": client} if client else {}),
         "op": operation,
+        **({"run": run} if run else {}),
         "scope": None if scope is None else str(scope),
-        # An id of a person's own making may say what the record is about.
-        "record": record if record is not None and _UUID.fullmatch(record) else None,
+        "record": _named(record),
         "num": num,
+        **({"since": clock.stamp(since)} if since is not None else {}),
     }
     _write(home, at, [{**line, **_digests(before, after)}])
 
@@ -89,14 +95,25 @@ def write_all(
     actor: str,
     operation: str,
     scope: Scope | None,
-    changes: Iterable[tuple[bytes | None, bytes | None]],
+    changes: Iterable[tuple[str | None, bytes | None, bytes | None]],
 ) -> None:
-    """Append a line for each of many changes to the audit with a single sync, and update the head."""
+    """Append a line for each of many changes to the audit with a single sync, and update the head.
+
+    A change is the id of a record or None, and the content before and after.
+    """
     fields = {"at": clock.stamp(at), "actor": actor, "op": operation}
-    line = {**fields, "scope": None if scope is None else str(scope), "record": None, "num": None}
-    lines = [{**line, **_digests(before, after)} for before, after in changes]
+    line = {**fields, "scope": None if scope is None else str(scope)}
+    lines = [
+        {**line, "record": _named(record), "num": None, **_digests(before, after)}
+        for record, before, after in changes
+    ]
     if lines:
         _write(home, at, lines)
+
+
+def _named(record: str | None) -> str | None:
+    """Return a record's id, but no id of a person's own making, which may say what the record is about."""
+    return record if record is not None and _UUID.fullmatch(record) else None
 
 
 def _digests(before: bytes | None, after: bytes | None) -> dict[str, str | None]:
@@ -171,9 +188,15 @@ def numbers_given(home: Home) -> int:
 def lines(home: Home) -> Iterator[dict[str, Any]]:
     """Yield all readable lines of the audit, oldest first."""
     for name in _log_names(home):
-        for _, line in _parsed(home.lines("audit", name)):
+        for _, line in parsed(home.lines("audit", name)):
             if line is not None:
                 yield line
+
+
+def raw_lines(home: Home) -> Iterator[bytes]:
+    """Yield all lines of the audit without parsing them, oldest first."""
+    for name in _log_names(home):
+        yield from home.lines("audit", name)
 
 
 def days_before(home: Home, before: datetime) -> list[str]:
@@ -191,7 +214,7 @@ def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
         gone = days_before(home, before)
         end = _parse_head(home.read("audit", START)) or (0, _GENESIS)
         for name in gone:
-            for _, line in _parsed(home.lines("audit", name)):
+            for _, line in parsed(home.lines("audit", name)):
                 if line is not None and _number(line.get("seq"), 0) > end[0]:
                     end = _number(line.get("seq"), 0), str(line.get("hash"))
     if not gone:
@@ -214,7 +237,7 @@ def verify(home: Home) -> Report:
     seen: dict[int, str] = {} if start is None else {start[0]: start[1]}
     vouched = start is None
     for name in _log_names(home):
-        for number, line in _parsed(home.lines("audit", name)):
+        for number, line in parsed(home.lines("audit", name)):
             if line is None:
                 continue  # a stump of a crash, or a line made unreadable: then the next one breaks the chain
             if start is not None:
@@ -292,13 +315,14 @@ def _tail(folder: Directory, name: str) -> list[dict[str, Any] | None]:
         size, length = log.seek(0, os.SEEK_END), _TAIL
         while True:
             log.seek(max(0, size - length))
-            found = [line for _, line in _parsed(log.read(length).split(b"\n"))]
+            found = [line for _, line in parsed(log.read(length).split(b"\n"))]
             if any(found) or length >= size:
                 return found
             length *= 8
 
 
-def _parsed(raw_lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def parsed(raw_lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the lines of an audit file with their numbers, and None for an unreadable line."""
     for number, raw in enumerate(raw_lines, 1):
         if not raw.strip():
             continue
@@ -364,7 +388,7 @@ class AuditLog:
         home, name = self._work.home, f"{date}.jsonl"
         if self._work.settings.incognito or not _DAY.fullmatch(name) or name not in _log_names(home):
             return []
-        return [line for _, line in _parsed(home.lines("audit", name)) if line is not None]
+        return [line for _, line in parsed(home.lines("audit", name)) if line is not None]
 
     def verify(self) -> Report:
         """Check the audit for edited lines, deleted lines and a cut-off end."""

@@ -214,14 +214,22 @@ def _last(records: Records, scope_folder: ScopeFolder, file: str) -> Version | N
 
 
 def _answers(records: Records, version: Version, name: str, places: Iterable[Place]) -> bool:
-    """Return whether a name means this deleted record; False if its file was only moved by hand."""
+    """Return whether a name means this deleted record; False if it only has another file now."""
     key, deleted = key_of(version.name), version.image.why == archive.KEPT
-    if name.removesuffix(".md") in (version.name.removesuffix(".md"), key):
-        return not deleted or all(each != key for each, _ in records.living(places))
+    living = [*records.living(places)]
     own, num = _names(records, version)
+    if version.image.why == "retire" and own is not None and any(each == own for _, each in living):
+        return False  # it was renamed or moved
+    if name.removesuffix(".md") in (version.name.removesuffix(".md"), key):
+        return not deleted or all(each != key for each, _ in living)
     if deleted and name.isdecimal():
         num = short_numbers.number_of(records.home, own)
-    return name in (own, str(num)) and all(each != own for _, each in records.living(places))
+    return name in (own, str(num)) and all(each != own for _, each in living)
+
+
+def id_of(records: Records, version: Version) -> str | None:
+    """Return the id of the record in an archived version; None without one."""
+    return _names(records, version)[0]
 
 
 def _names(records: Records, version: Version) -> tuple[str | None, int | None]:

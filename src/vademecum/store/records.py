@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 else:
     similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
+_WHERE = ("key", "num", "scope", "scope_id", "aliases")  # fields that tell where a record is
 _BEGINNING = 80  # characters of a superseded wording that are told
 
 
@@ -425,7 +426,7 @@ class Records:
         If the file has changed since then, the edited text is archived instead, and Conflict is raised.
         """
         self._check_writable(found.scope_folder)
-        edited = self._sign_changes(text, seen)
+        edited = self._stamped(self._sign_changes(text, seen), seen)
 
         def put(current: bytes | None) -> str:
             if current != seen:
@@ -437,10 +438,44 @@ class Records:
         with self.locked(found.scope_folder, found.name):
             with self._folder(found.scope_folder) as folder:
                 put(folder.read(found.name))
+            reworded = self._reworded(found, seen, edited)
+            if reworded:
+                self._archive(found, _unedited(seen, reworded), archive.HAND)
             self._archive(found, seen, operation)
             record = self._apply(found, lambda current: put(current.encode()), operation=operation)
             self._log_edit(found, seen, edited, record=record.id)
+            at_file = self.home, found.scope_folder, filenames.RECORDS, found.name
+            archive.log_removed(*at_file, reworded, record=record.id)
         return self.parse(found.scope_folder, found.name, edited.encode())
+
+    def _stamped(self, text: str, seen: bytes) -> str:
+        """Return an edited record with the edit's time and writer in its frontmatter.
+
+        A record without an id, and a time or writer that the edit itself changed, stay as they are.
+        """
+        try:
+            before, after = frontmatter.parse(decode(seen)).values, frontmatter.parse(text).values
+        except Malformed:
+            return text
+        typed = any(before.get(each) != after.get(each) for each in ("updated", "generated"))
+        if text.encode() == seen or typed or not after.get("id"):
+            return text
+        at = clock.stamp(self.now())
+        return frontmatter.edit(text, {"updated": at, "generated": {**self.caller.provenance, "at": at}})
+
+    def _reworded(self, found: Found, seen: bytes, edited: str) -> list[Entry]:
+        """Return the entries whose rewording by hand a person now saves: nobody needs to be told of these.
+
+        Entries of which nothing is left in the file are not among them.
+        """
+        if self.caller.origin is not Origin.USER:
+            return []
+        entries, after = _entries(seen), document.parse(edited).entries
+        at_file = self.home, found.scope_folder, filenames.RECORDS, found.name
+        lost = archive.missing(*at_file, entries, record=found.record.id)
+        marks = {each.id for each in after if each.id}
+        times = {each.time for each in after}
+        return [each for each in lost if (each.id in marks if each.id else each.time in times)]
 
     def tidy(self, place: Place) -> None:
         """Remove the leftovers of killed writers in the trusted folders of a place."""
@@ -464,42 +499,56 @@ class Records:
 
         with self.locked(found.scope_folder, found.name), self._folder(found.scope_folder) as folder:
             folder.sweep()
+            since = self._since(found.scope_folder, folder, found.name, folder.read(found.name))
             holders = self.holding(found.scope_folder, filenames.key_of(found.name))
             content = folder.remove(found.name, keep)
             if content is None or image is None:
                 raise NotFound(f"{found.record.path} is already deleted")
-            self._audit(operation, found.record, before=content)
+            self._audit(operation, found.record, before=content, since=since)
         self.announce(Change(ChangeKind.REMOVED, found.scope_folder.place, found.record.path))
         self.release(holders, filenames.key_of(found.name))  # or its earlier text would answer in its place
         return image
 
-    def restore(self, scope_folder: ScopeFolder, name: str, image: archive.ArchivedVersion) -> Record:
-        """Restore an archived version, byte for byte; a record now in its place is archived first."""
+    def restore(
+        self, scope_folder: ScopeFolder, name: str, image: archive.ArchivedVersion, *, follow: bool = False
+    ) -> Record:
+        """Restore an archived version, byte for byte; a record now in its place is archived first.
+
+        With `follow`, the text of a record that was renamed or moved since comes back where the record is
+        now, and the fields that tell where it is stay.
+        """
         self._check_writable(scope_folder)
+        content = (
+            self._rebuilt(scope_folder, name) if image.why == archive.KEPT else self.home.read(*image.parts)
+        )
+        if content is None:
+            raise NotFound(f"{image.path} is gone from the archive")
+        there = self._elsewhere(scope_folder, name, document.record_id(content)) if follow else None
+        if there is not None:
+            self._check_writable(there.scope_folder)
+            scope_folder, name = there.scope_folder, there.name
+            labels = {each: there.record.fields.get(each) for each in _WHERE}
+            content = frontmatter.edit(decode(content), labels).encode()
         with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
-            archived = (
-                self._rebuilt(scope_folder, name)
-                if image.why == archive.KEPT
-                else self.home.read(*image.parts)
-            )
-            if archived is None:
-                raise NotFound(f"{image.path} is gone from the archive")
-            record = self.parse(scope_folder, name, archived)
-            content, _ = self._without_claims(scope_folder, name, archived, record.id)
+            record = self.parse(scope_folder, name, content)
+            after, _ = self._without_claims(scope_folder, name, content, record.id)
             if folder.stat(name) is None:
                 self._check_free(folder, name)
 
             def put(current: bytes | None) -> bytes:
-                people.check_loss(self.home, self.caller, current, content)
-                tombstones.check_brought(self.home, self.caller, current, content, strict=True)
-                if current is not None and current != content:
-                    self._archive(Found(record, scope_folder, name), current, "restore")
-                return content
+                people.check_loss(self.home, self.caller, current, after)
+                tombstones.check_brought(self.home, self.caller, current, after, strict=True)
+                if current is not None and current != after:
+                    same = document.record_id(current) == record.id
+                    why = "restore" if same else "retire"  # another record is put away, and can come back
+                    self._archive(Found(record, scope_folder, name), current, why)
+                return after
 
+            since = self._since(scope_folder, folder, name, folder.read(name))
             holders = self.holding(scope_folder, record.key)
             written = folder.update(name, put, mode=scope_folder.file_mode)
-            record = self.parse(scope_folder, name, content)
-            self._audit("restore", record, before=written.before, after=content)
+            record = self.parse(scope_folder, name, after)
+            self._audit_restored(record, written, since=since)
         self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
         self.release(holders, record.key)
         return record
@@ -515,6 +564,32 @@ class Records:
         before = found if last is None else last.encode()
         text, dropped = people.without_claims(self.caller, before, decode(content))
         return text.encode(), dropped
+
+    def _elsewhere(self, scope_folder: ScopeFolder, name: str, record: str | None) -> Found | None:
+        """Return the record with this id if it is in another file now; None if there is no such record."""
+        if record is None:
+            return None
+        folders = [each for each in self._scope_folders(scopes.visible(self.caller)) if each.trusted]
+        found = [each for each in self._with_number(record, folders) if not each.part]
+        here = [each for each in found if (each.scope_folder, each.name) == (scope_folder, name)]
+        return found[0] if len(found) == 1 and not here else None
+
+    def _audit_restored(self, record: Record, written: files.Written, *, since: datetime | None) -> None:
+        """Audit that a version is restored, and that another record gave way to it, if there was one."""
+        before = written.before
+        other = None if before is None else document.record_id(before)
+        if before is not None and other != record.id:
+            with contextlib.suppress(Malformed):
+                gone = self._labelled_as(record, before)
+                self._audit("retire", gone, before=before, since=since)
+            before = None
+        self._audit("restore", record, before=before, after=written.after, since=since)
+
+    def _labelled_as(self, record: Record, content: bytes) -> Record:
+        """Return a record with the id and number of the content that was in its file."""
+        values = frontmatter.parse(decode(content)).values
+        typed = fields.read_typed(values)
+        return replace(record, id=typed["id"], num=typed["num"])
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
         """Insert entries that an edit had removed into the record, in order of time."""
@@ -561,6 +636,7 @@ class Records:
         seen = _no_copies(short_numbers.read_labels(self._numbered_folders(), wanted=filenames.is_record))
         with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
             current = folder.read(name)
+            since = self._since(scope_folder, folder, name, current)
             part_record = None if fresh else self._consolidated_part(scope_folder, name, current)
             holders = self.holding(scope_folder, part_record.part) if part_record is not None else []
             back = self._content_of(part_record) if part_record is not None and current is None else None
@@ -595,7 +671,7 @@ class Records:
             if purged is not None:
                 tombstones.lift(self.home, draft.text, at=stamp)
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
-            self._audit(str(done), record, before=written.before, after=written.after)
+            self._audit(str(done), record, before=written.before, after=written.after, since=since)
         if part_record is not None and _says_all(written.before, part_record.record):
             self.release(holders, part_record.part)
         self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
@@ -808,10 +884,11 @@ class Records:
             return after
 
         with self._folder(found.scope_folder) as folder:
+            since = self._since(found.scope_folder, folder, found.name, folder.read(found.name))
             written = folder.update(found.name, change, mode=found.scope_folder.file_mode)
             record = self.parse(found.scope_folder, found.name, written.after)
             if written.changed:
-                self._audit(operation, record, before=written.before, after=written.after)
+                self._audit(operation, record, before=written.before, after=written.after, since=since)
         self.announce(Change(ChangeKind.WRITTEN, found.scope_folder.place, record.path))
         return record
 
@@ -1272,7 +1349,13 @@ class Records:
         )
 
     def _audit(
-        self, operation: str, record: Record, *, before: bytes | None = None, after: bytes | None = None
+        self,
+        operation: str,
+        record: Record,
+        *,
+        before: bytes | None = None,
+        after: bytes | None = None,
+        since: datetime | None = None,
     ) -> None:
         audit.write(
             self.home,
@@ -1283,9 +1366,27 @@ class Records:
             scope=record.place.scope,
             record=record.id,
             num=record.num,
+            since=since,
             before=before,
             after=after,
         )
+
+    def _since(
+        self, scope_folder: ScopeFolder, folder: Directory, name: str, content: bytes | None
+    ) -> datetime | None:
+        """Return when a file was saved if somebody changed it by hand, that is, if its entries are not those
+        that are logged; else None.
+        """
+        state = folder.stat(name)
+        if content is None or state is None:
+            return None
+        record = document.record_id(content)
+        logged = archive.states(self.home, scope_folder, filenames.RECORDS, name)
+        own = {mark: each for (owner, mark), each in logged.items() if owner == record}
+        here = {archive.fingerprint(entry) for entry in _entries(content)}
+        standing = {mark for mark, each in own.items() if not each.taken and each.entry.time}
+        by_hand = bool(own) and not (here <= own.keys() and standing <= here)
+        return clock.from_seconds(state.st_mtime) if by_hand else None
 
 
 def _no_folder(scope_folder: ScopeFolder, error: Exception) -> Finding:
@@ -1323,6 +1424,14 @@ def _from_front(scope_folder: ScopeFolder, name: str, values: Mapping[str, Any])
         fields=values,
         **fields.read_typed(values),
     )
+
+
+def _unedited(content: bytes, lost: Iterable[Entry]) -> bytes:
+    """Return a file as it was before somebody reworded these entries by hand."""
+    text = decode(content)
+    for entry in lost:
+        text = document.put_back(text, entry)
+    return text.encode()
 
 
 def _says_all(content: bytes | None, record: Record) -> bool:

@@ -438,7 +438,7 @@ class HomeFiles:
             actor=self.actor,
             operation="sync",
             scope=self.scope_folder.place.scope,
-            changes=[(each.before, each.after) for each in turns],
+            changes=[(_record_of(each), each.before, each.after) for each in turns],
         )
         if kind == filenames.PINNED:
             return
@@ -533,6 +533,11 @@ def _entries_of(content: bytes | None) -> tuple[Sequence[Entry], str | None]:
     parsed = document.parse(document.decode(content or b""))
     record = parsed.front.values.get("id")
     return parsed.entries, str(record) if record else None
+
+
+def _record_of(turn: FileTurn) -> str | None:
+    content = turn.after if turn.after is not None else turn.before
+    return None if content is None else document.record_id(content)
 
 
 def _name_of(change: FileChange) -> str:

@@ -21,6 +21,14 @@ def now() -> datetime:
     return datetime.now().astimezone()
 
 
+def from_seconds(seconds: float) -> datetime | None:
+    """Return the moment that is this many seconds after 1970; None outside of the calendar."""
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
 def stamp(moment: datetime) -> str:
     """Return a moment in UTC to the second: 2026-11-15T08:15:32Z."""
     return f"{moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"

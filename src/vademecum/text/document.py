@@ -157,6 +157,32 @@ def insert(text: str, entry: Entry) -> str:
     return append(text, entry)
 
 
+def put_back(text: str, entry: Entry) -> str:
+    """Return a document in which an earlier entry stands again: in the place of the entry that was made of it
+    (the one with its id, else the only one with its time), or inserted.
+    """
+    parsed = parse(text)
+    entries = parsed.entries
+    same = [at for at, each in enumerate(entries) if entry.id is not None and each.id == entry.id]
+    same = same or [at for at, each in enumerate(entries) if entry.time and each.time == entry.time]
+    if len(same) != 1:
+        return insert(text, entry)
+    section = parsed.sections[same[0]]
+    earlier = escape(entry.text).replace("\n", frontmatter.line_ending(text))
+    kept = text[section.text_start : section.text_end]
+    lead, trail = kept[: len(kept) - len(kept.lstrip())], kept[len(kept.rstrip()) :]
+    return text[: section.text_start] + lead + earlier + trail + text[section.text_end :]
+
+
+def record_id(content: bytes) -> str | None:
+    """Return the id in the frontmatter of a record's file; None without one."""
+    try:
+        found = frontmatter.parse(decode(content)).values.get("id")
+    except Malformed:
+        return None
+    return None if found is None else str(found)
+
+
 def without_part(text: str, part: str) -> str:
     """Return a consolidation without the entries of one of the records that it replaced; all else stays."""
     parsed = parse(text)

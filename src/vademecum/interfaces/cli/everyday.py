@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import sys
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
-    from vademecum.memory.values import Arranged, FileLines, HeardStatement, HistoryStep
+    from vademecum.memory.values import Arranged, FileLines, HeardStatement, HistoryEvent
     from vademecum.types import Finding, Record
 
 _SHOWN = 20  # records that are listed; the others are counted
@@ -174,40 +173,53 @@ def _count_pending(memory: Memory) -> dict[str, int]:
 @key_argument(metavar="KEY|NUM|DOCUMENT")
 @scope_option("The scope of the record.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="The number of versions to show."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="The number of events to show."
 )
 @common
 @one_view
 def log(key: str, scope: str | None, limit: int, as_json: bool, open_memory: OpenMemory) -> None:
     """Show the history of a record.
 
-    Prints each change as a diff, newest first, with its author and the id for `vade restore`.
+    Prints each event, newest first, with its time, author, diff and the id for `vade restore`. A rename or a
+    move is an event, and what came before it stays. A forgotten record has a history too.
     """
-    steps = list(open_memory().archive.history(key, scope=scope))
-    changes = [(before, after, diff_lines(before.text, after.text)) for before, after in _pairs(steps)]
-    changes = [change for change in reversed(changes) if change[2]][:limit]
+    events = list(open_memory().archive.events(key, scope=scope))
+    chosen = [(event, _diff(event)) for event in events[: -limit - 1 : -1]]
     if as_json:
-        entries = [
-            {"at": after.at, "by": after.by, "replaced": before.id, "diff": "\n".join(lines)}
-            for before, after, lines in changes
+        changes = [
+            {
+                "at": event.at,
+                "by": event.writer,
+                "what": event.what,
+                "made": event.made,
+                "replaced": event.version,
+                "run": event.run,
+                "diff": "\n".join(lines),
+            }
+            for event, lines in chosen
         ]
-        output.as_json(to_json.history_json, key=key, changes=entries, versions=len(steps))
+        versions = sum(1 for event in events if event.version)
+        output.as_json(to_json.history_json, key=key, changes=changes, versions=versions)
         return
-    first = steps[0] if steps else None
-    _print_paged(_format_history(changes, first if len(changes) < limit else None))
+    _print_paged(_format_history(chosen))
 
 
-def _format_history(
-    changes: Sequence[tuple[HistoryStep, HistoryStep, list[str]]], first: HistoryStep | None
-) -> list[str]:
-    """Return a history as lines, newest change first."""
+def _diff(event: HistoryEvent) -> list[str]:
+    """Return the difference that an event made; none for a first or last text, or where one is not known."""
+    if event.before is None or event.after is None:
+        return []
+    return list(diff_lines(event.before, event.after))
+
+
+def _format_history(events: Sequence[tuple[HistoryEvent, list[str]]]) -> list[str]:
+    """Return a history as lines, newest event first."""
     lines: list[str] = []
-    for before, after, changed in changes:
-        replaced = f"  (before: `vade restore {before.id}`)" if before.id else ""
-        lines += [output.plain(f"{after.at or 'undated'} · {after.by or 'by hand'}{replaced}")]
-        lines += [*_colour_diff(changed), ""]
-    if first is not None:
-        lines.append(output.plain(f"{first.at or 'undated'} · {first.by or 'by hand'} · first version"))
+    for event, changed in events:
+        replaced = f"  (before: `vade restore {event.version}`)" if event.version else ""
+        made = f", made {event.made}" if event.made else ""
+        who = f" · {event.writer}" if event.writer else ""
+        lines += [output.plain(f"{event.at or 'undated'}{who} · {event.what}{made}{replaced}")]
+        lines += [*_colour_diff(changed), ""] if changed else []
     return lines
 
 
@@ -230,15 +242,10 @@ def diff(key: str, version: str | None, scope: str | None, as_json: bool, open_m
         if chosen is None:
             raise NotFound(f"{key} has no version {version}", hint=f"`vade log {key}` lists them")
     else:
-        chosen = steps[-2] if len(steps) > 1 else now
+        chosen = next((step for step in reversed(steps) if step.text != now.text), now)
     lines = diff_lines(chosen.text, now.text)
     text = partial(_print_paged, _colour_diff(lines)) if lines else f"{key} has not changed"
     output.show(as_json, text, to_json.diff_json, key=key, version=chosen.id, diff="\n".join(lines))
-
-
-def _pairs(steps: Sequence[HistoryStep]) -> list[tuple[HistoryStep, HistoryStep]]:
-    """Return each step with the step after it."""
-    return [*itertools.pairwise(steps)]
 
 
 def _colour_diff(lines: Sequence[str]) -> list[str]:

@@ -275,6 +275,8 @@ _audit_line = JsonShape(
     "audit_line",
     "at actor op scope? record? num:int? before? after? seq:int prev hash",
     client=optional(TEXT),
+    run=optional(TEXT),
+    since=optional(TEXT),
 )
 audit_json = JsonShape("audit", lines=many(prepared(_audit_line)))
 audit_verified_json = JsonShape("audit_verified", "lines:int problems", problems=many(finding_json))
@@ -655,7 +657,7 @@ today_json = JsonShape(
     pending=by_name(COUNT),
     problems=many(finding_json),
 )
-_change = JsonShape("change", "at by replaced diff")
+_change = JsonShape("change", "at by what made~ replaced run~ diff")
 history_json = JsonShape("history", "key versions:int", changes=many(prepared(_change)))
 diff_json = JsonShape("diff", "key version diff")
 arranged_json = JsonShape("arranged", "run~ records told", records=many(brief_json), told=many(told_json))

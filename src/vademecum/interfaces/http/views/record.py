@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 from vademecum.fields import FIELDS
 from vademecum.interfaces.http.pages import PageView, ViewRequest
+from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import record_json, related_json
 from vademecum.interfaces.present.to_text import diff_lines
 from vademecum.store import request_view
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from vademecum.memory import Memory
     from vademecum.memory.browse import EntryOrigin
-    from vademecum.memory.values import HistoryStep
+    from vademecum.memory.values import HistoryEvent
     from vademecum.types import Record
 
-_VERSIONS = 50  # the newest versions of a history
+_EVENTS = 50  # the newest events of a history
 _LINES = 400  # lines of one diff
 
 
@@ -32,7 +32,7 @@ def data(ask: ViewRequest) -> dict[str, Any]:
         lost = len(memory.archive.lost_entries(name, scope=scope))
         entries = memory.browse.entries(record)
         related = memory.graph.related(name, scope=scope)
-        steps = list(memory.archive.history(name, scope=scope))
+        events = list(memory.archive.events(name, scope=scope))
     fields = record_json(
         record, entries=[], trust=memory.review.trust_of(record), related=related, lost=lost, versions=[]
     )
@@ -41,8 +41,8 @@ def data(ask: ViewRequest) -> dict[str, Any]:
         "entries": [_entry(each, index) for index, each in enumerate(entries)],
         "related": [{**related_json(each), "title": each.record.title} for each in related],
         "lines": _lines(memory, record, entries),
-        "history": _history(steps, entries),
-        "versions": len(steps),
+        "history": _history(events),
+        "versions": sum(1 for each in events if each.version),
         "fields": {name: str(value) for name, value in record.fields.items() if name not in _SHOWN},
         "tab": ask.query.get("tab", "read"),
         "query": f"scope={record.place.scope}",
@@ -86,33 +86,24 @@ def _lines(memory: Memory, record: Record, entries: Sequence[EntryOrigin]) -> li
     return rows
 
 
-def _history(steps: Sequence[HistoryStep], entries: Sequence[EntryOrigin]) -> list[dict[str, Any]]:
-    """Return each change, newest first, with the id that restores the version before the change.
-
-    A change that only added an entry left no archived version, so its diff is made from the entry.
-    """
-    rows = [_change(before, after) for before, after in [*itertools.pairwise(steps)][-_VERSIONS:]]
-    rows = [each for each in rows if each["diff"]]
-    diff_lines = {line for each in rows for line in each["diff"]}
-    first = next((line for line in steps[0].text.split("\n") if line.startswith("## ")), "") if steps else ""
-    for each in entries:
-        entry, heading = each.entry, f"## {each.entry.time}"
-        if entry.time and heading != first and f"+{heading}" not in diff_lines:
-            added = [f"+{line}" for line in (heading, *entry.text.split("\n"))]
-            rows.append(_event(entry.time, each.client or each.by, "added", added))
-    rows.sort(key=lambda each: str(each["at"]), reverse=True)
-    if steps:
-        rows.append(_event(steps[0].at, steps[0].by, "", []))
+def _history(events: Sequence[HistoryEvent]) -> list[dict[str, Any]]:
+    """Return the newest events, newest first, with the id that restores the text before each."""
+    rows = []
+    for each in events[: -_EVENTS - 1 : -1]:
+        known = each.before is not None and each.after is not None
+        diff = diff_lines(clean_text(each.before or ""), clean_text(each.after or "")) if known else []
+        rows.append(
+            {
+                "at": each.at,
+                "by": each.client or each.by,
+                "why": each.what,
+                "made": each.made,
+                "restores": each.version,
+                "diff": diff[:_LINES],
+                "cut": max(len(diff) - _LINES, 0),
+            }
+        )
     return rows
-
-
-def _change(before: HistoryStep, after: HistoryStep) -> dict[str, Any]:
-    return _event(after.at, after.by, before.why, diff_lines(before.text, after.text), restores=before.id)
-
-
-def _event(at: str, by: str, why: str, diff: Sequence[str], *, restores: str = "") -> dict[str, Any]:
-    cut = max(len(diff) - _LINES, 0)
-    return {"at": at, "by": by, "why": why, "restores": restores, "diff": diff[:_LINES], "cut": cut}
 
 
 VIEW = PageView("/records/{key}", "Record", data, "record.html", menu=False, parent="/memories")
