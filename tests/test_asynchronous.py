@@ -40,6 +40,7 @@ LEFT_OUT = {
     "heard.settle_nudges",
     "heard.settle_saved",
     "heard.skip",
+    "heard.unsaved",
     "injection.records_again",
     "projects.earlier",
     "requests.seen",

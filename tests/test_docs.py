@@ -121,7 +121,7 @@ def test_every_error_has_a_hint_and_a_place_in_the_tree() -> None:
 QUIET = set(
     """care.held care.moved_if_due care.share_index care.swept archive.put_away projects.earlier requests.seen
     heard.accept heard.add heard.decline heard.hear heard.hear_recent heard.note_nudge heard.reopen
-    heard.settle_nudges heard.settle_saved heard.skip review.to_review
+    heard.settle_nudges heard.settle_saved heard.skip heard.unsaved review.to_review
     sessions.newest_logs""".split()
 )
 

@@ -811,12 +811,20 @@ class SyncSettings(SettingsGroup):
     )
 
 
+class Asking(StrEnum):
+    """When an agent is asked about statements of the user that were heard and not saved."""
+
+    OFF = "off"
+    END = "end"
+
+
 class CaptureSettings(SettingsGroup):
     """Settings of what is noticed in sessions without being asked for."""
 
     nudge: bool = setting(
         True,
-        "Tell agents which words of a prompt may be worth saving; at most five times a session.",
+        "Tell agents which words of a prompt may be worth saving, at most five times a session, and after a"
+        " compaction what was heard and not saved.",
         BOOLEAN,
         NEVER,
     )
@@ -833,6 +841,14 @@ class CaptureSettings(SettingsGroup):
         " accepted yet.",
         BOOLEAN,
         NEVER,
+    )
+    ask: Asking = setting(
+        Asking.OFF,
+        "Keep an agent at work once a session, at the end of a turn, to ask about statements that were heard"
+        " and not saved: `off` or `end`.",
+        choice(Asking),
+        NEVER,
+        only_file=True,
     )
     fade_days: int = setting(
         30, "After how many days statements that were noticed in sessions are deleted.", whole(1, 3650), NEVER

@@ -39,9 +39,15 @@ import json, os, subprocess, sys
 os.environ["PYTHONPATH"] = {path!r}
 sys.path[:0] = {path!r}.split(os.pathsep)
 REAL = [{python!r}, "-m", "vademecum"]
+# An agent that a test starts has no terminal, and no person before it.
+SEATED = "from vademecum.interfaces.hooks import headless; headless.is_headless = lambda *_: False;"
+SEATED += "from vademecum.interfaces.cli import main; main()"
 if sys.argv[1:2] == ["hook"]:
     given = sys.stdin.buffer.read()
-    done = subprocess.run([*REAL, *sys.argv[1:]], input=given, capture_output=True)
+    words = [*REAL, *sys.argv[1:]]
+    if os.path.exists({seated!r}):
+        words = [sys.executable, "-c", SEATED, *sys.argv[1:]]
+    done = subprocess.run(words, input=given, capture_output=True)
     line = {{"words": sys.argv[2:4], "in": given.decode("utf-8", "replace"), "code": done.returncode,
             "out": done.stdout.decode("utf-8", "replace"), "err": done.stderr.decode("utf-8", "replace")}}
     with open({record!r}, "a") as file:
@@ -100,11 +106,18 @@ class World:
         self.vade.parent.mkdir(exist_ok=True)
         self.vade.write_text(
             _SHIM.format(
-                python=sys.executable, path=checkout.python_path(), record=str(self.top / "hooks.jsonl")
+                python=sys.executable,
+                path=checkout.python_path(),
+                record=str(self.top / "hooks.jsonl"),
+                seated=str(self.top / "seated"),
             ),
             "utf-8",
         )
         self.vade.chmod(0o755)
+
+    def seat_person(self) -> None:
+        """From now on, let hooks take the agent for one that a person talks to."""
+        (self.top / "seated").touch()
 
     @property
     def variables(self) -> dict[str, str]:

@@ -89,6 +89,7 @@ class HookInput(NamedTuple):
     transcript: str = ""
     source: str = ""  # why the session begins: it was started, resumed, cleared or compacted
     subagent: str = ""  # the id of the subagent that calls the hook; empty for the main conversation
+    goes_on: bool = False  # whether a hook of the turn's end already kept the agent at work
 
 
 def read_common(raw: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
@@ -100,12 +101,18 @@ def read_common(raw: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput
         transcript=text(raw.get("transcript_path")),
         source=text(raw.get("source")),
         subagent=text(raw.get("agent_id")),
+        goes_on=bool(raw.get("stop_hook_active")),
     )
 
 
 def additional_context(event: str, context: str) -> str:
     """Return a hook's answer in Claude Code's format, which other agents use too."""
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
+
+
+def keep_working(reason: str) -> str:
+    """Return the answer to the end of a turn that keeps the agent at work, in Claude Code's format."""
+    return json.dumps({"decision": "block", "reason": reason})
 
 
 def text(value: object) -> str:
@@ -131,6 +138,9 @@ class Hooks(NamedTuple):
     announces: bool = True
     # whether a resumed session still holds what hooks gave it; otherwise all of it is given again
     remembers: bool = True
+    # the answer to `stop` that keeps the agent at work, made from the text for its model; None where a hook
+    # cannot do that
+    keep_working: Callable[[str], str] | None = None
 
 
 # -------------------------------------------------------------------- what is installed

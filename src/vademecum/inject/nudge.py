@@ -15,7 +15,10 @@ from vademecum.named_tuple import NamedTuple
 from vademecum.text import is_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vademecum.knowledge import Signal
+    from vademecum.store.heard import HeardStatement
 
 MOST = 5  # of a session
 LONGEST = 100_000  # characters of a prompt; a longer one is no message that somebody typed
@@ -24,6 +27,12 @@ _LINE = (
     "The user typed: “{quote}”. If it holds beyond this task and is not saved yet,"
     " save it: memory_store({call})."
 )
+_COMPACTED = "The user typed this before the conversation was compacted, and it is not saved:"
+_ENDING = "Before this turn ends: the user typed this in the session, and it is not saved:"
+_DECIDE = (
+    "Save what holds beyond this task, one call for each. Drop the rest, without a word about it to the user."
+)
+MOST_LISTED = 5  # statements that are listed together
 # What `memory_store` gets for a kind of statement; the default is a fact about the project.
 _CALLS = {
     "preference": 'content=…, type="user", scope="global"',
@@ -80,7 +89,24 @@ def _is_quotable(text: str, typed: str) -> bool:
 
 def render(signal: Signal) -> str:
     """Return the block with the line about a statement."""
-    text = signal.text if len(signal.text) <= _QUOTED else signal.text[: _QUOTED - 1].rstrip() + "…"
-    quote = " ".join(safe(text).split()).replace("“", '"').replace("”", '"').rstrip(".")
-    call = _CALLS.get(str(signal.kind), _OTHER_CALL)
-    return f"{OPEN}\n{_LINE.format(quote=quote, call=call)}\n{CLOSE}\n"
+    return f"{OPEN}\n{_LINE.format(quote=_quote(signal.text), call=_call(signal.kind))}\n{CLOSE}\n"
+
+
+def render_unsaved(statements: Sequence[HeardStatement], *, at_end: bool = False) -> str:
+    """Return the block that lists statements which were heard and not saved.
+
+    It is for an agent whose conversation was compacted or, with `at_end`, whose turn ends.
+    """
+    lines = [f"- “{_quote(each.text)}”: memory_store({_call(each.kind)})" for each in statements]
+    return "\n".join((OPEN, _ENDING if at_end else _COMPACTED, *lines, _DECIDE, CLOSE, ""))
+
+
+def _quote(text: str) -> str:
+    """Return a statement as data for a line between quotation marks."""
+    short = text if len(text) <= _QUOTED else text[: _QUOTED - 1].rstrip() + "…"
+    return " ".join(safe(short).split()).replace("“", '"').replace("”", '"').rstrip(".")
+
+
+def _call(kind: str) -> str:
+    """Return the arguments of `memory_store` for a kind of statement."""
+    return _CALLS.get(str(kind), _OTHER_CALL)

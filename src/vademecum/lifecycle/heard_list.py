@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from vademecum.errors import NotFound
-from vademecum.store import Brief, Marks, heard
+from vademecum.store import Brief, Marks, decisions, heard
 from vademecum.store.heard import (
     ACCEPTED,
     CONTRADICTED,
@@ -28,7 +28,7 @@ from vademecum.text import clock, is_command, names, secrets, visible
 from vademecum.types import Audience, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.knowledge import Signal
@@ -193,6 +193,36 @@ class HeardList:
         found = [(group[0], len({each.session for each in group})) for group in groups]
         return sorted(found, key=lambda each: (-each[1], -each[0].confidence, each[0].at, each[0].id))
 
+    def unsaved(
+        self, session: str, *, without: Collection[str] = (), most: int = 5
+    ) -> Sequence[HeardStatement]:
+        """Return words of a session's user that memory lacks and no person declined, the surest first.
+
+        `without` are ids of statements to skip, and `most` is the largest number of statements.
+        """
+        caller, home = self._work.caller, self._work.home
+        if caller.project is None or self._is_off():
+            return []
+        declined, purged = decisions.declined(home), Marks.of(home)
+        found: list[HeardStatement] = []
+        statements = heard.read_session(home, caller.project.id, session)
+        for each in sorted(statements, key=lambda each: -each.confidence):
+            if len(found) == most:
+                break
+            if any(heard.says_same(each.text.rstrip('"”'), other.text.rstrip('"”')) for other in found):
+                continue
+            if each.id in without or each.outcome in (*SETTLED, CONTRADICTED, DECLINED):
+                continue
+            if each.agent not in ("", self._work.settings.agent) or each.found_by != "judge":
+                continue
+            if decisions.mark_of("signal", each.text) in declined:
+                continue
+            if purged is not None and purged.find(each.text) is not None:
+                continue
+            if not self._outcome_of(each._replace(outcome=""), earlier=True)[0]:
+                found.append(each)
+        return found
+
     def accept(self, statement: HeardStatement, *, record: str) -> None:
         """Save that a person accepted a statement, and the path of the record that was made of it."""
         self._settle(statement, ACCEPTED, record=record)
@@ -306,10 +336,11 @@ class HeardList:
             if each.nudged:
                 yield each
 
-    def _outcome_of(self, statement: HeardStatement) -> tuple[str, str]:
+    def _outcome_of(self, statement: HeardStatement, *, earlier: bool = False) -> tuple[str, str]:
         """Return the outcome of a statement so far, and the path of the record that has it.
 
-        Both are empty without an outcome. A record from before the statement counts for nothing.
+        Both are empty without an outcome. A record from before the statement counts for nothing or, with
+        `earlier`, only if it has the same words.
         """
         if statement.outcome:
             return statement.outcome, statement.record
@@ -323,12 +354,15 @@ class HeardList:
         reworded = ""
         for each in found.results:
             saved = clock.parse(each.time)
-            if saved is None or since is None or saved < since:
+            is_earlier = saved is None or since is None or saved < since
+            if is_earlier and not earlier:
                 continue
             if any(
                 heard.says_same(statement.text, line) for line in each.snippet.split("\n") if line.strip()
             ):
                 return SAVED, each.path
+            if is_earlier:
+                continue  # other words of an earlier record are no rewording
             shared = wanted & _content_words(each.snippet)
             if not reworded and len(shared) >= _REWORDED * len(wanted):
                 reworded = each.path

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FOLDER = "hooks"
 NUDGE = "nudge:"  # the beginning of the mark of a line about something worth saving
+UNSAVED = "unsaved:"  # the beginning of the mark of a statement that was listed after a compaction
+ASKED = "asked:"  # the mark of a session whose agent was asked at the end of a turn
+_LASTING = (NUDGE, UNSAVED, ASKED)  # beginnings of marks that stay when a session starts anew
 LATE_SECONDS = 3600.0  # for which a late answer is kept; a later prompt gets the session's start made anew
 _DAYS = 30  # days after which a session is no longer resumed
 _MOST = 2_000  # marks
@@ -55,6 +58,12 @@ class HookState(NamedTuple):
     marks: frozenset[str] = frozenset()  # of the items that it was given
     late: tuple[HookAnswer, ...] = ()  # answers that were ready only after their time limit
     records: tuple[str, ...] = ()  # paths of the records that prompts brought, the oldest first
+    is_compacted: bool = False  # whether a compaction came after which nothing was listed yet
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the session's agent was asked at the end of a turn."""
+        return ASKED in self.marks
 
     @property
     def known_marks(self) -> frozenset[str]:
@@ -65,12 +74,12 @@ class HookState(NamedTuple):
         """Return the state of a session that starts or, with `resumed`, continues: its first block is owed.
 
         The marks stay if the session is resumed and its agent `remembers` the items. Else only the marks of
-        nudges stay, and all items are given again.
+        nudges, listed statements and questions stay, and all items are given again.
         """
-        nudges = frozenset(mark for mark in self.marks if mark.startswith(NUDGE))
+        lasting = frozenset(mark for mark in self.marks if mark.startswith(_LASTING))
         if not resumed:
-            return HookState(started=False, is_owed=True, marks=nudges)
-        return self._replace(is_owed=True, marks=self.marks if remembers else nudges)
+            return HookState(started=False, is_owed=True, marks=lasting, is_compacted=self.is_compacted)
+        return self._replace(is_owed=True, marks=self.marks if remembers else lasting)
 
     def give(self, answer: HookAnswer) -> HookState:
         """Return the state after the session got an answer."""
@@ -87,6 +96,11 @@ class HookSession:
     def __init__(self, fd: int | None = None, *, is_new: bool = False) -> None:
         self._fd = fd
         self.state = self._read(is_new=is_new)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the state of this session is saved."""
+        return self._fd is not None
 
     def _read(self, *, is_new: bool) -> HookState:
         """Return the saved state.
@@ -105,7 +119,8 @@ class HookSession:
             )
             marks = frozenset(map(str, found["marks"]))
             records = tuple(map(str, found["records"]))
-            return HookState(bool(found["started"]), bool(found["owed"]), marks, late, records)
+            is_compacted = bool(found.get("compacted"))
+            return HookState(bool(found["started"]), bool(found["owed"]), marks, late, records, is_compacted)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return HookState()
 
@@ -116,6 +131,7 @@ class HookSession:
             return
         plain: dict[str, Any] = {"started": state.started, "owed": state.is_owed, "late": state.late}
         plain |= {"marks": sorted(state.marks), "records": state.records}
+        plain |= {"compacted": True} if state.is_compacted else {}
         content = json.dumps(plain).encode()
         try:
             whole = os.pwrite(self._fd, content, 0) == len(content)

@@ -40,7 +40,8 @@ AGENT = base.Agent(
             base.HookEvent.PRE_COMPACT: "PreCompact",
             base.HookEvent.STOP: "Stop",
             base.HookEvent.SESSION_END: "SessionEnd",
-        }
+        },
+        keep_working=base.keep_working,
     ),
     setup=base.Setup(
         ("claude",),

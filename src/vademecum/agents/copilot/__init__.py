@@ -68,6 +68,7 @@ AGENT = base.Agent(
         },
         read=_read,
         render=lambda event, text: json.dumps({"additionalContext": text}),
+        keep_working=base.keep_working,
     ),
     setup=base.Setup(
         ("copilot",),

@@ -70,6 +70,7 @@ AGENT = base.Agent(
         },
         read=_read,
         announces=False,
+        keep_working=base.keep_working,
     ),
     setup=base.Setup(
         ("gemini",),

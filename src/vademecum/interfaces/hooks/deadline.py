@@ -26,9 +26,11 @@ LIMITS = {
     "user-prompt": (2.0, "VADE_LIMITS_HOOK_PROMPT"),
 }
 MOST = 9.0
+ASKING = "stop"  # the event at which the agent may be asked something, if the settings say so
 LONGEST = 60.0  # seconds for work that continues after the agent has its answer
 LARGEST = 16 * 1024 * 1024  # bytes of standard input
-_OTHER_LIMIT = 2.0  # seconds for events without an answer
+_OTHER_LIMIT = 2.0  # seconds for events without an answer, and for the end of a turn
+_LARGEST_SETTINGS = 256 * 1024  # bytes of `config.toml`, as in `config.py`
 _START_SECONDS = 0.3  # seconds that starting may take; a longer start on a busy machine reduces the limit
 _MARGIN = 0.05  # seconds reserved for leaving
 _READ_SECONDS = 2.0  # seconds in which an agent must read a long answer; a short one fits into the pipe
@@ -101,6 +103,10 @@ class _Pipes(Channel):
     def is_counted(self) -> bool:
         return self._verdict == _LATE
 
+    def leave(self) -> None:
+        """Tell the waiting process that there will be no answer."""
+        self._send(b"done")
+
     def _send(self, line: bytes) -> None:
         """Write a line to the waiting process; ignore that the process may be gone."""
         line += b"\n"
@@ -127,6 +133,23 @@ def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
         pass
     finally:
         os._exit(0)
+
+
+def may_ask(job: Job) -> bool:
+    """Whether the end of a turn may have an answer: `config.toml` mentions the setting `capture.ask`.
+
+    The settings are read later, because their module takes longer to import than an agent should wait at the
+    end of each turn.
+    """
+    if job.event != ASKING:
+        return False
+    folder = job.home or os.environ.get("VADE_HOME") or "~/.vade"
+    try:
+        with open(os.path.join(os.path.expanduser(folder), "config.toml"), "rb") as file:
+            found = file.read(_LARGEST_SETTINGS)
+            return b"capture" in found and b"ask" in found
+    except (OSError, ValueError):
+        return False
 
 
 def _wait_start() -> float:
@@ -197,19 +220,25 @@ def _answer_by_child(job: Job, started: float, limit: float) -> None:
         os.close(answers)
         os.close(decide)
         input = os.dup(0)
+        channel = _Pipes(offer, verdicts)
+        is_awaited = job.event in LIMITS or may_ask(job)
+        if job.event == ASKING and not is_awaited:
+            channel.leave()
 
         def work() -> None:
             job.input = _read(input, until=time.monotonic() + limit + _INPUT_SECONDS)
             os.close(input)
-            _work(job, _Pipes(offer, verdicts))
+            _work(job, channel)
 
-        _run_detached(work, idle=job.event not in LIMITS)
+        _run_detached(work, idle=not is_awaited)
     os.close(offer)
     os.close(verdicts)
-    if job.event not in LIMITS:
+    if job.event not in LIMITS and job.event != ASKING:
         return
     found, number, ended = _wait(answers, started, limit)
-    if ended and found is None:
+    if found is None and job.event == ASKING:  # nobody misses it, and the end of another turn may ask
+        os.write(decide, _LATE)
+    elif ended and found is None:
         _report(job, "it ended without an answer", (answers, decide))
     elif found is None and not ended:
         _report(job, "no answer within the time limit", (answers, decide))
@@ -335,7 +364,7 @@ def _answer_in_thread(job: Job, until: float) -> bytes:
 
     def work() -> None:
         job.input = _read(0, until=until)
-        if job.event in _COUNTED:
+        if job.event in _COUNTED or may_ask(job):
             _work(job, channel)
         else:
             _start_process(job)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.agents.base import ANSWERED_EVENTS, HookEvent, HookInput, Hooks
 from vademecum.agents.registry import find as find_agent
+from vademecum.config import Asking
 from vademecum.errors import InvalidKey
 from vademecum.inject.render import OPEN
 from vademecum.interfaces.present.safe import clean_text
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from vademecum.store.heard import HeardSession
     from vademecum.store.hook_sessions import HookSession, HookState
 
-RESUMED = "resume"
+RESUMED, COMPACTED = "resume", "compact"  # why a session starts
 REMINDER = 600  # tokens of the block for one prompt
 MISTAKEN = "answered, but config.toml has an error; see vade status"
 LATE_START = "This is the memory for the start of the session. It was not ready then."
@@ -73,7 +74,7 @@ def run(job: Job, channel: Channel) -> None:
             channel.finish()
     else:
         try:
-            _save_session(memory, agent, event, hook_input)
+            _record(memory, channel, agent=agent, event=event, hook_input=hook_input)
         finally:
             channel.finish()
             if event is _last_event(agent):
@@ -82,6 +83,18 @@ def run(job: Job, channel: Channel) -> None:
                 session_sync.start(memory)
                 memory.workspace.note_unread()
                 memory.reading.hand_over()
+
+
+def _record(
+    memory: Memory, channel: Channel, *, agent: Agent, event: HookEvent, hook_input: HookInput
+) -> None:
+    """Save the session at an event without an answer, or at the end of a turn, which may have one."""
+    asks = event is HookEvent.STOP and memory.settings.capture.ask is Asking.END
+    if event is HookEvent.STOP and not asks:
+        channel.finish()  # another setting named `ask` may make the agent wait
+    _save_session(memory, agent, event, hook_input)
+    if asks:
+        _ask(memory, agent, hook_input, channel)
 
 
 def _answer(
@@ -107,6 +120,12 @@ def _answer(
                     _prompt(memory, hook_input, file, answers, until)
                     if is_told:
                         nudge = _nudge(memory, hook_input.prompt, file, answers)
+                # Other starts may come before the compaction is done, and their answer would leave with it.
+                is_start = event is HookEvent.SESSION_START
+                is_due = hook_input.source == COMPACTED if is_start else file.state.is_compacted
+                if is_due and memory.settings.capture.nudge and _has_reader(agent, hook_input):
+                    session = _heard_session(memory, agent, hook_input).session
+                    _list_unsaved(memory, session, file, answers, event)
         finally:
             if answers.has_offers or sys.exception() is None:  # what was offered before a failure counts
                 hook_counts.add(home, answers.finish())
@@ -155,8 +174,11 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
     """Import the session's transcript and the user's statements in it; close a session that has ended."""
     from vademecum.transcripts import importing
 
+    announces = agent.hooks is not None and agent.hooks.announces
+    if event is HookEvent.PRE_COMPACT and announces:
+        _note_compaction(memory, agent, hook_input)
     if hook_input.transcript and agent.transcripts is not None:
-        is_compaction = event is HookEvent.PRE_COMPACT if agent.hooks and agent.hooks.announces else None
+        is_compaction = event is HookEvent.PRE_COMPACT if announces else None
         done = memory.sessions.import_transcript(
             hook_input.transcript, agent=agent.transcripts.name, checkpoint=is_compaction
         )
@@ -170,6 +192,8 @@ def _save_session(memory: Memory, agent: Agent, event: HookEvent, hook_input: Ho
                 memory.heard.hear(about, log, lessons=event is _last_event(agent))
             elif not hook_input.subagent:
                 memory.heard.skip(about, log)
+            if done.compacted and not announces:
+                _note_compaction(memory, agent, hook_input)
     if event is HookEvent.SESSION_END:
         hook_log.close_session(memory.home.path, agent=agent.name, session=hook_input.session)
     session = _heard_session(memory, agent, hook_input).session if hook_input.session else ""
@@ -279,6 +303,54 @@ def _nudge(memory: Memory, prompt: str, file: HookSession, answers: _Answers) ->
     return nudge
 
 
+def _note_compaction(memory: Memory, agent: Agent, hook_input: HookInput) -> None:
+    """Note that a session is compacted: what was heard and is not saved is then listed once."""
+    home = memory.home.path
+    with hook_sessions.lock_session(home, agent=agent.name, session=hook_input.session) as file:
+        if not file.state.is_compacted:
+            file.save(file.state._replace(is_compacted=True))
+
+
+def _list_unsaved(
+    memory: Memory, session: str, file: HookSession, answers: _Answers, event: HookEvent
+) -> None:
+    """Offer a list of what was heard before a compaction and is not saved, below everything else."""
+    from vademecum.inject import nudge as nudging
+
+    answers.note_listed()
+    start = len(hook_sessions.UNSAVED)
+    listed = {mark[start:] for mark in file.state.known_marks if mark.startswith(hook_sessions.UNSAVED)}
+    found = memory.heard.unsaved(session, without=listed, most=nudging.MOST_LISTED)
+    if found:
+        marks = tuple(hook_sessions.UNSAVED + each.id for each in found)
+        answers.add(HookAnswer(str(event), False, nudging.render_unsaved(found), marks, time.time()))
+
+
+def _ask(memory: Memory, agent: Agent, hook_input: HookInput, channel: Channel) -> None:
+    """Ask the agent, at the end of a turn and once a session, about what was heard and is not saved.
+
+    Ask nothing if the session cannot be marked as asked, or if a hook has kept the agent at work already.
+    """
+    keep_working = agent.hooks.keep_working if agent.hooks is not None else None
+    if keep_working is None or hook_input.goes_on or not _has_reader(agent, hook_input):
+        return
+    from vademecum.inject import nudge as nudging
+
+    home = memory.home.path
+    with hook_sessions.lock_session(home, agent=agent.name, session=hook_input.session) as file:
+        before = file.state
+        if before.is_asked or not file.is_saved:
+            return
+        session = _heard_session(memory, agent, hook_input).session
+        found = memory.heard.unsaved(session, most=nudging.MOST_LISTED)
+        if found:
+            file.save(before._replace(marks=before.marks | {hook_sessions.ASKED}))
+            text = clean_text(nudging.render_unsaved(found, at_end=True))
+            channel.offer(_encoded(keep_working(text)))
+            if not channel.finish():  # it came too late; the end of another turn may ask
+                file.save(before)
+
+
 class _Answers:
     """The answers of one hook: those offered to the agent, and those that the agent got.
 
@@ -308,6 +380,11 @@ class _Answers:
         self.drop([each for each in self._before.late if not each.is_start and each not in state.late])
         self._before = state
         self._file.save(state)
+
+    def note_listed(self) -> None:
+        """Note that what was heard before a compaction is being listed, or that there was nothing to list."""
+        self._before = self._before._replace(is_compacted=False)
+        self._file.save(self._file.state._replace(is_compacted=False))
 
     def drop(self, answers: Sequence[HookAnswer]) -> None:
         """Drop late answers that are no longer needed."""
