@@ -327,3 +327,32 @@ def test_the_hook_of_a_sessions_end_hears_and_one_of_a_script_does_not(world: Wo
 
 def heard_files(world: World) -> list[Any]:
     return sorted((world.home / "heard").rglob("*.jsonl"))
+
+
+def test_what_was_heard_is_found_and_says_so(world: World) -> None:
+    world.memory().store("Deploys run at ten", key="deploys")
+    kept(world, "one", ("user", f"Where is the parser? {RULE} And what about lunch?"), ("assistant", "Here."))
+    memory = world.memory()
+    (hit,) = [each for each in memory.search("push to main or open a branch").results if each.heard]
+    assert (hit.source, hit.role, hit.heard) == ("transcript", "user", "not confirmed")
+    assert RULE in memory.get(hit.path, start=hit.start, lines=1).text
+    said = world.vade("search", "push to main or open a branch").stdout
+    assert "heard, not confirmed" in said
+    for given in ({"sources": ["memory"]}, {"type": "project"}, {"scope": "global"}):
+        assert not any(each.heard for each in memory.search("push to main", **given).results)
+    for narrowed in ("by:assistant", "after:2027", "before:2026"):
+        assert not any(each.heard for each in memory.search(f"push to main {narrowed}").results)
+    assert not any(each.heard for each in by_hook(world, audience="group").search("push to main").results)
+    assert not any(each.heard for each in by_hook(world, agent="other").search("push to main").results)
+    memory.review.decide(memory.review.inbox(["signal"]).items, yes=True)
+    assert not any(each.heard for each in world.memory().search("push to main").results)
+
+
+def test_a_heard_statement_comes_after_a_record_of_like_score_also_without_its_log(world: World) -> None:
+    world.memory().store("The API of the shop runs on port 80", key="port")
+    project = world.memory().caller.project
+    assert project is not None
+    stated = HeardStatement("", "The API of the stock runs on port 90.", "fact", "2026-11-15T10:00:00Z")
+    by_hook(world).heard.add(HeardSession(project.id, "gone"), [stated])
+    found = world.memory().search("API runs on port").results
+    assert [(each.key, each.heard) for each in found] == [("port", ""), (None, "not confirmed")]

@@ -390,13 +390,13 @@ class Review:
             if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
                 continue
             why = each.why if each.fields else f"{each.kind} ({each.confidence:.2f})"
-            why = f"{why}, heard in {_log_path(each)}"
+            why = f"{why}, heard in {each.log}"
             why += f" and {sessions - 1} more" if sessions > 1 else ""
             yield each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
 
     def _item_of(self, kind: str, each: HeardStatement, why: str) -> PendingItem:
         mark, place = decisions.mark_of(kind, each.text), str(_place_of(each))
-        return PendingItem(kind, mark, each.kind, _log_path(each), each.text, why, place, each)
+        return PendingItem(kind, mark, each.kind, each.log, each.text, why, place, each)
 
     def _known_texts(self) -> list[str]:
         found = [
@@ -955,10 +955,6 @@ def _with_position(found: Pinned) -> dict[str, Any]:
 def _place_of(statement: HeardStatement) -> Scope:
     """Return the scope in which a statement would be saved."""
     return Scope.PROJECT if statement.fields else _WHERE.get(statement.kind, (Scope.PROJECT, ""))[0]
-
-
-def _log_path(statement: HeardStatement) -> str:
-    return f"transcripts/{statement.project}/{statement.session}.jsonl"
 
 
 def _first(text: str) -> str:

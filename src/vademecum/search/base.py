@@ -71,6 +71,7 @@ class Passage(NamedTuple):
     role: str = ""  # who said it, if it is a turn of a conversation
     group: int = 0  # the number of its conversation in the answer
     newer: str = ""  # where a later result gives another value to what this one is about
+    heard: str = ""  # "not confirmed" for what was heard in a session and no person accepted
 
     @property
     def match(self) -> str:

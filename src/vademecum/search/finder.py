@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import math
 import os
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import EmbedderFailed, UnknownName, UsageError
+from vademecum.errors import EmbedderFailed, UnknownName, UsageError, VadeError
 from vademecum.index.words import terms
 from vademecum.search import base as searching
 from vademecum.search import evidence, relevance
 from vademecum.search.question_times import moment_of, times_asked
-from vademecum.store import scopes, sources
+from vademecum.store import heard, scopes, sources
 from vademecum.text import filenames, names, outgoing
 from vademecum.text.names import parse_type
 from vademecum.types import Audience, Place, Scope
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
     from vademecum.search.searcher import Searcher
     from vademecum.search.session_search import SessionSearch
     from vademecum.store import FileLines, Workspace
+    from vademecum.store.heard import HeardStatement
     from vademecum.transcripts import Log, Sessions
     from vademecum.types import RecordType
 
 NOT_RERANKED = "not reranked"  # the beginning of the message of `search.rerank`
+_HEAD = 400  # bytes of a log's line that hold its id
 SOURCES, SESSIONS = "sources", "sessions"  # kinds of passages that are read on request
 
 
@@ -314,7 +318,7 @@ class Finder:
             found = searching.Answer((), "metadata" if options.mode == "metadata" else "bm25")
         else:
             found = self.searcher.search(asked, options, seconds=self._work.settings.limits.open)
-        return self._with_sessions(found, asked, options, begun=begun)
+        return self._with_heard(self._with_sessions(found, asked, options, begun=begun), asked, options)
 
     def _holds(self, asked: searching.Query, options: Options) -> bool:
         """Return whether a passage has the query's phrases, but was left out by a limit of the caller."""
@@ -349,6 +353,41 @@ class Finder:
             degraded=(*found.degraded, *_new_messages(said.degraded, found.degraded)),
             notes=tuple(dict.fromkeys((*found.notes, *said.notes))),
         )
+
+    def _with_heard(
+        self, found: searching.Answer, asked: searching.Query, options: Options
+    ) -> searching.Answer:
+        """Return an answer that also has what was heard in sessions, if sessions are searched."""
+        caller, settings = self._work.caller, self._work.settings
+        if (
+            not searching.asks_sessions(asked, options)
+            or not settings.capture.hear
+            or caller.audience is not Audience.PRIVATE
+            or caller.project is None
+            or not self._work.home.names(heard.FOLDER, caller.project.id)
+        ):
+            return found
+        from vademecum.search import heard_hits
+
+        days, now = settings.capture.fade_days, self._work.now()
+        statements = [
+            each
+            for each in heard.read_projects(self._work.home, [caller.project.id])
+            if each.outcome in heard.UNDECIDED
+            and each.agent in ("", settings.agent)
+            and not heard.is_faded(each, days=days, now=now)
+        ]
+        place = Place(Scope.PROJECT, caller.project.id)
+        return heard_hits.add_heard(found, asked, options, statements, place=place, line_of=self._line_of)
+
+    def _line_of(self, statement: HeardStatement) -> int:
+        """Return the line of the message in which a statement was heard; 1 if its log is gone."""
+        mark = json.dumps(statement.place).encode()
+        with contextlib.suppress(VadeError):
+            for raw in self.transcripts.open(statement.session).raw() if statement.place else ():
+                if mark in raw.content[:_HEAD]:
+                    return raw.number
+        return 1
 
     def _with_standing(self, found: searching.Answer) -> searching.Answer:
         """Return an answer whose results of the project tell whether the code that they cite has changed."""

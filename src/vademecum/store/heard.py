@@ -76,6 +76,11 @@ class HeardStatement(NamedTuple):
     record: str = ""  # the path of the record that was made from it
     listed: str = ""  # when it was added to the list
 
+    @property
+    def log(self) -> str:
+        """The path of the session's log, relative to the home."""
+        return f"transcripts/{self.project}/{self.session}.jsonl"
+
 
 class ReadProgress(NamedTuple):
     """How far a session's log was read for statements."""

@@ -108,7 +108,7 @@ def _show_passages(answer: Answer, query: str, *, explain: bool) -> None:
             _show_conversation(conversations[passage.group], hits, query, explain=explain)
             continue
         _show_text(output.plain(passage.snippet), query)
-        _show_newer(passage)
+        _show_marks(passage)
         click.echo(_dim(f"  {output.plain(_format_place(passage))}"))
         for claim in passage.claims:
             output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
@@ -124,7 +124,7 @@ def _show_conversation(
     """Print the hits of a conversation, and then its other turns in one line each."""
     for hit in hits:
         _show_text(_said(hit.role, hit.start, hit.snippet), query)
-        _show_newer(hit)
+        _show_marks(hit)
         if explain:
             _explain(hit)
     click.echo(_dim(f"  {output.plain(conversation.path)}#L{hits[0].start}"))
@@ -132,9 +132,11 @@ def _show_conversation(
         click.echo(_dim(f"    {output.plain(_said(turn.role, turn.line, ' '.join(turn.text.split())))}"))
 
 
-def _show_newer(passage: Passage) -> None:
+def _show_marks(passage: Passage) -> None:
     if passage.newer:
         output.line(f"  newer: {passage.newer}")
+    if passage.heard:
+        output.line(f"  heard, {passage.heard}")
 
 
 def _said(role: str, line: int, text: str) -> str:

@@ -80,6 +80,7 @@ hit_json = JsonShape(
     origin=at(_only("origin", "agent"), optional(TEXT)),
     superseded=optional(TEXT),
     newer=optional(TEXT),
+    heard=optional(TEXT),
     related=optional(by_name(TEXT)),
     claims=optional(many(claim_json)),
     stale=optional(TEXT),
