@@ -10,7 +10,7 @@ from bench import updates
 from vademecum.memory import Memory, connect
 from vademecum.search.base import Passage
 from vademecum.search.evidence import OtherTurn, cut, gather, repetitions, shortened
-from vademecum.search.updates import states_another_value
+from vademecum.search.updates import find_newer, states_another_value
 from vademecum.transcripts import Message, Role, Text
 from vademecum.types import Origin, Place, Scope
 
@@ -179,6 +179,22 @@ def test_hints_of_newer_values_are_right_on_the_labelled_statements() -> None:
         assert (row["precision"] >= 0.9, row["recall"] >= 0.5, row["pairs"] >= 100) == (True, True, True)
     wish = "I'm looking for some advice on my wardrobe.", "I'm looking for some advice on my garden."
     assert not states_another_value(*wish)
+
+
+def test_small_talk_of_people_with_names_is_no_newer_value() -> None:
+    talk = [
+        "Nora: Hey Tim! That sounds great! It's so good to hear from you.",
+        "Nora: Wow, Tim, that's lovely. I felt very calm. [image: a photo of a grey heron]",
+        "Tim: Yeah, it's tough. Thanks, Nora. [image: a photo of a white heron]",
+        "Nora: Yeah, same here, Tim. It was so exciting. [image: a photo of a white stork]",
+        "Tim: Your garden is big.",
+        "Nora: Your kitchen is big.",
+    ]
+    assert not find_newer([(text, f"2026-01-{day:02}") for day, text in enumerate(talk, start=1)])
+    ages = ["Nora: My rent for the flat is 900 euros.", "Nora: My rent for the flat is 950 euros."]
+    assert states_another_value(*ages)
+    assert not states_another_value(ages[0], ages[1].replace("Nora", "Tim"))
+    assert states_another_value(*(each.replace("Nora", "user") for each in ages))
 
 
 def test_a_question_that_counts_gets_more_results_and_says_so(tmp_path: Path) -> None:

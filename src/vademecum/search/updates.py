@@ -11,7 +11,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from vademecum.index.words import STOP
+from vademecum.index.words import PERSON, STOP, speaker
 from vademecum.lazy import lazy_pattern
 from vademecum.named_tuple import NamedTuple
 from vademecum.search.evidence import sentences
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _TOKEN = lazy_pattern(r"[$€£¥]?\d[\d.,:]*\d%?|[$€£¥]?\d%?|[^\W\d_][\w'’@.-]*[^\W_]|[^\W\d_]")
-_SPEAKER = lazy_pattern(r"^(?:user|assistant|human|me)\s*:\s*", re.IGNORECASE)
+_COLON = lazy_pattern(r"[:：]\W*")
+_ATTACHED = lazy_pattern(r"\[(?:image|photo|video|audio|file|attachment|sticker)\b[^\]\n]*\]?", re.IGNORECASE)
 # Words that say that something changed, and not to what.
 _CHANGE = frozenset(
     "now currently new newly actually instead anymore longer already far changed change moved switched"
@@ -32,10 +33,12 @@ _PASSING = frozenset(
     " feel feeling thank thanks glad sure advice recommendation tip idea finished started got help maybe"
     " might could should will going suggest recommend consider considering".split()
 )
+_NO_STATEMENT = ("?", "？", "!", "！")  # how questions, greetings and exclamations end
 _SMALL = (STOP | _CHANGE) - {"not", "no", "never"}
 _LONGEST = 24  # words of a sentence that states one value
 _VALUE = 3  # words of a value
 _PLAIN = 3  # the most words of two statements for which one common word is enough
+_CHAT = 3  # words that two statements of a chat have in common: its short sentences are seldom facts
 _TEXTS = 40  # texts that are compared
 _LOOKED_AT = 12  # sentences of a text that are compared
 _ALIKE = 0.5  # the share of their words that two sentences have in common at least
@@ -44,6 +47,7 @@ _ALIKE = 0.5  # the share of their words that two sentences have in common at le
 class _Statement(NamedTuple):
     words: tuple[str, ...]  # those that say something, in order
     numbers: frozenset[str]
+    speaker: str = ""  # the name before the text; "I" and "my" of somebody else are other things
 
     @property
     def first(self) -> str:
@@ -63,10 +67,11 @@ def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
     """
     if len({time[:10] for _, time in texts[:_TEXTS] if time}) < 2:
         return {}
-    alike: dict[str, list[tuple[int, _Statement]]] = {}  # statements by their first word, which must be equal
+    # statements by their speaker and first word, which must be equal
+    alike: dict[tuple[str, str], list[tuple[int, _Statement]]] = {}
     for at, (text, time) in enumerate(texts[:_TEXTS]):
         for statement in _statements(text) if time else ():
-            alike.setdefault(statement.first, []).append((at, statement))
+            alike.setdefault((statement.speaker, statement.first), []).append((at, statement))
     found: dict[int, int] = {}
     for group in alike.values():
         for (at, one), (other, two) in itertools.permutations(group, 2):
@@ -79,8 +84,10 @@ def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
 
 def _statements(text: str) -> list[_Statement]:
     found = []
-    for sentence in sentences(_SPEAKER.sub("", text))[:_LOOKED_AT]:
-        if sentence.rstrip().endswith(("?", "？")):
+    name = speaker(text) or ""
+    said = _COLON.split(text, maxsplit=1)[1] if name else text
+    for sentence in sentences(_ATTACHED.sub("", said))[:_LOOKED_AT]:
+        if sentence.rstrip().rstrip("…\"'”’)*_ ").endswith(_NO_STATEMENT):
             continue
         tokens = [token.lower().strip(".,:") for token in _TOKEN.findall(sentence)]
         if not _PASSING.isdisjoint(tokens) and not any(map(_has_digit, tokens)):
@@ -88,7 +95,7 @@ def _statements(text: str) -> list[_Statement]:
         words = tuple(_stem(token) for token in tokens if not _is_small(token))
         if 2 <= len(words) <= _LONGEST:
             numbers = frozenset(filter(_has_digit, words))
-            found.append(_Statement(words, numbers))
+            found.append(_Statement(words, numbers, "" if name in PERSON else name))
     return found
 
 
@@ -116,6 +123,8 @@ def _differ(one: _Statement, other: _Statement) -> bool:
     if not left or not right or max(len(left), len(right)) > _VALUE:
         return False
     if len(common) < _ALIKE * min(len(ours), len(theirs)) or one.first != other.first:
+        return False
+    if one.speaker and len(common) < _CHAT:
         return False
     if one.numbers or other.numbers:  # what is counted must be the same on both sides
         return len(left) == len(right) == 1 and left <= one.numbers and right <= other.numbers
