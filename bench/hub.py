@@ -185,10 +185,10 @@ def _through_hub(cluster: Cluster, url: str, top: Path) -> Callable[[str], None]
     homes = {
         name: connect(home=top / name, cwd=top, environ={"VADE_SWEEP": "off"}) for name in ("one", "two")
     }
-    key = syncing.membership.new_key()
+    key = syncing.new_key()
     for memory in homes.values():
         joined = syncing.membership.join_hub(memory.home, url, code)
-        syncing.membership.keep_key(memory.home, joined, key)
+        syncing.hub_key.keep_hub_key(memory.home, joined, key)
         client = syncing.membership.client_of(memory.home, joined)
         code = client.ask("POST", "/v1/invites", b"{}").json()["code"]
         client.close()

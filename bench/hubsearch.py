@@ -309,7 +309,7 @@ def _synced(bench: Bench, memory: Memory) -> int:
     database = bench.cluster.url_of("postgres", user="hub_migrate")
     made = administration.create_workspace(database, KEYS, "bench", kind="personal", owner="anna")
     joined = syncing.membership.join_hub(memory.home, bench.url, made["code"])
-    syncing.membership.keep_key(memory.home, joined, syncing.membership.new_key())
+    syncing.hub_key.keep_hub_key(memory.home, joined, syncing.new_key())
     syncing.run_hub(memory, "", None)
     (ws,) = bench.owner.execute(
         "SELECT ws FROM hub.workspace WHERE public = %s", (made["workspace"],)

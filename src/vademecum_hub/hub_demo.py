@@ -168,8 +168,8 @@ def meet_at_a_hub(tour: HubTour) -> str:
     )
     one, two = tour.desktop.memory().home, tour.laptop.memory().home
     joined = syncing.membership.join_hub(one, tour.url, made["code"], label="desktop")
-    tour.key = syncing.membership.new_key()
-    syncing.membership.keep_key(one, joined, tour.key)
+    tour.key = syncing.new_key()
+    syncing.hub_key.keep_hub_key(one, joined, tour.key)
     tour.desktop.memory().store("Deploys run on Fridays.", key="deploys", scope="global")
     tour.sync(tour.desktop)
     client = syncing.membership.client_of(one, joined)
@@ -177,16 +177,16 @@ def meet_at_a_hub(tour: HubTour) -> str:
     client.close()
     there = syncing.membership.join_hub(two, tour.url, code, label="laptop")
     try:
-        syncing.membership.keep_key(two, there, syncing.membership.new_key())
+        syncing.hub_key.keep_hub_key(two, there, syncing.new_key())
     except Refused as error:
         message = str(error)
     else:
         raise StepFailed("the demo expected a wrong key to be refused")
-    syncing.membership.keep_key(two, there, tour.key)
+    syncing.hub_key.keep_hub_key(two, there, tour.key)
     return tour.print_step(
         "Join a hub from two machines, with a code each and one key",
         f"desktop: vade hub join {tour.url}, code {made['code']}",
-        f"desktop shows the key: {syncing.membership.spell_key(tour.key)}",
+        f"desktop shows the key: {syncing.spell_key(tour.key)}",
         f"laptop:  vade hub join {tour.url}, code {code}",
         f"laptop types a wrong key: {message}",
     )

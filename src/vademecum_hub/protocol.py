@@ -21,7 +21,15 @@ from starlette.concurrency import run_in_threadpool
 from vademecum import __version__
 from vademecum.interfaces.web.headers import SAFE
 from vademecum.sync.facts import MOST_FACTS
-from vademecum_hub import hub_search, limits, members, streams, workspace_index, workspace_rules
+from vademecum_hub import (
+    hub_search,
+    key_records,
+    limits,
+    members,
+    streams,
+    workspace_index,
+    workspace_rules,
+)
 from vademecum_hub.authorization import HubCaller, HubKeys, authenticate, check_address, enter
 from vademecum_hub.change_events import HubChanges, open_stream
 from vademecum_hub.index_updates import IndexCatchUp
@@ -294,6 +302,7 @@ def _show_caller(hub_request: HubRequest) -> dict[str, Any]:
         "now": row[1].isoformat(),
         "rules": row[2],
         "search": {"passages": passages, "slow": slow},
+        "key": key_records.describe_key(hub_request.connection, caller),
     }
 
 
@@ -307,7 +316,11 @@ def _list_streams(hub_request: HubRequest) -> dict[str, Any]:
         "rules": rules,
         "quota": quota,
     }
-    return {"streams": streams.list_streams(hub_request.connection, hub_request.caller), "standing": standing}
+    return {
+        "streams": streams.list_streams(hub_request.connection, hub_request.caller),
+        "standing": standing,
+        "key": key_records.describe_key(hub_request.connection, hub_request.caller),
+    }
 
 
 def _pull(hub_request: HubRequest) -> bytes:
@@ -329,6 +342,7 @@ def _read_push(body: bytes, path: Mapping[str, str]) -> streams.Push:
 
 
 def _push(hub_request: HubRequest) -> dict[str, Any]:
+    key_records.check_pushed_key(hub_request.context, hub_request.body.key)
     answer = workspace_rules.push_reviewed(hub_request.context, hub_request.body)
     if any(fact.kind == "purge" for fact in hub_request.body.facts):
         _LOG.warning("%s", DEAD_ROWS)
@@ -418,6 +432,8 @@ _STREAM = "/v1/streams/{stream:path}"
 ROUTES = (
     Route("GET", "/v1/me", _show_caller),
     Route("GET", "/v1/streams", _list_streams),
+    Route("GET", "/v1/key", lambda hub_request: key_records.show_key(*hub_request[:2])),
+    Route("POST", "/v1/key", lambda hub_request: key_records.keep_key(*hub_request[:2], hub_request.body)),
     Route("GET", f"{_STREAM}/facts", _pull),
     Route("POST", f"{_STREAM}/facts", _push, _read_push),
     Route("POST", f"{_STREAM}/purge/ack", _acknowledge),
@@ -426,6 +442,11 @@ ROUTES = (
     ),
     Route("POST", f"{_STREAM}/purge", _find_text),
     Route("POST", f"{_STREAM}/epoch", _begin_epoch),
+    Route(
+        "POST",
+        f"{_STREAM}/seals",
+        lambda hub_request: key_records.replace_seals(hub_request.context, hub_request.body),
+    ),
     Route("POST", f"{_STREAM}/lease", _take_lease),
     Route("GET", "/v1/search", _search, snapshot=True),
     Route("POST", "/v1/search", _search, snapshot=True),

@@ -48,6 +48,7 @@ class Push:
     replica: str
     facts: tuple[SyncFact, ...]
     stamps: tuple[HubStamp | None, ...]
+    key: str = ""  # the check of the key with which a personal workspace's facts are sealed
 
 
 class HubStamp(NamedTuple):
@@ -113,7 +114,8 @@ def read_push(stream: str, body: bytes) -> Push:
     for one, two in pairwise(given):
         if not facts.follows(two, one):
             raise Rejection(409, "forked", f"the fact {two.id} does not follow {one.id}")
-    return Push(head["epoch"], head["replica"], given, stamps)
+    key = head.get("key")
+    return Push(head["epoch"], head["replica"], given, stamps, key if isinstance(key, str) else "")
 
 
 def _read_head(line: bytes) -> dict[str, Any]:

@@ -33,7 +33,9 @@ from vademecum.store.home import Home
 from vademecum.sync import facts, hub_client, hub_sync, membership
 from vademecum.sync import folder_sync as shared
 from vademecum.sync.hub_client import HubRefused, HubUnreachable
+from vademecum.sync.hub_key import keep_hub_key
 from vademecum.sync.stream_log import DiskLog
+from vademecum.sync.workspace_key import new_key
 from vademecum.types import Origin
 from vademecum_hub import change_events, limits
 
@@ -65,8 +67,8 @@ class Machine:
 
     def join(self, url: str, code: str, key: str = "") -> str:
         joined = membership.join_hub(self.home, url, code)
-        key = key or membership.new_key()
-        membership.keep_key(self.home, joined, key)
+        key = key or new_key()
+        keep_hub_key(self.home, joined, key)
         return key
 
     def invite(self) -> str:

@@ -20,6 +20,7 @@ from hub.test_team import meet as team_meet
 from vademecum.memory import sync as syncing
 from vademecum.store.home import Home
 from vademecum.sync import membership
+from vademecum.sync.hub_key import keep_hub_key
 from vademecum.sync.stream_sync import PENDING
 from vademecum.types import Origin
 
@@ -299,7 +300,7 @@ def _agents_machine(one: Machine, base: Path) -> Machine:
     key = (membership.key_of(one.home, one.joined) or b"").decode()
     agent = Machine(base, "agent")
     joined = membership.join_with_token(agent.home, one.joined.url, token)
-    membership.keep_key(agent.home, joined, key)
+    keep_hub_key(agent.home, joined, key)
     agent.sync()
     return agent
 

@@ -24,8 +24,10 @@ from vademecum.memory import connect
 from vademecum.store.files import Drafts
 from vademecum.sync import facts, hub_client, hub_sync, membership
 from vademecum.sync import folder_sync as shared
+from vademecum.sync.hub_key import keep_hub_key
 from vademecum.sync.stream_log import BASE, LINES, STATE, DiskLog, HomeFiles
 from vademecum.sync.stream_sync import Synced
+from vademecum.sync.workspace_key import new_key
 from vademecum.text import document, filenames
 from vademecum.types import Origin
 
@@ -213,8 +215,8 @@ class HubReplica(HomeReplica):
         home, share = self.memory().home, self.shared
         assert isinstance(share, HubShare)
         self.joined = membership.join_hub(home, share.url, share.code)  # type: ignore[assignment]
-        key = key or membership.new_key()
-        membership.keep_key(home, self.joined, key)  # type: ignore[arg-type]
+        key = key or new_key()
+        keep_hub_key(home, self.joined, key)  # type: ignore[arg-type]
         share.ask = self.ask
         share.code = str(json.loads(self.send("POST", "/v1/invites", b"{}"))["code"])
         return key

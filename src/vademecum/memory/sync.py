@@ -15,13 +15,15 @@ from vademecum.index import freshness
 from vademecum.lifecycle.transfer import write_folder
 from vademecum.store import arrange, hook_log
 from vademecum.sync import folder_sync as shared
+from vademecum.sync import hub_key, membership
 from vademecum.sync import hub_sync as hubs
-from vademecum.sync import membership
 from vademecum.sync.folder_sync import FolderSync, PlaceSynced
 from vademecum.sync.hub_client import HubRefused, HubUnreachable
 from vademecum.sync.hub_sync import WrittenFile, read_standing
-from vademecum.sync.membership import SHARED, Membership, find_membership, list_memberships, spell_key
+from vademecum.sync.key_files import KEY, read_own_key
+from vademecum.sync.membership import SHARED, Membership, find_membership, list_memberships
 from vademecum.sync.team_trust import take_leases
+from vademecum.sync.workspace_key import WrongKey, new_key, read_key, spell_key
 from vademecum.text import clock, outgoing
 from vademecum.types import Origin, Place, Scope
 
@@ -42,9 +44,14 @@ __all__ = [
     "Membership",
     "PlaceSynced",
     "WrittenFile",
+    "WrongKey",
     "find_membership",
+    "hub_key",
     "membership",
+    "new_key",
+    "read_key",
     "read_standing",
+    "spell_key",
     "write_folder",
 ]
 
@@ -157,6 +164,99 @@ def _spread_at(
 def _count_reached(done: int, machines: int) -> str:
     rest = "" if done >= machines else "; the others follow when they sync"
     return f"purged on {done} of {machines} machine{'' if machines == 1 else 's'}{rest}"
+
+
+# ------------------------------------------------------------------------------- keys
+
+
+class SyncKey(NamedTuple):
+    """The key of the shared folder or of a personal workspace, as this home has it."""
+
+    name: str  # the workspace's, or the path of the folder
+    kind: str  # `folder` or `hub`
+    workspace: str
+    key: str  # empty if it is not here
+    file: str
+    generation: int
+
+
+def list_keys(memory: Memory, name: str = "") -> list[SyncKey]:
+    """Return the keys of the folder and the personal workspaces that this home syncs with.
+
+    With a `name`, return the key of this workspace alone; the name of a folder is `folder`, or its path.
+    """
+    memory.workspace.may_decide("see the key of a sync", "vade sync key")
+    found = []
+    with contextlib.suppress(NotFound):
+        folder = shared.find_folder(memory.home)
+        found.append(_read_own_key(memory.home, SHARED, str(folder.path), "folder", folder.workspace))
+    found += [
+        _read_own_key(memory.home, joined.workspace, joined.name, "hub", joined.workspace)
+        for joined in list_memberships(memory.home)
+        if joined.kind != hubs.TEAM
+    ]
+    if not found:
+        raise NotFound(
+            "this home syncs with nothing that has a key",
+            hint="run `vade sync --folder PATH`, or join a hub with `vade hub join URL`",
+        )
+    chosen = [each for each in found if name in ("", each.name, each.kind, each.workspace)]
+    if not chosen:
+        known = ", ".join("folder" if each.kind == "folder" else each.name for each in found)
+        raise UsageError(f"{name} is not among what this home syncs with", hint=f"that is: {known}")
+    return chosen
+
+
+def _read_own_key(home: Home, below: str, name: str, kind: str, workspace: str) -> SyncKey:
+    with home.disk(membership.FOLDER, below) as folder:
+        own = read_own_key(folder)
+    file = os.path.join(home.path, membership.FOLDER, below, KEY)
+    return SyncKey(
+        name, kind, workspace, spell_key(own.key), file, own.record.generation if own.record else 1
+    )
+
+
+def find_sync_key(memory: Memory, name: str = "") -> SyncKey:
+    """Return the one key that is meant; raise UsageError if there are several."""
+    found = list_keys(memory, name)
+    if len(found) > 1:
+        known = ", ".join("folder" if each.kind == "folder" else each.name for each in found)
+        raise UsageError("which key is meant is not clear", hint=f"name one with `--workspace`: {known}")
+    return found[0]
+
+
+def set_key(memory: Memory, meant: SyncKey, typed: str) -> None:
+    """Take another key for a folder or a workspace.
+
+    The next sync sends again what this home has sent under the key that it had before.
+    """
+    memory.workspace.may_write()
+    key = read_key(typed)
+    with memory.workspace.reported("sync"):
+        if meant.kind == "folder":
+            shared.join_folder(memory.home, shared.find_folder(memory.home).path, key)
+            return
+        joined = find_membership(memory.home, meant.workspace)
+        hub_key.keep_hub_key(memory.home, joined, key)
+
+
+def rotate_key(memory: Memory, meant: SyncKey) -> str:
+    """Change the key of a folder or a workspace and return the new key.
+
+    Everything is synced first. A home that has lost the key cannot sync, and its own log decides what the
+    new generation covers.
+    """
+    memory.workspace.may_write()
+    if meant.kind == "folder":
+        joined = shared.find_folder(memory.home)
+        if meant.key:
+            run(memory, joined, None)
+        with memory.workspace.reported("sync"):
+            return spell_key(shared.rotate_folder_key(memory.home, joined))
+    at_hub = find_membership(memory.home, meant.workspace)
+    sync = partial(run_hub, memory, at_hub.workspace, None) if meant.key else None
+    with memory.workspace.reported("sync"):
+        return spell_key(hub_key.rotate_hub_key(memory.home, at_hub, sync))
 
 
 def status(memory: Memory) -> tuple[FolderSync, int]:

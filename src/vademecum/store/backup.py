@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "vade-backup.json"
 _DERIVED = frozenset({"index", "locks"})  # below the home; made anew when needed
-_SECRET = frozenset({"token", "key"})  # of a hub: they belong to this machine, and not to who gets the backup
+_SECRET = frozenset(
+    {"token", "key", "key.next"}
+)  # of a hub: they belong to this machine, and not to who gets the backup
 _STATE = ("state.db", ".tmp")  # the beginning of a counter's file, and the ending of one half written
 
 

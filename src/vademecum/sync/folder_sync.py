@@ -8,22 +8,33 @@ is sealed with a key that is never in the folder, so nobody with write access ca
 from __future__ import annotations
 
 import contextlib
-import hmac
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from vademecum.errors import Malformed, NotFound, OutsideMemory, Refused, StorageFailed, UsageError
+from vademecum.errors import Malformed, NotFound, OutsideMemory, StorageFailed, UsageError
 from vademecum.store import Disk, DiskFolder, hub_rules
 from vademecum.sync import facts as fact_rules
 from vademecum.sync import purge_facts
 from vademecum.sync.facts import PURGE
-from vademecum.sync.membership import FOLDER, KEY, SHARED, new_key, read_key
+from vademecum.sync.key_files import KEY, OwnKey, read_own_key, save_key, settle_staged, stage_key
+from vademecum.sync.membership import FOLDER, SHARED
 from vademecum.sync.stream_log import DiskLog, HomeFiles
 from vademecum.sync.stream_sync import Forked, SyncStream
+from vademecum.sync.workspace_key import (
+    TAKE_KEY,
+    KeyRecord,
+    WrongKey,
+    find_ends,
+    make_record,
+    new_key,
+    parse_record,
+    read_key,
+)
 from vademecum.text import names
+from vademecum.text.names import new_mark
 from vademecum.types import Finding, Place, Scope
 
 if TYPE_CHECKING:
@@ -128,8 +139,10 @@ class FolderTransport:
         )
         if any(a.hash != b.hash for a, b in zip(known, listed, strict=False)):
             raise Forked(f"{self.path} has other facts of this home", hint="sync again")
-        purged = any(b.purged and not a.purged for a, b in zip(known, listed, strict=False))
-        if len(known) >= len(listed) and not purged:
+        changed = any(
+            (b.purged and not a.purged) or b.seal != a.seal for a, b in zip(known, listed, strict=False)
+        )
+        if len(known) >= len(listed) and not changed:
             return there
         both = (*listed, *known[len(listed) :])
         return b"".join(fact_rules.render(fact) + b"\n" for fact in both)
@@ -239,44 +252,112 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
     top = path.resolve()
     if top == home.path.resolve() or home.path.resolve() in top.parents or top in home.path.resolve().parents:
         raise UsageError("the shared folder lies in the memory folder, or around it", hint="name another one")
+    key = read_key(typed) if typed else ""
     with Disk(top).open(TOP, create=True) as shared:
-        description = _parse_workspace(shared.read(WORKSPACE_FILE))
-        key = read_key(typed) if typed else ""
-        if description is None:
+        record = _read_workspace(shared)
+        made = record is None
+        if record is None:
             key = key or new_key()
-            description = {"protocol": 1, "workspace": names.new_mark(16), "check": _key_check(key)}
-            with contextlib.suppress(FileExistsError):
-                shared.create(WORKSPACE_FILE, json.dumps(description, indent=1).encode() + b"\n")
-            made = True
+            record = _publish(shared, make_record(new_mark(16), key))
         else:
-            key, made = key or _known_key(home, str(description["workspace"])), False
+            key = key or _known_key(home, record.workspace)
             if not key:
                 raise UsageError(
                     "this folder has a key",
                     hint="pass the one that the first machine showed, with VADE_SYNC_KEY",
                 )
-            if not hmac.compare_digest(_key_check(key), str(description["check"])):
-                raise Refused(
-                    "this is not the key of that folder", hint="type the one that the first machine showed"
-                )
+        if not record.fits(key):
+            raise WrongKey("this is not the key of that folder", hint=TAKE_KEY)
     with home.disk(FOLDER, SHARED, create=True) as folder:
-        folder.update(KEY, lambda _: key.encode() + b"\n")
+        save_key(folder, key, record.verify(key))
         before = hub_rules.load(folder.read(WORKSPACE_FILE))
-        same = before.get("workspace") == description["workspace"] and before.get("began") is True
+        old = str(before.get("workspace") or "")
         # Only the machine that began the folder archives old records automatically.
-        settings = {"path": str(top), "workspace": description["workspace"], "began": made or same}
+        began = made or (old == record.workspace and before.get("began") is True)
+        settings = {"path": str(top), "workspace": record.workspace, "began": began}
+        # A machine that had begun this same folder with a key of its own seals its changes with the right key.
+        moves = old not in ("", record.workspace) and before.get("path") == str(top)
+        if moves and folder.stat(old) is not None and folder.stat(record.workspace) is None:
+            folder.rename(old, record.workspace)
         folder.update(WORKSPACE_FILE, lambda _: json.dumps(settings, indent=1).encode() + b"\n")
-    return FolderSync(top, str(description["workspace"]), key), made
+    return FolderSync(top, record.workspace, key), made
+
+
+def _publish(shared: DiskFolder, record: KeyRecord) -> KeyRecord:
+    """Write the first record of a folder; return the record of another machine that was faster."""
+    content = json.dumps({"protocol": 1, **record.render()}, indent=1).encode() + b"\n"
+    try:
+        shared.create(WORKSPACE_FILE, content)
+    except FileExistsError:
+        return _read_workspace(shared) or record
+    return record
 
 
 def needs_key(home: Home, path: Path) -> bool:
     """Return whether the shared folder has a key that this home does not know."""
     try:
         with Disk(path).open(TOP) as shared:
-            description = _parse_workspace(shared.read(WORKSPACE_FILE))
+            record = _read_workspace(shared)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return description is not None and not _known_key(home, str(description["workspace"]))
+    return record is not None and not record.fits(_known_key(home, record.workspace))
+
+
+def check_folder_key(home: Home, joined: FolderSync) -> tuple[FolderSync, KeyRecord]:
+    """Return the folder and the record of its key; raise WrongKey if this home has another key.
+
+    A rotation that was interrupted is finished first. A record that the carrier has lost, or replaced by an
+    older one, is written again.
+    """
+    with Disk(joined.path).open(TOP, create=True) as shared, home.disk(FOLDER, SHARED) as folder:
+        record = _read_workspace(shared)
+        if settle_staged(folder, record):
+            joined = find_folder(home)
+        own = read_own_key(folder)
+        known = own.record or make_record(joined.workspace, joined.key)
+        if record is None:
+            record = _publish(shared, known)
+        elif record.workspace == joined.workspace and record.generation < known.generation:
+            record = _replace(shared, known)
+        if record.workspace != joined.workspace:
+            raise WrongKey(f"another machine began {joined.path} with a key of its own: nothing is sent")
+        if not record.fits(joined.key):
+            if record.generation > known.generation:
+                raise WrongKey(
+                    f"another machine changed the key of {joined.path}: nothing is sent without it"
+                )
+            raise WrongKey(f"this machine has another key than {joined.path}: nothing is sent")
+        if own.record != record:
+            save_key(folder, joined.key, record.verify(joined.key))
+        return joined, record
+
+
+def _replace(shared: DiskFolder, record: KeyRecord) -> KeyRecord:
+    content = json.dumps({"protocol": 1, **record.render()}, indent=1).encode() + b"\n"
+    shared.update(WORKSPACE_FILE, lambda _: content)
+    return record
+
+
+def rotate_folder_key(home: Home, joined: FolderSync) -> str:
+    """Change the key of the folder and return the new key; it covers all facts that this home has."""
+    ends = {}
+    for name in home.names(FOLDER, SHARED, joined.workspace):
+        with home.disk(FOLDER, SHARED, joined.workspace, name) as folder:
+            ends[unquote(name)] = find_ends(each.fact for each in DiskLog(folder).read())
+    key = new_key()
+    with Disk(joined.path).open(TOP, create=True) as shared, home.disk(FOLDER, SHARED) as folder:
+        before = _read_workspace(shared) or read_own_key(folder).record
+        generation = before.generation if before is not None else 1
+        record = make_record(joined.workspace, key, generation + 1, ends)
+        stage_key(folder, key, record)
+        settle_staged(folder, _replace(shared, record))
+    return key
+
+
+def read_folder_key(home: Home) -> OwnKey:
+    """Return the key of the shared folder that this home has."""
+    with home.disk(FOLDER, SHARED) as folder:
+        return read_own_key(folder)
 
 
 def count_unsent(home: Home, joined: FolderSync) -> int:
@@ -339,24 +420,30 @@ def sync_folder(
     if not joined.path.is_dir():
         hint = "connect or mount it, then run `vade sync` again"
         raise StorageFailed(f"{joined.path} is missing", hint=hint)
+    joined, record = check_folder_key(home, joined)
     shared = FolderTransport(joined.path)
     every = sorted({*places(home), *filter(None, map(place_of, shared.streams()))}, key=str)
     found = []
     for place in every:
         home_files = HomeFiles(home, home.scope_folder(place), actor, now, aside=(FOLDER, SHARED, "held"))
-        found.append(_sync_place(joined, shared, home_files, deletions))
+        found.append(_sync_place(joined, record, shared, home_files, deletions))
     return found, shared.strange
 
 
 def _sync_place(
-    joined: FolderSync, shared: FolderTransport, home_files: HomeFiles, deletions: bool | None
+    joined: FolderSync,
+    record: KeyRecord,
+    shared: FolderTransport,
+    home_files: HomeFiles,
+    deletions: bool | None,
 ) -> PlaceSynced:
     home, key, name = home_files.home, joined.key.encode(), str(home_files.scope_folder.place)
     with (
         home.lock(f"sync {name}"),
         home.disk(FOLDER, SHARED, joined.workspace, quote(name, safe=""), create=True) as folder,
     ):
-        log = DiskLog(folder)
+        log, ends = DiskLog(folder), record.ends.get(name, {})
+        log.seal_own(key, record.check, ends)
         if shared.is_ahead(name, log.replica, log.last()):
             log.renew()  # this home was restored from a backup, or copied
         stream = SyncStream(
@@ -364,6 +451,7 @@ def _sync_place(
             log,
             home_files,
             shared,
+            ends=ends,
             accept=lambda fact: fact_rules.is_sealed(fact, key),
             make=lambda fact: fact_rules.seal(fact, key),
             acks=True,
@@ -406,15 +494,15 @@ def place_of(stream: str) -> Place | None:
         return None
 
 
-def _parse_workspace(content: bytes | None) -> dict[str, Any] | None:
+def _read_workspace(shared: DiskFolder) -> KeyRecord | None:
+    """Return the record of a shared folder's key; None for a folder that no machine has begun."""
+    content = shared.read(WORKSPACE_FILE, largest=_LARGEST)
     if content is None:
         return None
-    try:
+    with contextlib.suppress(ValueError, TypeError, KeyError, Malformed):
         given = json.loads(content)
         if given["protocol"] == 1 and re.fullmatch("[0-9a-z]{16}", given["workspace"]):
-            return dict(given)
-    except (ValueError, TypeError, KeyError):
-        pass
+            return parse_record(given)
     raise Malformed(
         f"{TOP}/{WORKSPACE_FILE} of that folder cannot be read", hint="wait until it is whole, or upgrade"
     )
@@ -426,8 +514,3 @@ def _known_key(home: Home, workspace: str) -> str:
         if values.get("workspace") == workspace:
             return (folder.read(KEY) or b"").decode().strip()
     return ""
-
-
-def _key_check(key: str) -> str:
-    """Return a value to check a typed key against, which does not reveal the key."""
-    return hmac.new(key.encode(), b"vade sync", "sha256").hexdigest()

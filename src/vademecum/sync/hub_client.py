@@ -305,6 +305,8 @@ class Remote:
         self._client, self._folder, self._logged = client, folder, logged
         self._listed: dict[str, dict[str, Any]] = {}
         self.standing: dict[str, Any] = {}  # role, scopes and rules at the hub
+        self.key: dict[str, Any] | None = None  # check and generation of the workspace's key at the hub
+        self.check = ""  # of the key with which the facts to send are sealed
         self._cursors: dict[str, Cursor] = {}
         self._hashes: dict[
             str, dict[FactId, str]
@@ -342,11 +344,16 @@ class Remote:
         reply = self._client.ask("GET", "/v1/streams", headers={"If-None-Match": etag} if etag else {})
         if reply.status != 304:
             answer = reply.json()
-            listing = {"etag": reply.tag, "streams": answer["streams"], "standing": answer.get("standing")}
+            listing = {
+                "etag": reply.tag,
+                **{name: answer.get(name) for name in ("streams", "standing", "key")},
+            }
             self._write_json(_LISTED, listing)
         self._listed = {each["stream"]: each for each in listing["streams"]}
         standing = listing.get("standing")
         self.standing = standing if isinstance(standing, dict) else {}
+        key = listing.get("key")
+        self.key = key if isinstance(key, dict) else None
         return sorted(self._listed)
 
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
@@ -405,6 +412,13 @@ class Remote:
     def unsent(self, stream: str, facts: Iterable[SyncFact]) -> list[SyncFact]:
         """Return those facts that the hub may not have yet."""
         return facts_since(facts, self._cursor(stream).seen)
+
+    def send_seals(self, stream: str, facts: Sequence[SyncFact]) -> None:
+        """Replace the seals of facts that the hub has already; other facts are left out."""
+        seals = [[fact.replica, fact.n, fact.seal] for fact in facts]
+        for first in range(0, len(seals), MOST_FACTS):
+            body = json.dumps({"seals": seals[first : first + MOST_FACTS]}).encode()
+            self._client.ask("POST", f"/v1/streams/{quote(stream)}/seals", body)
 
     # ------------------------------------------------------------------------------- steps
 
@@ -496,6 +510,8 @@ class Remote:
     ) -> None:
         cursor = self._cursor(stream)
         head: dict[str, Any] = {"epoch": cursor.epoch, "replica": batch[0].replica}
+        if self.check:
+            head["key"] = self.check
         if any(stamps):
             head["stamps"] = list(stamps)
         body = b"\n".join([json.dumps(head).encode(), *lines])

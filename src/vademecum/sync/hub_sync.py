@@ -21,6 +21,8 @@ from vademecum.sync import purge_facts
 from vademecum.sync.facts import PURGE
 from vademecum.sync.folder_sync import PlaceSynced, place_of, places
 from vademecum.sync.hub_client import HubEvents, HubRefused, Remote, last_read
+from vademecum.sync.hub_key import check_key
+from vademecum.sync.key_files import NEXT, settle_staged
 from vademecum.sync.membership import (
     FOLDER,
     TOKEN,
@@ -36,6 +38,7 @@ from vademecum.sync.stream_log import DiskLog, HomeFiles
 from vademecum.sync.stream_sync import FactsRefused, Forked, PurgedMeanwhile, SyncStream, Withheld
 from vademecum.sync.team_signing import make_signing
 from vademecum.sync.team_trust import TeamTrust, may_agent_send, sign_as_agent
+from vademecum.sync.workspace_key import WrongKey, parse_record
 from vademecum.text import filenames
 from vademecum.types import Finding
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from vademecum.sync.membership import Membership
     from vademecum.sync.projection import ShownFile
     from vademecum.sync.stream_sync import Synced
+    from vademecum.sync.workspace_key import KeyRecord
     from vademecum.types import Place
 
 TEAM, PRIVATE = "team", "private"
@@ -93,7 +97,8 @@ def find_key(home: Home, joined: Membership) -> bytes:
     key = b"" if joined.kind == TEAM else key_of(home, joined)
     if key is None:
         raise NotFound(
-            f"the key of the workspace {joined.name} is not here", hint="join again with `vade hub join`"
+            f"the key of the workspace {joined.name} is not here",
+            hint="`vade sync key set` takes it; if no machine has it, `vade sync key rotate` makes another",
         )
     return key
 
@@ -131,6 +136,8 @@ class HubSide:
         except HubRefused as error:
             if error.code == "forked":
                 raise Forked(str(error)) from error
+            if error.code == "key":
+                raise WrongKey("another machine changed the key of this workspace meanwhile") from error
             if error.status == 401:
                 raise
             if refused := self._find_refused(stream, facts, error):
@@ -175,6 +182,7 @@ class HubSync:
     deletions: bool | None = None
     _logs: dict[str, DiskLog] = field(default_factory=dict)
     _trust: TeamTrust | None = None
+    _key_record: KeyRecord | None = None  # of a personal workspace
 
     def run(self, client: HubClient | None = None) -> list[PlaceSynced]:
         """Sync all places with the hub and return the results; if nothing is new, this needs one request.
@@ -188,15 +196,27 @@ class HubSync:
         ):
             self._trust = TeamTrust(self.home, self.joined, asking) if self.joined.kind == TEAM else None
             try:
-                return self._run(Remote(asking, folder, self._read_log), folder)
+                remote = Remote(asking, folder, self._read_log)
+                listed = remote.begin()
+                if self.joined.kind != TEAM:
+                    self._check_key(remote, asking, folder)
+                return self._run(remote, folder, listed)
             finally:
                 asking.close()
 
-    def _run(self, remote: Remote, folder: DiskFolder) -> list[PlaceSynced]:
+    def _check_key(self, remote: Remote, client: HubClient, folder: DiskFolder) -> None:
+        """Raise WrongKey before anything is read or sent if this home has another key than the workspace."""
+        if remote.key is not None and folder.stat(NEXT) is not None:
+            settle_staged(folder, parse_record(client.ask("GET", "/v1/key").json()["record"]))
+            self.key = find_key(self.home, self.joined)
+        self._key_record = check_key(self.home, self.joined, self.key.decode(), client, remote.key)
+        remote.check = self._key_record.check if remote.key is not None else ""
+
+    def _run(self, remote: Remote, folder: DiskFolder, listed: Iterable[str]) -> list[PlaceSynced]:
         found, refusals = [], []
-        listed = filter(None, map(place_of, remote.begin()))
+        named = filter(None, map(place_of, listed))
         self._save_standing(remote.standing)
-        for place in sorted({*places(self.home, *self._team_folder()), *listed}, key=str):
+        for place in sorted({*places(self.home, *self._team_folder()), *named}, key=str):
             aside = (FOLDER, self.joined.workspace, "held")
             home_files = HomeFiles(self.home, self._scope_folder(place), self.actor, self.now, aside=aside)
             done, refusal = self._sync_place(remote, home_files)
@@ -225,6 +245,9 @@ class HubSync:
         ):
             log = self._logs[name] = DiskLog(folder, self.joined.replica)
             side = HubSide(remote, log)
+            if self._key_record is not None and remote.key is not None:
+                ends = self._key_record.ends.get(name, {})
+                log.seal_own(self.key, self._key_record.check, ends, partial(remote.send_seals, name))
             stream = self._stream(home_files, log, side, folder)
             stream.withheld = read_withheld(folder, remote.standing)
             try:
@@ -262,6 +285,7 @@ class HubSync:
                 home_files,
                 side,
                 accept=lambda fact: fact_rules.is_sealed(fact, self.key),
+                ends=self._key_record.ends.get(str(place), {}) if self._key_record else {},
                 make=lambda fact: fact_rules.seal(origin(fact), self.key),
                 allowed=allowed,
                 may_purge=not agent,

@@ -9,25 +9,23 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import secrets
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, Refused, UsageError
 from vademecum.store.teams import LEFT
-from vademecum.sync import facts as fact_rules
 from vademecum.sync.hub_client import HubClient, HubRefused, HubUnreachable, check_address
+from vademecum.sync.key_files import KEY
+from vademecum.text.names import new_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vademecum.store import DiskFolder, Home
 
-FOLDER, TOKEN, KEY, WORKSPACE_FILE, REPLICA = "hub", "token", "key", "workspace.json", "replica"
+FOLDER, TOKEN, WORKSPACE_FILE, REPLICA = "hub", "token", "workspace.json", "replica"
 LOGGED = "members.json"  # the last line of the hub's log of members that this home has seen
 SHARED = "folder"  # the state of a shared folder
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
-_KEY_LENGTH = 26
 _NAMES = ("workspace", "name", "kind", "member", "role")
 _ENTERED = (*_NAMES, "token")
 _ID, _MEMBER = re.compile(r"[0-9a-f-]{1,64}"), re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -71,32 +69,11 @@ class Membership:
         return self.kind == "personal" and self.rules.care is not False
 
 
-def new_key() -> str:
-    """Return a new random key for a personal workspace: 130 bits in characters that a person can type."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_KEY_LENGTH))
-
-
-def read_key(typed: str) -> str:
-    """Return the key that a person has typed, without spaces and dashes; refuse a wrong length."""
-    plain = "".join(each for each in typed.upper() if each.isalnum()).translate(str.maketrans("ILO", "110"))
-    if len(plain) != _KEY_LENGTH or not set(plain) <= set(_ALPHABET):
-        raise UsageError(
-            f"a workspace's key has {_KEY_LENGTH} letters and digits", hint="type it as it was shown"
-        )
-    return plain
-
-
-def spell_key(key: str) -> str:
-    """Return a key in groups of five characters, for reading."""
-    return "-".join(key[at : at + 5] for at in range(0, len(key), 5))
-
-
 def replica_of(home: Home) -> str:
     """Return the replica name of this home; the first call makes the name."""
     with home.disk(FOLDER, create=True) as folder:
-        made = "".join(secrets.choice(_ALPHABET) for _ in range(16)).lower()
         with contextlib.suppress(FileExistsError):
-            folder.create(REPLICA, made.encode() + b"\n")
+            folder.create(REPLICA, new_mark(16).encode() + b"\n")
         return (folder.read(REPLICA) or b"").decode("ascii", "replace").strip()
 
 
@@ -344,47 +321,13 @@ def key_of(home: Home, joined: Membership) -> bytes | None:
         return (folder.read(KEY) or b"").strip() or None
 
 
-def keep_key(home: Home, joined: Membership, key: str) -> None:
-    """Save the key of a personal workspace; refuse a key that does not fit the seals of the hub's facts."""
-    if joined.kind != "personal":
-        raise UsageError(
-            "only a personal workspace has a key", hint="a team's texts are distinguished by author"
-        )
-    sealed = _read_any_fact(home, joined)
-    if sealed is not None and not fact_rules.is_sealed(sealed, key.encode()):
-        raise Refused(
-            "this is not the key of that workspace",
-            hint=f"join again with the one that the first machine showed: `vade hub join {joined.url}`",
-        )
-    with home.disk(FOLDER, joined.workspace, create=True) as folder:
-        folder.update(KEY, lambda _: key.encode() + b"\n")
+def find_joined(home: Home, url: str, *, keyless: bool) -> Membership | None:
+    """Return the joined personal workspace at this address; None without one.
 
-
-def find_keyless(home: Home, url: str) -> Membership | None:
-    """Return the joined personal workspace at this address whose key is missing here; None without one.
-
-    A key is missing after a person has typed a wrong key, for example.
+    With `keyless`, only a workspace counts whose key is missing here, as after a wrong key was typed.
     """
     address = check_address(url)
     for each in list_memberships(home):
-        if each.kind == "personal" and each.url == address and key_of(home, each) is None:
-            return each
+        if each.kind == "personal" and each.url == address:
+            return None if keyless and key_of(home, each) else each
     return None
-
-
-def is_empty(home: Home, joined: Membership) -> bool:
-    """Return whether the hub has no facts of a workspace yet."""
-    return _read_any_fact(home, joined) is None
-
-
-def _read_any_fact(home: Home, joined: Membership) -> fact_rules.SyncFact | None:
-    client = client_of(home, joined)
-    try:
-        for each in client.ask("GET", "/v1/streams").json()["streams"]:
-            if each["head"]:
-                path = f"/v1/streams/{each['stream']}/facts?epoch={each['epoch']}&limit=1"
-                line: dict[str, Any] = client.ask("GET", path).json()
-                return fact_rules.parse(json.dumps(line["fact"], ensure_ascii=False))
-        return None
-    finally:
-        client.close()

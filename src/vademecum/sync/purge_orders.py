@@ -21,9 +21,9 @@ from vademecum.sync import facts as fact_rules
 from vademecum.sync.facts import FactId
 from vademecum.sync.folder_sync import TOP, FolderTransport, find_folder, place_of
 from vademecum.sync.hub_client import Remote
+from vademecum.sync.key_files import KEY
 from vademecum.sync.membership import (
     FOLDER,
-    KEY,
     SHARED,
     TEAM,
     client_of,

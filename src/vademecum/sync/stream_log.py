@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, decisions, in_folder, pending_writes, view
+from vademecum.store import archive, audit, decisions, hub_rules, in_folder, pending_writes, view
 from vademecum.store import purge as purging
 from vademecum.store import purge_origin as origins
 from vademecum.sync import blocks
@@ -32,6 +32,7 @@ from vademecum.sync.stream_window import (
     digest_text,
     render_line,
 )
+from vademecum.sync.workspace_key import covers, find_unsealed
 from vademecum.text import clock, document, filenames, names, secrets
 from vademecum.text.filenames import CONTEXT
 from vademecum.types import Finding
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from vademecum.sync.projection import FileNotice
     from vademecum.sync.purge_facts import Removed
     from vademecum.sync.stream_sync import FileChange
+    from vademecum.sync.workspace_key import StreamEnds
     from vademecum.types import Entry
 
 LINES, STATE, BASE, ASIDE = "log.jsonl", "state.json", "base.json", ".aside"
+SEALED = "sealed.json"  # the check of the key with which all own facts are sealed
 FileTurn: TypeAlias = archive.FileTurn
 _LARGEST = 1 << 31
 _NAMED = b'{"replica"'
@@ -149,7 +152,28 @@ class DiskLog:
 
     def withdraw(self, fact_ids: Collection[FactId]) -> None:
         """Replace these facts, which nobody else has received, by empty facts."""
-        self._rewrite([LINES], fact_ids, fact_rules.withdraw)
+        self._rewrite([LINES], fact_ids, lambda fact: fact if fact.purged else fact_rules.withdraw(fact))
+
+    def seal_own(
+        self,
+        key: bytes,
+        check: str,
+        ends: StreamEnds,
+        send: Callable[[Sequence[SyncFact]], None] = lambda facts: None,
+    ) -> None:
+        """Seal own facts again that were sealed with another key, and `send` the new seals.
+
+        Facts that `ends` covers keep their seals. After a crash the next call sends the seals again.
+        """
+        state = hub_rules.load(self._folder.read(SEALED))
+        if state.get("check") == check:
+            return
+        changed = find_unsealed(self.read(), key, ends)
+        if changed or state.get("sending") == check:
+            self._folder.update(SEALED, lambda _: json.dumps({"sending": check}).encode())
+            self._rewrite([LINES], changed, lambda fact: changed[fact.id])
+            send([each.fact for each in self.read() if each.own and not covers(ends, each.fact)])
+        self._folder.update(SEALED, lambda _: json.dumps({"check": check}).encode())
 
     def _rewrite(
         self,
@@ -264,7 +288,7 @@ def _change_line(
         fact, own = _parse_line(line), json.loads(line)["own"] is True
     except (ValueError, KeyError, TypeError, Malformed):
         return None
-    return render_line(change(fact), own=own) if fact.id in fact_ids and not fact.purged else line
+    return render_line(change(fact), own=own) if fact.id in fact_ids else line
 
 
 def _return_rest(rest: bytes, _: bytes | None) -> bytes:

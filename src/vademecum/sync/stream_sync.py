@@ -25,6 +25,7 @@ from vademecum.sync.projection import (
     project,
 )
 from vademecum.sync.stream_window import NO_DIGESTS, Remembered, StreamWindow, Tail
+from vademecum.sync.workspace_key import find_covered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vademecum.sync.facts import FactId, SyncFact
     from vademecum.sync.projection import FileNotice
     from vademecum.sync.stream_window import Logged, OwnFacts
+    from vademecum.sync.workspace_key import StreamEnds
 
 TRIES = 5  # to send facts while others purge texts that these are based on
 PENDING = "an agent may not change this; a person has to sync it"
@@ -186,6 +188,7 @@ class SyncStream:
     files: Files
     transport: Transport
     signing: Signing = TYPED
+    ends: StreamEnds = field(default_factory=dict)  # facts accepted before the key was changed
     accept: Callable[[SyncFact], bool] = lambda fact: True  # whether a received fact is accepted
     make: Callable[[SyncFact], SyncFact] = lambda fact: fact  # changes each own fact, such as to seal it
     moved: Callable[[ShownFile], str] = lambda file: ""  # the stream to which a file was moved, if known
@@ -430,7 +433,12 @@ class SyncStream:
         waiting: dict[str, list[SyncFact]] = {}
         for fact in self.transport.pull(self.name, {replica: fact.n for replica, fact in last.items()}):
             waiting.setdefault(fact.replica, []).append(fact)
-        named = self._named_by_purges(fact for each in waiting.values() for fact in each)
+        covered = find_covered(waiting.values(), last, self.ends)
+
+        def accept(fact: SyncFact) -> bool:
+            return fact.id in covered or self.accept(fact)
+
+        named = self._named_by_purges([fact for each in waiting.values() for fact in each], accept)
         new_facts: list[SyncFact] = []
         stuck: dict[str, str] = {}
         while True:
@@ -438,7 +446,12 @@ class SyncStream:
             for replica in sorted(waiting):
                 while waiting[replica]:
                     first = waiting[replica][0]
-                    why = self._refusal_of(first, last.get(replica), known, tail)
+                    wrong_seal = (
+                        "" if accept(first) else self._describe_wrong_seal(first, waiting[replica][-1])
+                    )
+                    why = self._refusal_of(first, last.get(replica), wrong_seal) or self._check(
+                        first, known, tail
+                    )
                     if first.purged and named.isdisjoint({first.id, *first.based_on}):
                         why = why or "it is empty, and no purge says so"
                     if why:
@@ -453,35 +466,40 @@ class SyncStream:
         if new_facts:
             self.log.append(new_facts, own=False)
         done.received += len(new_facts)
-        done.refused += [f"{replica}: {why}" for replica, why in sorted(stuck.items())]
+        done.refused = [f"{replica}: {why}" for replica, why in sorted(stuck.items())]
 
-    def _named_by_purges(self, coming: Iterable[SyncFact]) -> set[FactId]:
+    def _named_by_purges(self, given: Sequence[SyncFact], accept: Callable[[SyncFact], bool]) -> set[FactId]:
         """Return the ids of those empty facts that a purge names, or that replace no other fact.
 
         The seal of an empty fact covers only its hash. Without this check a transport could empty a fact and
         let it replace any other fact.
         """
-        given = list(coming)
         empty = [fact for fact in given if fact.purged]
         harmless = {fact.id for fact in empty if not fact.based_on}
         if len(harmless) == len(empty):
             return harmless
         known = (each.fact for each in self.log.read())
-        orders = [fact for fact in (*known, *filter(self.accept, given)) if fact.kind == fact_rules.PURGE]
+        orders = [fact for fact in (*known, *filter(accept, given)) if fact.kind == fact_rules.PURGE]
         return harmless | FactSet(orders).purged
 
-    def _refusal_of(
-        self, fact: SyncFact, last: SyncFact | None, known: Mapping[FactId, SyncFact], tail: Tail
-    ) -> str:
+    def _refusal_of(self, fact: SyncFact, last: SyncFact | None, wrong_seal: str) -> str:
         if fact.stream != self.name or not fact_rules.follows(fact, last):
             return "its facts do not follow on each other"
-        if not self.accept(fact):
-            return "it has another key"
+        return wrong_seal
+
+    def _check(self, fact: SyncFact, known: Mapping[FactId, SyncFact], tail: Tail) -> str:
+        """Return why a fact may not replace the facts that it names; an empty text if it may."""
         try:
             fact_rules.check(fact, lambda fact_id: known.get(fact_id) or tail.find(fact_id, fact.doc))
         except Malformed as error:
             return str(error)
         return ""
+
+    def _describe_wrong_seal(self, fact: SyncFact, newest: SyncFact) -> str:
+        """Return why a fact is refused whose seal was not made with this key."""
+        if newest.n < self.ends.get(fact.replica, (0, ""))[0]:
+            return "not all of its changes have arrived yet"
+        return "it has another key" if fact.seal else "its changes have no seal"
 
     def _write_files(self, window: StreamWindow, done: Synced) -> None:
         """Write the files that all facts make, unless a person has saved a file since it was read."""

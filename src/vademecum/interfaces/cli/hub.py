@@ -5,6 +5,7 @@ The commands for running a hub are added by the package `vademecum-hub`.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import OpenMemory
+    from vademecum.memory.sync import Membership
+    from vademecum.store import Home
 
 _SERVER_COMMANDS = ("create", "demo", "export", "index", "migrate", "serve")
 _SLOW = "search is slower than it could be: whoever runs the hub can run `vade hub index`"
@@ -84,12 +87,12 @@ def join(
     yours. In a team you are asked once whose verified texts your agents are given; Enter means nobody's.
     Nothing is sent before you sync.
     """
-    from vademecum.memory.sync import membership
+    from vademecum.memory.sync import membership, spell_key
 
     memory = open_memory()
     memory.workspace.may_decide("join a hub", "vade hub join")
     home = memory.home
-    unfinished = membership.find_keyless(home, url)
+    unfinished = membership.find_joined(home, url, keyless=key is None)
     if token:
         joined = membership.join_with_token(home, url, token)
     elif unfinished and not code:
@@ -98,22 +101,34 @@ def join(
         joined = membership.join_hub(home, url, code or click.prompt("Code", err=True), label=_machine_name())
     made = ""
     if joined.kind == "personal":
-        if key is None:
-            key = (membership.key_of(home, joined) or b"").decode()
-        if not key and membership.is_empty(home, joined):
-            made = key = membership.new_key()
-        key = key or click.prompt("Key of this workspace", err=True)
-        membership.keep_key(home, joined, membership.read_key(key))
+        made = _take_key(home, joined, key)
+    elif key:
+        raise UsageError("only a personal workspace has a key", hint="leave out `--key` for a team")
     else:
         joined = hub_trust.choose_trusted(home, joined, inject, asking=not as_json)
     if as_json:
-        output.as_json(to_json.hub_joined_json, joined, key=membership.spell_key(made) or None)
+        output.as_json(to_json.hub_joined_json, joined, key=spell_key(made) or None)
         return
     output.line(f"joined the {joined.kind} workspace {joined.name} as {joined.member} ({joined.role})")
     if made:
         with output.show_secrets():
-            output.line(f"its key, which your other machines need: {membership.spell_key(made)}")
+            output.line(f"its key, which your other machines need: {spell_key(made)}")
     output.line("sync with `vade sync`")
+
+
+def _take_key(home: Home, joined: Membership, given: str | None) -> str:
+    """Save the key of a personal workspace; return the key if this first machine has made it."""
+    from vademecum.memory.sync import WrongKey, hub_key, membership, new_key, read_key
+
+    known = given or (membership.key_of(home, joined) or b"").decode()
+    if not known and not hub_key.has_key(home, joined):
+        made = new_key()
+        with contextlib.suppress(WrongKey):  # if another machine is first in this very moment
+            hub_key.keep_hub_key(home, joined, made)
+            return made
+    typed = known or click.prompt("Key of this workspace", err=True)
+    hub_key.keep_hub_key(home, joined, read_key(typed))
+    return ""
 
 
 @hub.command()

@@ -11,6 +11,7 @@ import click
 
 from vademecum.errors import NotFound, UsageError, VadeError
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.sync_key import key
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -66,14 +67,14 @@ def sync(
     if hub and given["watch"]:
         _watch_hubs(memory, given["workspace"], deletions, given["every"])
     elif hub:
-        _sync_hubs(memory, given["workspace"], deletions, as_json=as_json)
+        sync_hubs(memory, given["workspace"], deletions, as_json=as_json)
     elif given["watch"]:
         _watch_folder(memory, folder, deletions, given["every"])
     else:
-        _sync_folder(memory, folder, deletions, as_json=as_json)
+        sync_folder(memory, folder, deletions, as_json=as_json)
 
 
-def _sync_hubs(memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool) -> None:
+def sync_hubs(memory: Memory, workspace: str, deletions: bool | None, *, as_json: bool) -> None:
     """Sync with hubs and, unless one workspace was named, through the folder."""
     from vademecum.memory import sync as syncing
 
@@ -244,7 +245,8 @@ def _run_folder(memory: Memory, joined: FolderSync, deletions: bool | None, *, q
     _show_ignored([] if quiet else ignored)
 
 
-def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *, as_json: bool) -> None:
+def sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *, as_json: bool) -> None:
+    """Sync through the folder."""
     from vademecum.memory import sync as syncing
 
     joined, key = syncing.join(memory, folder, _read_typed_key(memory, folder))
@@ -263,6 +265,9 @@ def _sync_folder(memory: Memory, folder: Path | None, deletions: bool | None, *,
         places=[_count_changes(each) for each in found],
         findings=[finding for one in found for finding in one.findings],
     )
+
+
+sync.add_command(key)
 
 
 @sync.command()

@@ -728,6 +728,10 @@ sync_status_json = JsonShape(
     hubs=many(prepared(_hub_standing)),
 )
 sync_off_json = JsonShape("sync_off", "folder")
+_sync_key = JsonShape("sync_key", "name kind workspace key file generation:int")
+sync_keys_json = JsonShape("sync_keys", keys=many(prepared(_sync_key)))
+sync_key_paper_json = JsonShape("sync_key_paper", "path? page")
+sync_key_rotated_json = JsonShape("sync_key_rotated", "name key generation:int")
 _held_text = JsonShape("held_text", "id place path at text")
 held_texts_json = JsonShape("held_texts", texts=many(_held_text))
 _hub_member = JsonShape("hub_member", "member name role since")
@@ -828,6 +832,10 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "sync": (synced_json,),
     "sync status": (sync_status_json,),
     "sync off": (sync_off_json,),
+    "sync key": (sync_keys_json,),
+    "sync key paper": (sync_key_paper_json,),
+    "sync key set": (synced_json,),
+    "sync key rotate": (sync_key_rotated_json,),
     "sync held": (held_texts_json,),
     "hub migrate": (hub_migrated_json,),
     "hub index": (hub_indexed_json,),
