@@ -9,6 +9,7 @@ import pytest
 import tiers
 from hub.test_commands import invited
 from sync.homes import HubShare, failures
+from sync.world import CHANGED_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,12 @@ def test_machines_that_meet_at_a_hub_agree_and_nothing_is_lost_doubled_or_brough
     world: World, tmp_path: Path
 ) -> None:
     assert list(failures(range(LIVES), tmp_path, lambda: share_of(world))) == []
+
+
+@pytest.mark.scaled
+def test_a_key_that_is_changed_at_a_hub_loses_nothing(world: World, tmp_path: Path) -> None:
+    seeds = range(100, 100 + tiers.few(1, 8))
+    assert list(failures(seeds, tmp_path, lambda: share_of(world), more=CHANGED_KEY)) == []
 
 
 @pytest.mark.soak

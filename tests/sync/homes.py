@@ -24,15 +24,15 @@ from vademecum.memory import connect
 from vademecum.store.files import Drafts
 from vademecum.sync import facts, hub_client, hub_sync, membership
 from vademecum.sync import folder_sync as shared
-from vademecum.sync.hub_key import keep_hub_key
+from vademecum.sync.hub_key import keep_hub_key, rotate_hub_key
 from vademecum.sync.stream_log import BASE, LINES, STATE, DiskLog, HomeFiles
 from vademecum.sync.stream_sync import Synced
-from vademecum.sync.workspace_key import new_key
+from vademecum.sync.workspace_key import WrongKey, new_key
 from vademecum.text import document, filenames
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vademecum.memory import Memory
@@ -168,7 +168,7 @@ class HomeReplica(Replica):
         except Killed:
             self.blind = True
             return None
-        except (Away, StorageFailed):
+        except (Away, StorageFailed, WrongKey):
             return None
         finally:
             self.fuse.left = None
@@ -178,9 +178,23 @@ class HomeReplica(Replica):
         assert all(not each.findings for each in found), [each.findings for each in found]
         return next((each.done for each in found if each.stream == STREAM), Synced())
 
+    def has_right_key(self) -> bool:
+        return True  # the sync itself says whether it has
+
+    def take_key(self, key: str) -> None:
+        self.joined, _ = shared.join_folder(self.memory().home, self.shared.path, key)
+
+    def rotate(self) -> str:
+        return shared.rotate_folder_key(self.memory().home, self.joined)
+
+    def plant(self, made: Sequence[SyncFact]) -> None:
+        file = self.shared.path / f"vade-sync/{STREAM}/{made[0].replica}.{1:012}.jsonl"
+        file.write_bytes(b"".join(facts.render(fact) + b"\n" for fact in made))
+
     def meet(self) -> list[shared.PlaceSynced]:
         """The sync itself."""
         home, now = self.memory().home, self.now
+        self.joined = shared.find_folder(home)
         return shared.sync_folder(home, self.joined, actor="human:ada", now=now, deletions=True)[0]
 
 
@@ -220,6 +234,15 @@ class HubReplica(HomeReplica):
         share.ask = self.ask
         share.code = str(json.loads(self.send("POST", "/v1/invites", b"{}"))["code"])
         return key
+
+    def take_key(self, key: str) -> None:
+        keep_hub_key(self.memory().home, self.joined, key)  # type: ignore[arg-type]
+
+    def rotate(self) -> str:
+        return rotate_hub_key(self.memory().home, self.joined, self.meet)  # type: ignore[arg-type]
+
+    def plant(self, made: Sequence[SyncFact]) -> None:
+        """The hub takes nothing from somebody who does not know the new key."""
 
     def send(self, method: str, path: str, body: bytes | None = None) -> bytes:
         client = membership.client_of(self.memory().home, self.joined, patience=5)  # type: ignore[arg-type]
@@ -315,7 +338,7 @@ class HomeWorld(World):
     """The machines of the oracle, with homes below a folder and commands beside hand edits."""
 
     def __init__(self, rnd: random.Random, base: Path, count: int = 5, share: HubShare | None = None) -> None:
-        self.base, self.share = base, share
+        self.base, self.share, self.more = base, share, dict[str, int]()
         self.foreign: set[str] = set()
         self.pins: set[str] = set()
         self.called: dict[str, str] = {}  # the machine of each replica
@@ -329,7 +352,7 @@ class HomeWorld(World):
         self.number = 0
         self.replicas = []
         for letter in "abcde"[: self.count]:
-            key = self.replicas[0].key if self.replicas else None  # type: ignore[attr-defined]
+            key = self.replicas[0].key if self.replicas else None
             self.replicas.append(kind(letter, folder, self.base, key, self))
 
     def owner_of(self, replica: str) -> str:
@@ -505,7 +528,8 @@ class HomeWorld(World):
     # ------------------------------------------------------------ helpers
 
     def step(self) -> None:
-        operation = self.rnd.choices(list(OPERATIONS), weights=list(OPERATIONS.values()))[0]
+        weights = {**OPERATIONS, **self.more}
+        operation = self.rnd.choices(list(weights), weights=list(weights.values()))[0]
         getattr(self, operation)(self.rnd.choice(self.replicas))
 
     def _key(self, at: Replica) -> str:
@@ -553,10 +577,18 @@ OPERATIONS = {
 }
 
 
-def live(seed: int, base: Path, *, steps: int | None = None, share: HubShare | None = None) -> HomeWorld:
-    """One life of a few real homes."""
+def live(
+    seed: int,
+    base: Path,
+    *,
+    steps: int | None = None,
+    share: HubShare | None = None,
+    more: Mapping[str, int] | None = None,
+) -> HomeWorld:
+    """One life of a few real homes, in which `more` happens."""
     rnd = random.Random(seed)
     world = HomeWorld(rnd, base, 3 if share else 5, share)
+    world.more.update(more or {})
     for _ in range(steps or rnd.randint(8, 40)):
         world.step()
     world.check()
@@ -564,14 +596,18 @@ def live(seed: int, base: Path, *, steps: int | None = None, share: HubShare | N
 
 
 def failures(
-    seeds: Iterable[int], base: Path, share: Callable[[], HubShare] | None = None
+    seeds: Iterable[int],
+    base: Path,
+    share: Callable[[], HubShare] | None = None,
+    *,
+    more: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[int, BaseException]]:
     """The seeds with which real homes do what they must not, and what that was; `share` makes a hub each."""
     for seed in seeds:
         top = base / str(seed)
         top.mkdir()
         try:
-            live(seed, top, share=share() if share else None)
+            live(seed, top, share=share() if share else None, more=more)
         except (AssertionError, KeyError, ValueError, VadeError) as wrong:
             yield seed, wrong
         finally:

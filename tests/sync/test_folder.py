@@ -28,6 +28,7 @@ from vademecum.sync import stream_log as logs
 from vademecum.sync.projection import safe_path
 from vademecum.sync.stream_sync import MassDeletion
 from vademecum.sync.stream_window import digest_text
+from vademecum.sync.workspace_key import WrongKey
 from vademecum.text import document
 from vademecum.types import Origin, Place, Scope
 
@@ -120,8 +121,13 @@ def test_who_can_write_to_the_folder_but_has_no_key_cannot_make_up_a_text(
 ) -> None:
     meet(*two)
     forger = Machine(tmp_path, "forger", tmp_path / "carrier", two[0].joined.key)
+    record = shared.check_folder_key(forger.memory().home, forger.joined)[1]
     forger.joined = shared.FolderSync(forger.joined.path, forger.joined.workspace, "0" * 26)
-    forger.sync()
+    with pytest.raises(WrongKey):
+        forger.sync()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "check_folder_key", lambda *given: (forger.joined, record))
+        forger.sync()
     [done] = [each for each in two[0].sync() if each.stream == "global"]
     assert "another key" in done.done.refused[0]
     assert "records/machine-forger.md" not in two[0].files()

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tiers
 from sync.homes import failures
+from sync.world import CHANGED_KEY
 from vademecum import types
 from vademecum.sync.stream_log import DiskLog
 from vademecum.sync.stream_sync import SyncStream
@@ -96,3 +98,10 @@ def test_a_bug_planted_in_real_homes_is_found(
 ) -> None:
     plant(monkeypatch)
     assert next(failures(range(SEARCHED), tmp_path), None) is not None, "the oracle does not see this bug"
+
+
+@pytest.mark.scaled
+def test_real_homes_lose_nothing_when_the_key_is_changed_and_a_thief_writes_into_no_file(
+    tmp_path: Path,
+) -> None:
+    assert list(failures(range(100, 100 + tiers.few(2, 12)), tmp_path, more=CHANGED_KEY)) == []

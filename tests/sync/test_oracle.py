@@ -26,7 +26,7 @@ from vademecum.sync.stream_window import Logged, Remembered, StreamWindow, Tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-RUNS, PARTS, PURGES, SAME = 3_000, 6, 1_000, 300
+RUNS, PARTS, PURGES, SAME, ROTATIONS = 3_000, 6, 1_000, 300, 300
 LIVES = tiers.few(80, RUNS // PARTS)  # of each part
 
 
@@ -43,6 +43,23 @@ def test_machines_agree_and_nothing_is_lost_doubled_or_brought_back(part: int) -
 def test_what_is_purged_on_one_machine_is_nowhere_and_nothing_else_is_lost(part: int) -> None:
     first, lives = part * PURGES // 2, tiers.few(50, PURGES // 2)
     assert list(failures(range(first, first + lives), more=world.PURGING)) == []
+
+
+@pytest.mark.scaled
+def test_a_changed_key_loses_nothing_and_a_thief_of_the_old_one_writes_nowhere() -> None:
+    assert list(failures(range(tiers.few(40, ROTATIONS)), more=world.CHANGED_KEY_AWAY)) == []
+
+
+@pytest.mark.full
+def test_what_is_purged_is_nowhere_though_the_key_was_changed_since() -> None:
+    assert list(failures(range(ROTATIONS), more={**world.CHANGED_KEY, **world.PURGING})) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_a_changed_key_loses_nothing_in_twenty_thousand_lives(part: int) -> None:
+    seeds = range(10_000 + part * 1_000, 10_000 + (part + 1) * 1_000)
+    assert list(failures(seeds, more=world.CHANGED_KEY_AWAY)) == []
 
 
 @pytest.mark.full
@@ -380,6 +397,41 @@ SAME_NAME_BUGS: list[Callable[[Patch], None]] = [
     an_entry_is_looked_for_in_the_first_document_of_its_file_alone,
     a_file_under_the_name_of_one_that_was_renamed_is_taken_for_it,
 ]
+
+
+def unsent_changes_keep_the_seal_of_the_old_key(patch: Patch) -> None:
+    patch.setattr(MemoryLog, "seal_own", lambda self, key, record: None)
+
+
+def a_changed_key_covers_whatever_its_machines_sent_since(patch: Patch) -> None:
+    def covered(waiting: Any, last: Any, ends: Any) -> set[FactId]:
+        return {fact.id for each in waiting for fact in each}
+
+    patch.setattr(stream_sync, "find_covered", covered)
+
+
+def a_changed_key_covers_nothing_of_the_time_before(patch: Patch) -> None:
+    patch.setattr(stream_sync, "find_covered", lambda waiting, last, ends: set())
+
+
+def a_machine_without_the_new_key_goes_on_sending(patch: Patch) -> None:
+    patch.setattr(world.Replica, "has_right_key", lambda self: True)
+
+
+KEY_BUGS: list[Callable[[Patch], None]] = [
+    unsent_changes_keep_the_seal_of_the_old_key,
+    a_changed_key_covers_whatever_its_machines_sent_since,
+    a_changed_key_covers_nothing_of_the_time_before,
+    a_machine_without_the_new_key_goes_on_sending,
+]
+
+
+@pytest.mark.full(but=1)
+@pytest.mark.parametrize("plant", KEY_BUGS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_of_a_changed_key_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    plant(monkeypatch)
+    found = next(failures(range(ROTATIONS), more=world.CHANGED_KEY_AWAY), None)
+    assert found is not None, "the oracle does not see this bug"
 
 
 @pytest.mark.full

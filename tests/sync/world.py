@@ -23,9 +23,11 @@ import pytest
 
 from vademecum.errors import VadeError
 from vademecum.sync import blocks, facts, purge_facts, stream_sync
+from vademecum.sync.diff import FactWriter
 from vademecum.sync.projection import FactSet
 from vademecum.sync.stream_sync import Forked, SyncStream
 from vademecum.sync.stream_window import Logged, OwnFacts, Remembered
+from vademecum.sync.workspace_key import KeyRecord, find_ends, find_unsealed, make_record
 from vademecum.text import document, frontmatter, names
 from vademecum.types import Entry, Origin
 
@@ -38,6 +40,7 @@ STREAM = "global"
 TEXT = re.compile(r"\bx\d+\b")
 TIMES = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z")
 DAY = "journal/2026-01-01.md"
+FIRST_KEY = "1" * 26
 TWINS = 3  # every so many syncs of a machine are done a second time by one that remembers nothing
 
 
@@ -149,6 +152,11 @@ class MemoryLog:
     def withdraw(self, fact_ids: Collection[FactId]) -> None:
         raise NotImplementedError  # nobody refuses anything here
 
+    def seal_own(self, key: bytes, record: KeyRecord) -> None:
+        """Seal own facts again that were sealed with another key."""
+        changed = find_unsealed(self.lines, key, record.ends.get(STREAM, {}))
+        self.lines = [line._replace(fact=changed.get(line.fact.id, line.fact)) for line in self.lines]
+
 
 class MemoryFiles:
     """Files in memory."""
@@ -212,6 +220,8 @@ class MemoryFolder:
 
     def __init__(self) -> None:
         self.logs: dict[str, list[SyncFact]] = {}
+        self.stolen: list[SyncFact] = []  # what a thief of an earlier key has written
+        self.record = make_record(STREAM, FIRST_KEY)
         self.cut_off: set[str] = set()
 
     def reached_by(self, name: str, fuse: Fuse) -> _Reach:
@@ -232,7 +242,7 @@ class _Reach:
         found = [
             fact for log in self.folder.logs.values() for fact in log if fact.n > known.get(fact.replica, 0)
         ]
-        return [facts.parse(facts.render(fact)) for fact in found]
+        return [facts.parse(facts.render(fact)) for fact in (*found, *self.folder.stolen)]
 
     def push(self, stream: str, made: OwnFacts) -> None:
         self.fuse.burn()
@@ -244,7 +254,7 @@ class _Reach:
             log = self.folder.logs.setdefault(fact.replica, [])
             if fact.n > len(log):
                 log.append(fact)
-            elif fact.purged:
+            elif fact.purged or fact.seal != log[fact.n - 1].seal:
                 log[fact.n - 1] = fact
         self.fuse.burn()  # the answer is lost
 
@@ -268,11 +278,13 @@ class Replica:
     untold: dict[str, set[str]] = field(default_factory=dict)  # tags taken out of files since the last sync
     fresh: set[str] = field(default_factory=set)  # files of which nobody could say which one a third is
     forgotten: dict[str, str] = field(default_factory=dict)
+    key: str = ""
     forked: Callable[[Replica], None] = lambda replica: None
 
     def __post_init__(self) -> None:
         self.files = MemoryFiles(self.fuse)
         self.files.forgotten = self.forgotten
+        self.key = FIRST_KEY
         self.new_log()
 
     def new_log(self) -> None:
@@ -281,10 +293,13 @@ class Replica:
 
     def sync(self, *, kill: int | None = None) -> stream_sync.Synced | None:
         """A sync, or one that is killed at an act of it."""
+        if not self.has_right_key():
+            return None
         self.fuse.left = kill
         own = (line.fact.n for line in reversed(self.log.lines) if line.fact.replica == self.log.replica)
         if len(self.folder.logs.get(self.log.replica, [])) > next(own, 0):
             self.log.renew()
+        self.log.seal_own(self.key.encode(), self.folder.record)
         self.syncs += 1
         cold = self._cold_twin() if kill is None and self.syncs % self.twins == 0 else None
         stream = self.stream(self.log, self.files, self.folder.reached_by(self.name, self.fuse))
@@ -317,7 +332,36 @@ class Replica:
     twins = TWINS
 
     def stream(self, log: MemoryLog, files: MemoryFiles, reach: _Reach) -> SyncStream:
-        return SyncStream(STREAM, log, files, reach, acks=True)
+        key, ends = self.key.encode(), self.folder.record.ends.get(STREAM, {})
+        return SyncStream(
+            STREAM,
+            log,
+            files,
+            reach,
+            ends=ends,
+            accept=lambda fact: facts.is_sealed(fact, key),
+            make=lambda fact: facts.seal(fact, key),
+            acks=True,
+        )
+
+    def has_right_key(self) -> bool:
+        return self.folder.record.fits(self.key)
+
+    def take_key(self, key: str) -> None:
+        """A person types the new key."""
+        self.key = key
+
+    def rotate(self) -> str:
+        """Change the key, and return the new one."""
+        generation = self.folder.record.generation + 1
+        self.key = f"{generation:026}"
+        ends = {STREAM: find_ends(line.fact for line in self.log.lines)}
+        self.folder.record = make_record(STREAM, self.key, generation, ends)
+        return self.key
+
+    def plant(self, made: Sequence[SyncFact]) -> None:
+        """A thief writes facts where all machines read."""
+        self.folder.stolen += made
 
     def _cold_twin(self) -> tuple[object, ...] | None:
         """What a sync would do that remembers nothing."""
@@ -328,6 +372,7 @@ class Replica:
         files.texts, files.kept = dict(self.files.texts), list(self.files.kept)
         shared.logs = {name: list(made) for name, made in self.folder.logs.items()}
         shared.cut_off = set(self.folder.cut_off)
+        shared.stolen, shared.record = self.folder.stolen, self.folder.record
         try:
             with same_ids(f"{self.name}{self.generation} {self.syncs}"):
                 done = self.stream(log, files, shared.reached_by(self.name, fuse)).sync(deletions=True)
@@ -362,6 +407,8 @@ class World:
     doc_of: dict[str, str] = field(default_factory=dict)  # the document a text was written into
     purged_docs: set[str] = field(default_factory=set)
     orders: dict[str, set[str]] = field(default_factory=dict)  # what each purge took
+    keys: list[str] = field(default_factory=list)  # of the generations, the newest last
+    stolen: set[str] = field(default_factory=set)  # texts of a thief of an earlier key
 
     def __post_init__(self) -> None:
         self.folder = MemoryFolder()
@@ -682,6 +729,34 @@ class World:
         """A machine is away, or comes back."""
         self.folder.cut_off.symmetric_difference_update({at.name})
 
+    def rotate(self, at: Replica) -> None:
+        """A person changes the key on a machine that has synced."""
+        self.keys = self.keys or [at.key]
+        if at.name not in self.folder.cut_off and at.sync() is not None:
+            self.keys.append(at.rotate())
+
+    def take_key(self, at: Replica) -> None:
+        """A person types the newest key on a machine that asks for it."""
+        if self.keys:
+            at.take_key(self.keys[-1])
+
+    def steal(self, at: Replica) -> None:
+        """Somebody who has an earlier key writes a record of their own."""
+        if len(self.keys) < 2:
+            return
+        self.number += 1
+        text = f"x{self.number}"
+        self.stolen.add(text)
+        key = self.rnd.choice(self.keys[:-1]).encode()
+        thief = FactWriter(
+            STREAM, f"t{self.number:07}", FactSet(), None, 0, make=lambda fact: facts.seal(fact, key)
+        )
+        doc = self.uuid()
+        thief.write(doc, "name", "", value=f"records/stolen{self.number}.md")
+        raw = f"## {TIMES[0]}\n{text} was never typed by a person."
+        thief.write(doc, "put", self.mark(), value={"raw": raw})
+        at.plant(thief.made)
+
     def settle_conflict(self, at: Replica) -> None:
         """A person deletes one of two versions of an entry."""
         for path, text in sorted(at.files.texts.items()):
@@ -846,6 +921,8 @@ class World:
     def settle(self) -> None:
         """Everybody is back and syncs until there is nothing more to say."""
         self.folder.cut_off.clear()
+        for replica in self.replicas if self.keys else ():
+            replica.take_key(self.keys[-1])
         for _ in range(3):
             for replica in self.replicas:
                 replica.sync()
@@ -860,6 +937,10 @@ class World:
             assert done is not None
             assert (done.sent, done.received) == (0, 0), "a quiet world still talks"
             assert replica.files.texts == before
+            strangers = {why.partition(":")[0] for why in done.refused}
+            assert all(name.startswith("t") for name in strangers), f"{strangers} are refused"
+            texts = [*replica.files.texts.values(), *replica.files.kept]
+            assert not self.stolen & {each for text in texts for each in TEXT.findall(text)}, "a thief wrote"
         self._check_purged()
         self._check_claims()
         self._check_texts()
@@ -999,6 +1080,9 @@ WEIGHTS: dict[str, int] = {
 
 
 PURGING = {"purge_text": 12, "purge_record": 5}  # in lives of their own: a purge leaves other ends open
+
+CHANGED_KEY = {"rotate": 6, "take_key": 25, "steal": 4}
+CHANGED_KEY_AWAY = {**CHANGED_KEY, "part": 12, "cut_sync": 20}  # with changes that were not sent before
 
 SAME_NAMES = {"begin_same": 25, "begin": 2, "cut_sync": 20, "lose_log": 4}
 

@@ -275,7 +275,7 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
         # Only the machine that began the folder archives old records automatically.
         began = made or (old == record.workspace and before.get("began") is True)
         settings = {"path": str(top), "workspace": record.workspace, "began": began}
-        # A machine that had begun this same folder with a key of its own seals its changes with the right key.
+        # A machine that had begun this same folder with a key of its own seals its changes again.
         moves = old not in ("", record.workspace) and before.get("path") == str(top)
         if moves and folder.stat(old) is not None and folder.stat(record.workspace) is None:
             folder.rename(old, record.workspace)
