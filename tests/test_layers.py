@@ -113,6 +113,7 @@ HUB_USES = (
     "sync.projection",
     "sync.team_signing",
     "sync.team_trust",
+    "sync.workspace_key",
     "memory.sync",
     "index",
     "index.languages",

@@ -57,7 +57,10 @@ def key(ctx: click.Context, workspace: str, as_json: bool, open_memory: OpenMemo
 @_workspace
 @common
 def paper(file: Path | None, workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
-    """Write a page with the key to print, into a new FILE or to the terminal."""
+    """Write a page with the key, to print and keep.
+
+    It goes into a new FILE, or to the terminal.
+    """
     from vademecum.memory import sync as syncing
 
     meant = syncing.find_sync_key(open_memory(), workspace)
