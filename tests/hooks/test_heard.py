@@ -282,6 +282,7 @@ def test_a_decline_holds_for_repetitions_and_raises_the_bar_until_it_is_undone(w
     memory = world.memory()
     sitting, _ = memory.review.decide(memory.review.inbox(["signal"]).items, yes=False)
     assert heard.read_counts(memory.home) == (0, 1)
+    assert "1 ignored or declined" in world.vade("today").stdout
     hear(world, "two", ("user", "We never push to main so open a branch!"))
     assert waiting(world) == []
     assert [each.text for each in memory.review.inbox(["signal"], declined=True).items] == [RULE]

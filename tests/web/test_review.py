@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.memory import connect
+from vademecum.store.heard import HeardSession, HeardStatement
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -131,3 +132,27 @@ def test_an_empty_inbox_says_what_will_come_here(web: Web, waiting: Memory) -> N
     web.check_access(page, "an empty inbox")
     page.click("text=Declined")
     assert "Nothing declined" in page.inner_text("main")
+
+
+def test_one_key_accepts_all_that_was_heard_in_a_session(web: Web, waiting: Memory) -> None:
+    project = waiting.caller.project
+    assert project is not None
+    at = "2026-11-18T10:00:00Z"
+    said = [HeardStatement("", text, "rule", at) for text in ("We deploy from main.", "We use tabs in CSS.")]
+    other = HeardStatement("", "We review each other's work.", "rule", at)
+    waiting.heard.add(HeardSession(project.id, "heard-one"), said)
+    waiting.heard.add(HeardSession(project.id, "heard-two"), [other])
+    page = web.open("/review?kind=signal")
+    page.locator(".item").first.wait_for()
+    page.locator(".item[data-session]").first.click()
+    page.keyboard.press("h")
+    page.wait_for_selector(".toast >> text=Yes to 2 of this session")
+    web.until(page, "document.querySelectorAll('.item').length === 1")
+    texts = {record.text for record in waiting.list().records}
+    assert {each.text for each in said} <= texts
+    assert other.text not in texts
+    for run in ("heard-heard-one", "heard-heard-two"):
+        waiting.care.undo(run)
+    for record in waiting.list().records:
+        if record.text in {each.text for each in said}:
+            waiting.forget(record.key)

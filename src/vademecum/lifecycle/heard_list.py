@@ -286,6 +286,10 @@ class HeardList:
                 found.append(each._replace(outcome=outcome, record=record))
         return sorted(found, key=lambda each: each.nudged, reverse=True)
 
+    def bar(self) -> str:
+        """Return a sentence about how outcomes moved the bar for proposals; empty while they did not."""
+        return "" if self._is_barred() else heard.describe_bar(heard.read_counts(self._work.home))
+
     def settle_nudges(self, *, ended: str = "") -> None:
         """Save and count the outcomes of this project's nudges that have no saved outcome yet.
 

@@ -171,6 +171,7 @@ class AsyncGraph(_Noun):
 class AsyncHeard(_Noun):
     """The calls of `Memory.heard`, each awaited."""
 
+    bar = _awaited(HeardList.bar)
     nudges = _awaited(HeardList.nudges)
     sessions = _awaited(HeardList.sessions)
     take_back = _awaited(HeardList.take_back)

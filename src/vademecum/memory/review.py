@@ -42,6 +42,7 @@ KINDS = {  # in the order of display, with the meaning of a yes
     "signal": "Things you said that are worth saving: yes saves them as memories",
     "lesson": "What failures and refusals in sessions teach: yes saves it as a lesson",
 }
+HEARD_KINDS = ("signal", "lesson")  # of what was heard in sessions; one key accepts all of a session
 _KEEPS_ORIGIN = ("store", "note", "learn")  # operations whose text keeps the origin of its requester
 _KNOWN = 90.0  # out of 100: a text this similar to one in memory is known already
 _WHERE = {"preference": (Scope.GLOBAL, "user"), "correction": (Scope.PROJECT, "feedback")}

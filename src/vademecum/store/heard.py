@@ -268,6 +268,19 @@ def count_outcomes(home: Home, *, taken: int, ignored: int) -> None:
         folder.update(_COUNTS, lambda _: content)
 
 
+def describe_bar(counts: ProposalCounts) -> str:
+    """Return a sentence about a moved threshold; empty while it is about where it began."""
+    shift = shift_bar(counts)
+    if abs(shift) < _TOLD_SHIFT:
+        return ""
+    fewer = "fewer" if shift > 0 else "more"
+    return (
+        f"You get {fewer} of these than at first: lately {counts.taken:.0f} were saved,"
+        f" and {counts.ignored:.0f} ignored or declined."
+    )
+
+
+_TOLD_SHIFT = 0.05
 # Proposals that count as taken and ignored before there are any.
 _TAKEN, _IGNORED = 4.2, 1.8
 _STEEPNESS, _LOWEST, _HIGHEST = 2.0, -0.4, 1.2

@@ -51,6 +51,7 @@ class DayReport(NamedTuple):
     pending: dict[str, int]
     problems: tuple[Finding, ...]
     nudges: Sequence[HeardStatement]
+    bar: str
 
 
 @click.command()
@@ -82,6 +83,7 @@ def today(*, journal: bool, scope: str, as_json: bool, open_memory: OpenMemory) 
         _count_pending(memory),
         tuple(finding for finding in memory.status().findings if finding.severity != "info"),
         memory.heard.nudges(since=since),
+        memory.heard.bar(),
     )
     if as_json:
         output.as_json(to_json.today_json, day)
@@ -89,6 +91,8 @@ def today(*, journal: bool, scope: str, as_json: bool, open_memory: OpenMemory) 
     output.line(f"{since:%A, %d %B %Y}")
     show_new(day)
     show_nudges(day.nudges)
+    if day.bar:
+        output.line(f"\n{day.bar}")
     if day.pending:
         kinds = ", ".join(output.plural(count, kind) for kind, count in day.pending.items())
         output.line(f"\n{sum(day.pending.values()):,} pending ({kinds}): `vade review`")

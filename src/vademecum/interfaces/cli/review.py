@@ -29,7 +29,7 @@ _KEYS = {
     "e": "edit",
     "s": "skip",
     "a": "yes to all of this kind",
-    "h": "yes to all of this session",
+    "h": "yes to all heard in this session",
     "m": "more",
     "b": "keep both",
     "q": "quit",
@@ -57,7 +57,7 @@ def review(
 ) -> None:
     """Decide about pending changes.
 
-    Keys: y yes, n no, e edit, s skip, a yes to all of this kind, h yes to all that was said in this session,
+    Keys: y yes, n no, e edit, s skip, a yes to all of this kind, h yes to all that was heard in this session,
     m more of a long text, b keep both versions, q quit. Only keys that fit the item are offered.
 
     Agents' writes, an untrusted .vade folder, unverified texts, contradictions, entries with two versions
@@ -177,10 +177,12 @@ class ReviewScreen:
         return key
 
     def _of_session(self, item: PendingItem, at: int) -> list[PendingItem]:
-        """Return the remaining statements of the session in which an item was said."""
-        if item.kind != "signal":
+        """Return the remaining statements and lessons of the session in which an item was heard."""
+        from vademecum.memory.review import HEARD_KINDS
+
+        if item.kind not in HEARD_KINDS:
             return []
-        return [each for each in self.items[at:] if (each.kind, each.path) == (item.kind, item.path)]
+        return [each for each in self.items[at:] if each.kind in HEARD_KINDS and each.path == item.path]
 
     def _approve_rest(self, item: PendingItem, at: int) -> int:
         """Approve all remaining items of a kind, as they were when the review began."""

@@ -650,7 +650,7 @@ exported_json = JsonShape("exported", "path files:int secrets:list skipped", ski
 _nudge = JsonShape("nudge", "text kind at=nudged outcome session program? record?")
 today_json = JsonShape(
     "today",
-    "date",
+    "date bar!",
     nudges=many(_nudge),
     journal=many(notes_json),
     records=many(listed_json),

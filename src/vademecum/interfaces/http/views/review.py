@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 from urllib.parse import urlencode
 
 from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import inbox_json
-from vademecum.memory.review import KINDS
+from vademecum.memory.review import HEARD_KINDS, KINDS
 
 _SHOWN = 100  # items of a page; the counts cover all items
 _NAMES = {
@@ -35,6 +36,9 @@ def data(ask: ViewRequest) -> dict[str, Any]:
         {**each, **_words(each["kind"]), "key": getattr(records[each["id"]], "key", "")}
         for each in inbox_fields["items"][:_SHOWN]
     ]
+    heard = Counter(each["path"] for each in items if each["kind"] in HEARD_KINDS)
+    for each in items:
+        each["together"] = heard[each["path"]] if each["kind"] in HEARD_KINDS else 0
     return {
         "items": items,
         "kinds": [

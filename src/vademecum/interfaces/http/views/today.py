@@ -51,6 +51,7 @@ def today(memory: Memory) -> dict[str, Any]:
         "by": _by(lines),
         "changes": len(lines),
         "nudges": _nudges(memory, now),
+        "bar": memory.heard.bar(),
         "pending": _pending(memory),
         "health": _health(status, problems),
         "problems": [finding_json(each) for each in problems[:SHOWN]],

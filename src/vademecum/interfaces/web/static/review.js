@@ -23,13 +23,32 @@ async function decide(item, yes, keep) {
   refresh();
 }
 
+// All that was heard in the session of an item is accepted together.
+async function acceptSession(item) {
+  const session = item?.dataset.session;
+  if (!session) return;
+  const same = items().filter((each) => each.dataset.session === session && !each.classList.contains("deciding"));
+  same.forEach((each) => each.classList.add("deciding"));
+  try {
+    const told = await call("POST", "/review", { body: { ids: same.map((each) => each.dataset.id), yes: true } });
+    const done = (told.decided ?? []).filter((each) => each.done).length;
+    toast(`Yes to ${done} of this session`, { undo: told.run ? undoRun(told.run) : undefined });
+  } catch (error) {
+    fail(error);
+  }
+  same.forEach((each) => each.classList.remove("deciding"));
+  refresh();
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-decide]");
-  if (button) decide(button.closest(".item"), button.dataset.decide !== "no", button.dataset.decide === "both" ? "both" : "");
+  if (button?.dataset.decide === "session") acceptSession(button.closest(".item"));
+  else if (button) decide(button.closest(".item"), button.dataset.decide !== "no", button.dataset.decide === "both" ? "both" : "");
 });
 keys({
   y: () => decide(here(), true),
   n: () => decide(here(), false),
   b: () => here()?.querySelector("[data-decide=both]")?.click(),
+  h: () => acceptSession(here()),
   e: () => here()?.querySelector("[data-edit]")?.click(),
 });
