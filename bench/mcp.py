@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -27,18 +28,10 @@ def measure() -> list[dict[str, object]]:
                 f"Service {number} listens on port {8000 + number} and logs to disk.", key=f"s{number}"
             )
         memory.close()
-        words = [str(Path(sys.executable).with_name("vade")), "mcp", "--home", str(home)]
         begun = time.perf_counter()
-        with subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            talk = _Talk(process)
-            begin = {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "bench", "version": "1"},
-            }
-            talk.ask("initialize", begin)
+        with serve(home, Path(folder)) as process:
+            talk = Talk(process)
             started = time.perf_counter() - begun
-            talk.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
             calls: dict[str, Any] = {
                 "ping": lambda _: talk.ask("ping", {}),
                 "memory_get": lambda n: talk.call("memory_get", key=f"s{n % RECORDS}"),
@@ -74,6 +67,13 @@ def measure() -> list[dict[str, object]]:
     ]
 
 
+def serve(home: Path, folder: Path, environ: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start `vade mcp` on a home, in a folder; its process runs the code that this one runs."""
+    words = [sys.executable, "-m", "vademecum", "mcp", "--home", str(home)]
+    given = None if environ is None else {**os.environ, **environ}
+    return subprocess.Popen(words, cwd=folder, env=given, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 def _row(name: str, call: Any) -> dict[str, object]:
     seconds = []
     for number in range(-WARM_UP, ROUNDS):
@@ -90,12 +90,19 @@ def _row(name: str, call: Any) -> dict[str, object]:
     }
 
 
-class _Talk:
+class Talk:
     """Lines over two pipes, without a client library whose time would count too."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._number = 0
+        begin = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        }
+        self.ask("initialize", begin)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -110,6 +117,7 @@ class _Talk:
         assert answer["id"] == self._number, answer
         return dict(answer["result"])
 
-    def call(self, name: str, **given: Any) -> None:
+    def call(self, name: str, **given: Any) -> dict[str, Any]:
         result = self.ask("tools/call", {"name": name, "arguments": given})
         assert not result.get("isError"), result
+        return result

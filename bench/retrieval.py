@@ -3,6 +3,8 @@
 First comes what a user has: the settings' defaults, but for `max_results`, which is what the measure needs.
 The same with `min_score` 0 stands beside it. `pooled` is LongMemEval with all sessions in one home.
 
+`--mcp` also asks an agent's way, with `memory_search` of `vade mcp`, and adds a table of sizes.
+
 Everything goes through the public interface: files are written as a person or an agent would leave them, then
 `Memory.index()`, then `Memory.search()`. Ids and marks of gold never reach a file; they are joined again to
 what was found by its path and lines.
@@ -28,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
-from bench import scoring
+from bench import mcp, scoring
 from bench.scoring import Ranked
 from vademecum.memory import Memory, connect
 from vademecum.text.document import escape
@@ -229,12 +231,13 @@ class Product:
     ) -> None:
         work = folder / "work"
         work.mkdir()
+        # Unread: reading all that these sets say would take hours.
+        self.environ = environ or {"VADE_EMBEDDER": "static"}
         self.memory: Memory = connect(
             home=folder / "home",
             cwd=work,
             origin=Origin.USER,
-            # Unread: reading all that these sets say would take hours.
-            environ=environ or {"VADE_EMBEDDER": "static"},
+            environ=self.environ,
             now=now or (lambda: datetime.now(UTC)),
         )
         self._files: dict[str, tuple[Document, list[int]]] = {}
@@ -277,12 +280,16 @@ class Product:
         begun = time.perf_counter()
         answer = self.memory.search(question, max_results=DEEP, **how)
         seconds = time.perf_counter() - begun
+        return *self.named([(each.path, each.end) for each in answer.results]), seconds
+
+    def named(self, places: Iterable[tuple[str, int]]) -> tuple[list[str], list[str]]:
+        """The documents and the turns of places, each a path and a last line; each once, in their order."""
         documents: dict[str, None] = {}
         turns: dict[str, None] = {}
-        for passage in answer.results:
-            documents[self._files[passage.path][0].id] = None
-            turns[self.turn(passage)] = None
-        return list(documents), list(turns), seconds
+        for path, line in places:
+            documents[self._files[path][0].id] = None
+            turns[self.turn_at(path, line)] = None
+        return list(documents), list(turns)
 
     def turn(self, passage: Passage) -> str:
         """Which turn a passage is of."""
@@ -375,6 +382,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, help="only so many questions")
     parser.add_argument("--out", type=Path, help="write the default's rankings to this file, one JSON a line")
     parser.add_argument("--mode", choices=MODES, action="append", help="the default and bm25 when left out")
+    parser.add_argument("--mcp", action="store_true", help="ask through MCP as well")
 
 
 def systems(modes: Sequence[str] | None) -> list[System]:
@@ -395,17 +403,56 @@ def measure(chosen: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
     plain = System("plain FTS5")
     # A count of the words of 66 MB would take the memory of the machine.
     count = None if chosen.set == "pooled" else System("word count")
+    agent = Agent() if chosen.mcp else None
     left = chosen.limit if chosen.limit is not None else 1 << 30
     for case in load(chosen.data):
         questions = case.questions[:left]
         left -= len(questions)
         if questions:
-            _run(case.documents, questions, ours, plain, count)
+            _run(case.documents, questions, ours, plain, count=count, agent=agent)
     if chosen.out is not None:
         _write(chosen.out, ours[0])
-    everyone = [*ours, plain, *([] if count is None else [count])]
+    more = [*([] if agent is None else [agent.system]), plain, *([] if count is None else [count])]
     title = f"retrieval {chosen.set}, max_results {DEEP} and all else as said"
-    return {title: [_row(system, score, plain) for system in everyone]}
+    tables = {title: [_row(system, score, plain) for system in (*ours, *more)]}
+    return tables if agent is None else {**tables, "the largest store": [agent.sizes]}
+
+
+class Agent:
+    """Whoever asks through MCP, and what the largest store and the process that answered took."""
+
+    def __init__(self) -> None:
+        self.system = System("defaults, through MCP")
+        self.sizes: dict[str, object] = {"text MB": 0.0}
+
+    def ask(self, product: Product, questions: Sequence[Question], plain: Path, text: int) -> None:
+        """Ask all questions of a store, one after the other."""
+        folder = product.memory.home.path.parent / "work"
+        self.system.ingest += product.ingest
+        with mcp.serve(product.memory.home.path, folder, product.environ) as process:
+            talk = mcp.Talk(process)
+            find = functools.partial(self._find, product, talk)
+            find(WARM)
+            for question in questions:
+                self.system.ask(question, find)
+            peak = Path(f"/proc/{process.pid}/status").read_text()
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(60)
+        if text / 1e6 > float(str(self.sizes["text MB"])):
+            index = sum(each.stat().st_size for each in (product.memory.home.path / "index").iterdir())
+            self.sizes = {
+                "text MB": round(text / 1e6, 1),
+                "files of the index, MB": round(index / 1e6, 1),
+                "plain FTS5, MB": round(plain.stat().st_size / 1e6, 1),
+                "memory of `vade mcp` at most, MB": int(peak.split("VmHWM:")[1].split()[0]) // 1000,
+            }
+
+    def _find(self, product: Product, talk: mcp.Talk, question: str) -> tuple[list[str], list[str], float]:
+        begun = time.perf_counter()
+        found = talk.call("memory_search", query=question, limit=DEEP)["structuredContent"]["results"]
+        seconds = time.perf_counter() - begun
+        return *product.named([(each["path"], each["endLine"]) for each in found]), seconds
 
 
 def _run(
@@ -413,7 +460,9 @@ def _run(
     questions: Sequence[Question],
     ours: Sequence[System],
     plain: System,
+    *,
     count: System | None,
+    agent: Agent | None,
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
@@ -432,6 +481,9 @@ def _run(
                     count.ask(question, grep.find)
                 for system in ours:
                     system.ask(question, functools.partial(product.find, **system.how))
+        if agent is not None:
+            text = sum(len(turn.encode()) for each in documents for turn in each.turns)
+            agent.ask(product, questions, folder / "plain.db", text)
 
 
 def _row(

@@ -1,15 +1,18 @@
 """How often a default search shows the evidence, for each shape in which people's text lies.
 
-One table: sessions as journals, as files of an attached folder and as imported conversations; real coding
-sessions; records of our own; conversations of our own. Each row has the product as a user asks it, the same
-with more results, and two floors: plain FTS5 over turns, and over whole files or sessions. `--sample` takes
-so many questions of each set, evenly spread, so that all of it runs in minutes. Sessions and journals are not
-read by the reader model, as right after an import; records are.
+One table: sessions as journals, as files of an attached folder, as imported conversations, and half as
+journals and half imported; abstracts in an attached folder; real coding sessions; records of our own;
+conversations of our own. Each row has the product as a user asks it, the same with more results, and two
+floors: plain FTS5 over turns, and over whole files or sessions. A second table has the characters of default
+answers. `--sample` takes so many questions of each set, evenly spread, so that all of it runs in minutes.
+Sessions and journals are not read by the reader model, as right after an import; records are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import json
 import re
 import tarfile
@@ -22,7 +25,10 @@ import apsw
 
 from bench import own, realistic, retrieval, scoring, small_sets
 from bench.retrieval import Document, PlainFts, Product, Question, head
+from bench.small_sets import FOLDER
 from vademecum.agents import registry
+from vademecum.interfaces.present.to_text import show_answer
+from vademecum.interfaces.present.tool_json import search_answer
 from vademecum.memory import connect
 from vademecum.search.session_index import searchable_text
 from vademecum.transcripts import MessageEvent, Role
@@ -34,11 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.memory import Memory
+    from vademecum.search.base import Answer
 
     Rows = list[dict[str, object]]
 
 _Thing = TypeVar("_Thing")
-SHAPES = ("journal", "folder", "sessions", "coding", "records", "own")
+SHAPES = ("journal", "folder", "sessions", "mixed", "abstracts", "coding", "records", "own")
 DEFAULTS, MORE, TURNS, WHOLE = "defaults", "60 results", "FTS5 turns", "FTS5 whole files"
 SYSTEMS = (DEFAULTS, MORE, TURNS, WHOLE)
 MANY = 60
@@ -52,6 +59,7 @@ class Measured(NamedTuple):
     set: str
     measure: str
     shares: dict[str, list[float]]
+    sizes: Sequence[tuple[int, int]] = ()  # characters of each default answer, as text and through MCP
 
 
 # ---------------------------------------------------------------- conversations in three shapes
@@ -92,6 +100,14 @@ class Imported(Product):
             self._files[f"transcripts/{project}/{session}.jsonl"] = each, starts
 
 
+class Mixed(Imported):
+    """Every other session as a journal, the others imported."""
+
+    def _write_journals(self, documents: Sequence[Document]) -> None:
+        Product._write_journals(self, documents[::2])
+        super()._write_journals(documents[1::2])
+
+
 def _message(number: int, at: int, document: Document, folder: Path) -> dict[str, object]:
     assert document.when is not None
     said = document.turns[at]
@@ -119,16 +135,33 @@ def _import(memory: Memory, folder: Path) -> list[tuple[str, str]]:
     return [(each.session, each.project) for each in every if each.session]
 
 
-SHAPED: dict[str, type[Product]] = {"journal": Product, "folder": Folder, "sessions": Imported}
+SHAPED: dict[str, type[Product]] = {
+    "journal": Product,
+    "folder": Folder,
+    "sessions": Imported,
+    "mixed": Mixed,
+}
 
 
 def conversations(shape: str, data: Path, sample: int) -> Iterator[Measured]:
     """LongMemEval and LoCoMo in one shape."""
     answers = _ask_cases(SHAPED[shape], _sampled(retrieval.longmemeval(data), sample))
-    for what, measure in (("sessions", _all_documents), ("turns", _all_turns)):
-        yield Measured(shape, "LongMemEval", f"all {what} within 5", _scored(answers, measure))
+    sizes = [each.size for each in answers[DEFAULTS]]
+    for what, measure in (
+        ("sessions within 5", _all_documents),
+        ("turns within 5", _all_turns),
+        ("turns shown, with those beside the hits", _all_shown),
+    ):
+        own = sizes if measure is _all_shown else ()
+        yield Measured(shape, "LongMemEval", f"all {what}", _scored(answers, measure), own)
     answers = _ask_cases(SHAPED[shape], _sampled(retrieval.locomo(data), sample))
     yield Measured(shape, "LoCoMo", "turn recall@10", _scored(answers, _turn_recall))
+
+
+def abstracts(data: Path, sample: int) -> Iterator[Measured]:
+    """SciFact: abstracts in an attached folder."""
+    answers = _ask_cases(Product, _sampled(retrieval.scifact(data), sample))
+    yield Measured("abstracts", "SciFact", "ndcg@10", _scored(answers, _ndcg))
 
 
 def _sampled(cases: Iterable[retrieval.Case], sample: int) -> list[retrieval.Case]:
@@ -149,6 +182,8 @@ class _Answer(NamedTuple):
     question: Question
     documents: Sequence[str]
     turns: Sequence[str] | None  # None from a floor that knows whole files alone
+    beside: frozenset[str] = frozenset()  # turns that are shown beside the hits
+    size: tuple[int, int] = (0, 0)  # characters as text and through MCP
 
 
 def _ask_cases(kind: type[Product], cases: Iterable[retrieval.Case]) -> dict[str, list[_Answer]]:
@@ -169,18 +204,39 @@ def _ask_cases(kind: type[Product], cases: Iterable[retrieval.Case]) -> dict[str
     return answers
 
 
-def _shown(product: Product, question: str, how: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the documents and the turns that a search shows, each once, in their order."""
+def _shown(
+    product: Product, question: str, how: dict[str, Any]
+) -> tuple[list[str], list[str], frozenset[str], tuple[int, int]]:
+    """Return the documents and the turns that a search shows, each once, in their order; and its characters.
+
+    The third value has the turns beside the hits.
+    """
     documents: dict[str, None] = {}
     turns: dict[str, None] = {}
-    for passage in product.memory.search(question, **how).results:
+    answer = product.memory.search(question, **how)
+    for passage in answer.results:
         document, starts = product._files[passage.path]
         documents[document.id] = None
         for at, turn in enumerate(document.turn_ids):  # all that stand in the passage, as in a file's
             end = starts[at + 1] if at + 1 < len(starts) else passage.end + 1
             if starts[at] <= passage.end and passage.start < end:
                 turns[turn] = None
-    return list(documents), list(turns)
+    beside = [(each.path, turn.line) for each in answer.conversations for turn in each.turns]
+    return (
+        list(documents),
+        list(turns),
+        frozenset(product.named(beside)[1]),
+        _size(answer, question, product.memory),
+    )
+
+
+def _size(answer: Answer, question: str, memory: Memory) -> tuple[int, int]:
+    """Return the characters of an answer as `vade search` prints it, and as the text that an agent gets."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        show_answer(answer, question, explain=False, as_json=False)
+    made = search_answer(answer, memory.settings.limits.answer_chars)
+    return len(printed.getvalue()), len(json.dumps(made, ensure_ascii=False, separators=(",", ":")))
 
 
 def _scored(
@@ -199,6 +255,16 @@ def _all_turns(answer: _Answer) -> float | None:
     return float(scoring.recall(answer.turns, gold, 5) == 1) if gold and answer.turns is not None else None
 
 
+def _all_shown(answer: _Answer) -> float | None:
+    if not answer.question.turns or answer.turns is None:
+        return None
+    return float(answer.question.turns <= {*answer.turns, *answer.beside})
+
+
+def _ndcg(answer: _Answer) -> float:
+    return scoring.ndcg(answer.documents, answer.question.documents, 10)
+
+
 def _turn_recall(answer: _Answer) -> float | None:
     return None if answer.turns is None else scoring.recall(answer.turns, answer.question.turns, 10)
 
@@ -214,11 +280,12 @@ class Said(NamedTuple):
 
 
 def coding(data: Path, sample: int) -> Iterator[Measured]:
-    """Statements of people in real coding sessions: whether the message with their words is shown."""
+    """Real coding sessions: whether the message is shown that a statement of the user or an output is in."""
     lines = (data / "vault" / "statements.jsonl").read_text(encoding="utf-8").splitlines()
     asked = _spread([json.loads(line) for line in lines], sample)
     ours: dict[str, list[float]] = {DEFAULTS: [], MORE: []}
     floors: dict[str, list[float]] = {"everything": [], "what the user said": []}
+    printed: list[Measured] = []
     with tempfile.TemporaryDirectory(prefix="vade-shapes-") as name:
         folder = Path(name).resolve()
         (folder / "work").mkdir()
@@ -244,11 +311,47 @@ def coding(data: Path, sample: int) -> Iterator[Measured]:
                     ours[system].append(_holds(texts, quote))
                 for system, floor in plain.items():
                     floors[system].append(_holds(floor.find(each["say"]), quote))
+            printed = [
+                _printed(memory, said, folder, sample, asked_for=asked_for) for asked_for in (False, True)
+            ]
             for floor in plain.values():
                 floor.connection.close()
     for system, shares in floors.items():
         measure = f"the message within 5 (more: 20); FTS5 over {system}"
         yield Measured("coding", "vault", measure, {**ours, TURNS: shares})
+    yield from printed
+
+
+def _printed(
+    memory: Memory, said: dict[str, dict[int, Said]], folder: Path, sample: int, *, asked_for: bool
+) -> Measured:
+    """Questions of our own about what tools printed in these sessions; with `asked_for`, by `by:tool`.
+
+    An output is right if it has all the words of the label.
+    """
+    every = (FOLDER / "printed.jsonl").read_text(encoding="utf-8").splitlines()
+    asked = _spread([json.loads(line) for line in every], sample)
+    flat = [each for messages in said.values() for each in messages.values()]
+    floor = _Floor(
+        folder / f"printed-{asked_for}.db",
+        [each for each in flat if not asked_for or each.role == Role.TOOL],
+    )
+    shares: dict[str, list[float]] = {DEFAULTS: [], MORE: [], TURNS: []}
+
+    def is_right(texts: Iterable[str], words: Sequence[str]) -> float:
+        return float(any(all(word in text for word in words) for text in texts))
+
+    for each in asked:
+        question = f"by:tool {each['ask']}" if asked_for else each["ask"]
+        for system, most in ((DEFAULTS, 5), (MORE, 20)):
+            hits = memory.sessions.search(question, all=True, max_results=most).hits
+            found = [said[hit.session][hit.line] for hit in hits]
+            texts = [one.text for one in found if one.role == Role.TOOL]
+            shares[system].append(is_right(texts, each["holds"]))
+        shares[TURNS].append(is_right(floor.find(each["ask"], role=Role.TOOL), each["holds"]))
+    floor.connection.close()
+    what = "with by:tool; FTS5 over output" if asked_for else "FTS5 over everything"
+    return Measured("coding", "printed", f"the output within 5 (more: 20); {what}", shares)
 
 
 def _said(memory: Memory, session: str) -> dict[int, Said]:
@@ -273,14 +376,18 @@ class _Floor:
 
     def __init__(self, path: Path, said: Sequence[Said]) -> None:
         self.connection = apsw.Connection(str(path))
-        self.connection.execute("create virtual table said using fts5(body, tokenize='porter unicode61')")
+        table = "create virtual table said using fts5(body, role unindexed, tokenize='porter unicode61')"
+        self.connection.execute(table)
         with self.connection:
-            self.connection.executemany("insert into said values(?)", [(each.text,) for each in said])
+            rows = [(each.text, str(each.role)) for each in said]
+            self.connection.executemany("insert into said values(?, ?)", rows)
 
-    def find(self, question: str) -> list[str]:
+    def find(self, question: str, *, role: str | None = None) -> list[str]:
+        """Return the texts of the best five messages; with `role`, those of them that have it."""
         words = " OR ".join(f'"{word}"' for word in _WORD.findall(question))
-        sql = "select body from said where said match ? order by rank limit 5"
-        return [row[0] for row in self.connection.execute(sql, (words,))]
+        sql = "select body, role from said where said match ? order by rank limit 5"
+        found = self.connection.execute(sql, (words,))
+        return [text for text, own in found if role is None or own == role]
 
 
 # ---------------------------------------------------------------- sets of our own
@@ -323,6 +430,7 @@ def own_texts(_: Path, sample: int) -> Iterator[Measured]:
 
 MEASURES: dict[str, Callable[[Path, int], Iterator[Measured]]] = {
     **{shape: functools.partial(conversations, shape) for shape in SHAPED},
+    "abstracts": abstracts,
     "coding": coding,
     "records": records,
     "own": own_texts,
@@ -339,7 +447,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
     """Ask so many questions of each set in each shape, and count."""
     found = [each for shape in chosen.shape or SHAPES for each in MEASURES[shape](chosen.data, chosen.sample)]
-    return {f"shapes, at most {chosen.sample} questions of each set": [_row(each) for each in found]}
+    tables = {f"shapes, at most {chosen.sample} questions of each set": [_row(each) for each in found]}
+    if sized := [_sizes(each) for each in found if each.sizes]:
+        tables["characters of a default answer"] = sized
+    return tables
+
+
+def _sizes(measured: Measured) -> dict[str, object]:
+    """The mean length of an answer, and how many characters were printed for each question answered."""
+    texts, through_mcp = zip(*measured.sizes, strict=True)
+    right = max(sum(measured.shares[DEFAULTS]) / len(measured.shares[DEFAULTS]), 0.01)
+    row: dict[str, object] = {"shape": measured.shape, "set": measured.set, "n": len(texts)}
+    for name, sizes in (("text", texts), ("MCP", through_mcp)):
+        mean = sum(sizes) / len(sizes)
+        row |= {name: round(mean), f"{name}, for each right answer": round(mean / right)}
+    return {**row, "right": measured.measure}
 
 
 def _row(measured: Measured) -> dict[str, object]:

@@ -48,7 +48,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def _chosen(name: str, data: Path, **more: Any) -> argparse.Namespace:
-    return argparse.Namespace(**{"set": name, "data": data, "limit": None, "out": None, "mode": None, **more})
+    given = {"set": name, "data": data, "limit": None, "out": None, "mode": None, "mcp": False}
+    return argparse.Namespace(**{**given, **more})
 
 
 def test_the_pooled_store_has_every_session_once_and_every_question_that_has_an_answer(data: Path) -> None:
@@ -85,6 +86,15 @@ def test_only_the_row_without_a_limit_is_asked_with_a_min_score() -> None:
 def test_a_limited_run_asks_only_so_many_questions(data: Path) -> None:
     (rows,) = retrieval.measure(_chosen("longmemeval", data, limit=1)).values()
     assert {row["n"] for row in rows} == {1}
+
+
+@pytest.mark.full
+def test_an_agent_finds_the_same_through_mcp_and_the_sizes_of_the_store_are_told(data: Path) -> None:
+    rows, (sizes,) = retrieval.measure(_chosen("pooled", data, mode=["hybrid"], mcp=True)).values()
+    found = {row["system"]: (row["n"], row["any@5"], row["turn all@5"]) for row in rows}
+    assert found["defaults, through MCP"] == found["defaults"] == (2, 1.0, 1.0)
+    assert all(float(str(size)) >= 0 for size in sizes.values())
+    assert float(str(sizes["memory of `vade mcp` at most, MB"])) > 10
 
 
 @pytest.mark.full
