@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from vademecum.errors import NotVisible, OutsideMemory
 from vademecum.index.base import EVERYTHING, Filter
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
+from vademecum.interfaces.present.tool_json import search_answer
 from vademecum.memory import Memory, connect
 from vademecum.search import session_index as following
 from vademecum.search import session_search
@@ -536,6 +537,16 @@ def test_indexing_tells_how_far_it_is_within_a_long_session(
     assert len(told) > 3
     assert told == sorted(told)
     assert told[-1] == (size, size)
+
+
+def test_an_agent_gets_a_message_with_its_role_and_without_what_its_path_says(memory: Memory) -> None:
+    talk(memory, "one", "The heron is grey.", "It stands still.")
+    memory.store("The heron has a nest.")
+    found = search_answer(memory.search("heron"), 20_000)["results"]
+    message, note = sorted(found, key=lambda each: not each["path"].startswith("transcripts/"))
+    assert message["role"] == "user"
+    assert not {"source", "origin"} & set(message)
+    assert (note["source"], note["origin"]) == ("memory", "user")
 
 
 def test_filters_without_words_list_the_newest_messages(memory: Memory) -> None:

@@ -48,6 +48,18 @@ def _scope(passage: Passage) -> str:
     return "" if scope == "project" or passage.source == TRANSCRIPT else scope
 
 
+def _source(passage: Passage) -> str:
+    """Return where a passage is from; '' for a message of a session, whose path and role say it."""
+    return "" if passage.source == TRANSCRIPT and passage.role else passage.source
+
+
+def _origin(passage: Passage) -> str:
+    """Return whom a passage is from, if not from an agent; a message of a session has its role instead."""
+    if passage.source == TRANSCRIPT and passage.role:
+        return ""
+    return "" if passage.origin == "agent" else passage.origin or ""
+
+
 def _time(passage: Passage) -> str:
     """Return the day of a note or the minute of a message; '' for a passage of a conversation."""
     if passage.group:
@@ -67,7 +79,8 @@ def _title(passage: Passage) -> str:
 
 hit_json = JsonShape(
     "search_result",
-    "path startLine:int=start endLine:int=end score match! snippet source",
+    "path startLine:int=start endLine:int=end score match! snippet",
+    source=at(_source, optional(TEXT)),
     score=at(lambda passage: round(passage.score, 2), NUMBER),
     key=at(_key, optional(TEXT)),
     scope=at(_scope, optional(TEXT)),
@@ -77,7 +90,7 @@ hit_json = JsonShape(
     title=at(_title, optional(TEXT)),
     role=optional(TEXT),
     group=optional(COUNT),
-    origin=at(_only("origin", "agent"), optional(TEXT)),
+    origin=at(_origin, optional(TEXT)),
     superseded=optional(TEXT),
     newer=optional(TEXT),
     heard=optional(TEXT),

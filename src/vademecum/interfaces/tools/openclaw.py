@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from vademecum.config import RESULTS
 from vademecum.errors import NotFound, OutsideMemory
 from vademecum.interfaces.present.shape import NUMBER, TEXT, JsonShape, at, many, optional
-from vademecum.interfaces.present.tool_json import search_answer
+from vademecum.interfaces.present.tool_json import TRANSCRIPT, search_answer
 from vademecum.interfaces.tools import core
 from vademecum.interfaces.tools.declaration import LineOrId, Read, Span, Spellings, TextSize, Tool, tool
 
@@ -47,7 +47,8 @@ def memory_search(
     def do(memory: Memory) -> dict[str, Any]:
         answer = memory.search(query, max_results=maxResults, min_score=minScore)
         made = search_answer(answer, memory.settings.limits.answer_chars)
-        results = [{name: each[name] for name in _FIELDS} for each in made["results"]]
+        # only the source of a message can be missing
+        results = [{name: each.get(name, TRANSCRIPT) for name in _FIELDS} for each in made["results"]]
         own = {"results": results, "provider": answer.provider, "model": answer.model}
         return own | ({"degraded": [*answer.degraded]} if answer.degraded else {})
 
