@@ -39,6 +39,7 @@ FULL_FILES = {
     # Pages in Chromium: `make test` looks at hostile texts, in lists, in the editor and on a record's page.
     "web/test_briefing.py",
     "web/test_care.py",
+    "web/test_everyday.py",
     "web/test_hub_page.py",
     "web/test_memories.py",
     "web/test_projects.py",

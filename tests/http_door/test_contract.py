@@ -222,6 +222,7 @@ def test_a_client_made_from_the_description_makes_every_call(tmp_path: Path) -> 
     pinned = do("get_pinned_text", name="MEMORY.md", scope="global")
     do("restore_pinned", {}, name="MEMORY.md", scope="global", if_match=pinned.headers["etag"])
     do("preview_text", {"text": "# M"})
+    do("change_fields", {"text": "# M\n\nOld.\n", "title": "N", "entries": [{"index": 0, "text": "New."}]})
     do("search", q="the build", explain="true")
     session = in_process.said(place, "We deploy on Fridays.")
     do("list_sessions")

@@ -179,6 +179,11 @@ class Web:
         if before:
             page.set_viewport_size(before)
 
+    def keep_picture(self, page: Page, name: str) -> None:
+        """Keep a picture of the page as it is."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=PICTURES / f"{name}.png")
+
     def check_access(self, page: Page, name: str) -> None:
         """WCAG 2.2 AA, as far as axe-core can tell."""
         if not page.evaluate("'axe' in window"):

@@ -55,9 +55,11 @@ def test_lists_searches_and_the_editor_show_it_as_plainly(web: Web) -> None:
     web.go(page, "/search?q=window.hit%20%3Cscript%3E")
     assert page.locator("[data-row]").count() > 0
     web.go(page, "/records/attack-template?edit=1")
-    page.wait_for_selector("#text:focus")
-    assert ATTACKS["template"] in page.input_value("#text")
+    page.wait_for_selector("#field-texts textarea:focus")
+    assert ATTACKS["template"] in page.input_value("#field-texts textarea")
     page.wait_for_selector("#text-preview >> text=End of template.")
+    page.fill("#find", "window.hit script")
+    page.wait_for_selector("#found [role=option]")
     assert page.evaluate("window.hit") is None
 
 

@@ -96,8 +96,8 @@ def test_the_history_shows_what_changed_and_one_click_restores(web: Web, memory:
 def test_a_text_is_edited_in_place_with_a_preview_and_can_be_taken_back(web: Web, memory: Memory) -> None:
     page = web.open("/records/edited")
     page.keyboard.press("e")
-    page.wait_for_selector("#text:focus")
-    page.fill("#text", page.input_value("#text").replace("The edited text.", "The *edited* text, mended."))
+    page.wait_for_selector("#field-texts textarea:focus")
+    page.fill("#field-texts textarea", "The *edited* text, mended.")
     page.wait_for_selector("#text-preview em >> text=edited")
     web.inspect(page, "record-edit")
     page.keyboard.press("Control+Enter")
@@ -113,6 +113,8 @@ def test_a_stale_save_shows_both_versions_and_overwrites_nothing(web: Web, memor
     page = web.open("/records/conflicted")
     web.live(page)
     page.keyboard.press("e")
+    page.wait_for_selector("#field-texts textarea:focus")
+    page.click("#as-file")
     page.wait_for_selector("#text:focus")
     mine = page.input_value("#text").replace("The conflicted text.", "My version.")
     page.fill("#text", mine)
@@ -138,26 +140,27 @@ def test_what_changes_elsewhere_appears_and_what_is_typed_stays(web: Web, memory
     web.live(page)
     web.live(other)
     page.keyboard.press("e")
-    page.wait_for_selector("#text:focus")
+    page.wait_for_selector("#field-texts textarea:focus")
     page.keyboard.type("typed here ")
     agent = web.site.memory(agent="codex 1")
     agent.store("Said by another.", key="followed")
     agent.close()
     for each in (page, other):
         each.wait_for_selector(".entry >> text=Said by another.", timeout=5_000)
-    assert "typed here" in page.input_value("#text")
-    assert page.evaluate("document.activeElement.id") == "text"
+    assert "typed here" in page.input_value("#field-texts textarea")
+    assert page.evaluate("document.activeElement.id").startswith("field-text")
 
 
-def test_an_archived_record_comes_back_from_the_toast(web: Web, memory: Memory) -> None:
+def test_an_archived_record_comes_back_from_the_list(web: Web, memory: Memory) -> None:
     page = web.open("/records/archived")
     page.click("#archive")
-    page.wait_for_selector(".toast >> text=archived archived")
+    page.wait_for_url(re.compile("/memories"))
+    page.wait_for_selector(".toast >> text=Archived is archived")
     assert [each.key for each in memory.archive.forgotten()] == ["archived"]
     page.click("[data-undo]")
-    page.wait_for_selector(".toast >> text=archived is back")
+    page.wait_for_selector(".toast >> text=Archived is back")
     assert memory.show("archived").text == "The archived text."
-    web.expect_errors("404")
+    web.expect_errors("404")  # the record's own page, asked for anew before the list came
 
 
 def test_a_record_is_protected_and_verified_by_a_click(web: Web, memory: Memory) -> None:

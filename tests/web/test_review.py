@@ -106,7 +106,7 @@ def test_e_opens_the_record_to_edit_it_first(web: Web) -> None:
     key = names(page)[0]
     page.keyboard.press("e")
     page.wait_for_url(re.compile(f"/records/{key}"))
-    page.wait_for_selector("#text:focus")
+    page.wait_for_selector("#field-texts textarea:focus")
 
 
 def test_what_changed_since_it_was_shown_is_not_decided(web: Web, waiting: Memory) -> None:

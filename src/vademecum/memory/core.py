@@ -155,6 +155,7 @@ class Memory:
         text: str | bytes,
         *,
         key: str | None = None,
+        title: str | None = None,
         scope: ScopeName = Scope.PROJECT,
         type: TypeName | None = None,
         tags: Iterable[str] = (),
@@ -171,13 +172,17 @@ class Memory:
         With the `mode` "append", the text becomes another entry of an existing record; with "replace", it
         replaces the record's text. `fields` sets further fields of the record by the names of their keys, as
         `vade add` does with options. With `slug`, an invalid key is converted; without, it is refused. With
-        `team`, the text is saved in the memory that this team shares. `protected` counts only from a person
+        `team`, the text is saved in the memory that this team shares. A new record gets the `title`, and
+        without a `key` also its key from it. `protected` counts only from a person
         who decides; from others the text is saved without it, which `dropped` says. A program that relies on
         a record makes it `lasting`: age and caps then leave it, and it stays the program's own.
         """
         work = self.workspace
         work.may_write()
         scope = scopes.parse_scope(scope)
+        title, named = self._clean_title(title, scope)
+        if title and key is None:
+            key, slug = title, True
         if key is not None:
             names.without_secret(
                 key, "the key"
@@ -198,7 +203,7 @@ class Memory:
             mode,
             values,
             lasting or (protected and not dropped),
-        )
+        )._replace(title=title)
         if team is not None:
             draft = draft._replace(team=teams.find_shared(work.home, team, scope).workspace)
         if scope is Scope.PROJECT:
@@ -209,7 +214,14 @@ class Memory:
             stored = self._ask_for_replacement(stored, draft)
             swept = self._sweep_after(stored)
         indexed = bool(work.listeners) and len(work.index_trouble) == trouble
-        return stored._replace(secrets=secret, indexed=indexed, swept=swept, dropped=dropped)
+        return stored._replace(secrets=(*secret, *named), indexed=indexed, swept=swept, dropped=dropped)
+
+    def _clean_title(self, title: str | None, scope: Scope) -> tuple[str, tuple[str, ...]]:
+        """Return a title as one line without secrets, and the kinds of secrets found in it."""
+        words = " ".join((title or "").split())
+        if not words:
+            return "", ()
+        return self.workspace.gate(document.accept_text(words, largest=document.LONGEST_TITLE), scope)
 
     def _find_cited(self, text: str) -> str:
         """Return the state of the code that a text cites, as text; '' for most texts, which cite no code."""

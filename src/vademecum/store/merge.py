@@ -48,6 +48,7 @@ class Draft(NamedTuple):
     labels: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None  # its own, joined to a record's
     cites: str | None = None  # fingerprints of the code it cites
     team: str = ""  # the workspace of the team that it is for, if it is for one
+    title: str = ""  # of a new record; without one, its key as words
 
 
 class Known(NamedTuple):
@@ -136,7 +137,7 @@ class Joining:
             "id": self.id,
             "num": self.num,
             "key": self.key,
-            "title": names.title(self.key, self.draft.wanted),
+            "title": draft.title or names.title(self.key, draft.wanted),
             "scope": str(self.place.scope),
             "scope_id": self.place.id or None,
             "tags": list(draft.tags) or None,

@@ -20,8 +20,9 @@ from vademecum.text import clock, frontmatter, names, secrets
 from vademecum.types import Entry, Origin, SecretPolicy, parse_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
+    from typing import Any
 
     from vademecum.types import Record
 
@@ -33,6 +34,9 @@ _SIGNATURE = lazy_pattern(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
 # Lines with a meaning of their own, with any number of backslashes before them.
 _MARKUP = lazy_pattern(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:))", re.MULTILINE)
 _ESCAPED = lazy_pattern(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
+
+
+LONGEST_TITLE = 10_000  # characters
 
 
 class Section(NamedTuple):
@@ -447,6 +451,16 @@ def rewrite(raw: str, text: str, *, at: datetime) -> str:
     for index in alive[1:]:
         raw = sign(parse(raw), index, superseded=clock.stamp(at))
     return _put(parse(raw), alive[0], text)
+
+
+def change(raw: str, *, fields: Mapping[str, Any], texts: Mapping[int, str]) -> str:
+    """Return the text of a record's file with other values of its fields, and other texts of its entries.
+
+    `texts` has the new texts by the index of the entry.
+    """
+    for index, text in texts.items():
+        raw = _put(parse(raw), index, text)
+    return frontmatter.edit(raw, fields) if fields else raw
 
 
 def _put(parsed: Document, index: int, text: str) -> str:

@@ -76,6 +76,12 @@ def check_id(name: str, what: str) -> str:
     return name
 
 
+# Latin letters that have no form without a mark.
+_LETTERS = str.maketrans(
+    {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L"}
+)
+
+
 def slug(text: str, *, words: int | None = None) -> str:
     """Return a key made from a text, of at most `words` words.
 
@@ -83,7 +89,8 @@ def slug(text: str, *, words: int | None = None) -> str:
     """
     if words is None and is_new_key(text):
         return text
-    latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    plain = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    latin = plain.encode("ascii", "ignore").decode().lower()
     parts = re.findall(r"[a-z0-9]+", re.sub(r"['’]", "", latin))[:words]
     key = "-".join(parts)[:LONGEST_KEY].strip("-")
     if not is_key(key):

@@ -32,7 +32,7 @@ else:
     to_json = LazyModule("vademecum.interfaces.present.to_json")
 
 _LESSON_ONLY = ("error", "solution", "sequence", "success_rate", "impact", "prevention", "path", "examples")
-_RECORD_ONLY = ("key", "slug", "mode", "protected", "team")
+_RECORD_ONLY = ("key", "title", "slug", "mode", "protected", "team")
 
 
 class TextCommand(click.Command):
@@ -56,6 +56,7 @@ class TextCommand(click.Command):
 @click.command(cls=TextCommand)
 @words_argument("text", required=False)
 @click.option("--key", help="The record to add to; created when it is new.", shell_complete=complete_keys)
+@click.option("--title", help="The title of a new record; its key is made from it, unless given.")
 @SLUG
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where to save it.")
 @click.option("--type", "kind", type=TYPES, help="What it is.  [default: project]")

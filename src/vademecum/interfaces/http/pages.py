@@ -15,8 +15,10 @@ from vademecum.interfaces.http.pool import MemoryOwner
 from vademecum.interfaces.http.problems import HttpProblem, JsonAnswer, wants_html
 from vademecum.interfaces.http.site import base_of, owner_of, site_of, visitor_of
 from vademecum.interfaces.present.safe import clean_value
+from vademecum.interfaces.web import labels
 from vademecum.interfaces.web.headers import is_prefetch
 from vademecum.interfaces.web.pages import render_template, send_static
+from vademecum.types import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,13 +91,15 @@ async def _answer(view: PageView, request: Request, *, as_json: bool) -> Respons
     if visitor.session is not None and request.query_params.get("project"):
         return await _redirect_to_project(request)
 
-    def made(memory: Memory) -> dict[str, Any]:
-        return view.data(ViewRequest(memory, visitor, request.query_params, request.path_params))
+    def made(memory: Memory) -> tuple[dict[str, Any], str]:
+        data = view.data(ViewRequest(memory, visitor, request.query_params, request.path_params))
+        project = memory.caller.project
+        return data, project.root.name if project else ""
 
-    data = clean_value(await site.pool.run(owner_of(request), made))
+    data, name = clean_value(await site.pool.run(owner_of(request), made))
     if as_json:
         return JsonAnswer(data)
-    return HTMLResponse(render_page(view, data, request))
+    return HTMLResponse(render_page(view, data, request, name=name))
 
 
 async def _redirect_to_project(request: Request) -> Response:
@@ -145,12 +149,13 @@ async def enter(request: Request) -> Response:
 # ---------------------------------------------------------------- templates
 
 
-def render_page(view: PageView, data: Mapping[str, Any], request: Request) -> str:
-    """Return a page as HTML, from a view's data."""
-    return render_template(view.template, title=view.title, view=view, data=data, **page_parts(request))
+def render_page(view: PageView, data: Mapping[str, Any], request: Request, *, name: str = "") -> str:
+    """Return a page as HTML, from a view's data and the name of the project."""
+    parts = page_parts(request, name)
+    return render_template(view.template, title=view.title, view=view, data=data, **parts)
 
 
-def page_parts(request: Request) -> dict[str, Any]:
+def page_parts(request: Request, name: str = "") -> dict[str, Any]:
     """Return the values that every page of a session needs: its menu, its URL prefix and its secret."""
     session = visitor_of(request).session
     return {
@@ -160,4 +165,10 @@ def page_parts(request: Request) -> dict[str, Any]:
         "project": request.state.project or "",
         "served": session.url_prefix if session else "",
         "secret": session.secret if session else "",
+        "site": {
+            "name": name,
+            "scopes": labels.SCOPES,
+            "types": labels.TYPES,
+            "places": {each: label for each, label in labels.SCOPES.items() if each != Scope.SESSION},
+        },
     }

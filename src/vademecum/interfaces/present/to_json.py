@@ -78,7 +78,7 @@ claim_json = JsonShape("claim", "cited standing why~")
 passage_json = JsonShape(
     "passage",
     "path startLine:int=start endLine:int=end score:float relevance:float match snippet source",
-    "scope=place.scope key? type? num:int? time? origin? superseded? role! group newer! heard! related",
+    "scope=place.scope key? title! type? num:int? time? origin? superseded? role! group newer! heard! related",
     "claims stale team vouched",
     group=optional(COUNT),
     related=optional(by_name(TEXT)),

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from vademecum import __version__
 from vademecum.errors import NotFound
 from vademecum.interfaces.present import output
-from vademecum.interfaces.web import markdown
+from vademecum.interfaces.web import labels, markdown
 
 _PACKAGE = "vademecum.interfaces.web"
 _TYPES = {
@@ -85,6 +85,8 @@ class Pages:
             spelled=markdown.spell,
             wiki=markdown.link_records,
             ago=output.ago,
+            scope_label=functools.partial(labels.of, "scope"),
+            type_label=functools.partial(labels.of, "type"),
         )
         return environment
 

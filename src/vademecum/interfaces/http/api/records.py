@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import Path, Query
 from pydantic import Field
 
+from vademecum import fields
 from vademecum.errors import Conflict, NotFound, Refused
 from vademecum.interfaces.http.api.base import (
     LONGEST_KEY,
@@ -25,14 +26,19 @@ from vademecum.interfaces.http.api.base import (
 )
 from vademecum.interfaces.present import to_json
 from vademecum.interfaces.present.safe import clean_text, has_secret
-from vademecum.interfaces.present.shape import COUNT, FLAG, TEXT, JsonShape, many, maybe
+from vademecum.interfaces.present.shape import COUNT, FLAG, TEXT, JsonShape, many, maybe, prepared
 from vademecum.interfaces.web import markdown
 from vademecum.store import request_view
+from vademecum.text import document
+from vademecum.text.document import LONGEST_TITLE
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vademecum.interfaces.http.api.base import ApiCall
     from vademecum.memory import Memory
+    from vademecum.types import Entry
 
 calls = Calls("records")
 _NO_PROSE = re.compile(r"(?s)\A---\n.*?\n---\n|^<!-- origin:[^\n]*-->\n?", re.MULTILINE)  # bookkeeping
@@ -49,6 +55,11 @@ page_json = JsonShape(
 )
 text_json = JsonShape("text", "path text etag dropped:list!", editable=FLAG)
 preview_json = JsonShape("preview", "html")
+fields_json = JsonShape(
+    "record_fields",
+    "text title type tags:list",
+    entries=many(prepared(JsonShape("entry_field", "index:int id? time? text live:bool"))),
+)
 versions_json = JsonShape("versions", "key", versions=many(JsonShape("version", "id why at by text")))
 
 
@@ -58,6 +69,7 @@ class NewRecord(Body):
     text: Content
     key: str | None = Field(None, max_length=LONGEST_KEY)
     scope: Scope = Scope.PROJECT
+    title: str | None = Field(None, max_length=LONGEST_TITLE)
     type: RecordType | None = None
     tags: Texts = Field(default_factory=list)
     confidence: float | None = Field(None, ge=0, le=1)
@@ -74,6 +86,23 @@ class WholeText(Body):
     """The whole text of a file, as it is to be."""
 
     text: str = Field(max_length=4 << 20)
+
+
+class EntryText(Body):
+    """Another text for an entry, which is found by its id, or by its index if it has none."""
+
+    index: int = Field(ge=0)
+    id: str | None = Field(None, max_length=LONGEST_KEY)
+    text: str = Field(min_length=1, max_length=4 << 20)
+
+
+class ChangedFields(WholeText):
+    """The text of a record's file, and other values of its fields."""
+
+    title: str | None = Field(None, max_length=LONGEST_TITLE)
+    type: RecordType | None = None
+    tags: Texts | None = None
+    entries: Annotated[list[EntryText], Field(max_length=1000)] = Field(default_factory=list)
 
 
 class NewTags(Body):
@@ -255,6 +284,40 @@ def change_records(call: ApiCall, body: BulkChange, scope: ScopeQuery = None) ->
 def preview_text(call: ApiCall, body: WholeText) -> dict[str, Any]:
     """Render a text as the page will show it; nothing is saved."""
     return preview_json(html=str(markdown.render(_NO_PROSE.sub("", body.text))))
+
+
+@calls.add("POST", "/fields", fields_json, scope="read")
+def change_fields(call: ApiCall, body: ChangedFields) -> ApiReply:
+    """Put other fields into the text of a record's file, and read its fields; nothing is saved."""
+    parsed = document.parse(body.text)
+    texts = {_index_of(each, parsed.entries): each.text for each in body.entries}
+    given = body.model_dump(include={"title", "type", "tags"}, exclude_none=True, mode="json")
+    text = document.change(body.text, fields=given, texts=texts)
+    parsed = document.parse(text)
+    values, entries = parsed.front.values, enumerate(parsed.entries)
+    return ApiReply(
+        fields_json(
+            text=text,
+            title=values.get("title") or parsed.title or "",
+            type=values.get("type") or RecordType.PROJECT,
+            tags=fields.read_tags(values.get("tags")),
+            entries=[
+                {"index": index, "id": each.id, "time": each.time, "text": each.text, "live": each.live}
+                for index, each in entries
+            ],
+        ),
+        raw=call.is_person,
+    )
+
+
+def _index_of(wanted: EntryText, entries: Sequence[Entry]) -> int:
+    """Return the index of the entry that gets another text."""
+    for index, each in enumerate(entries):
+        if each.id == wanted.id if wanted.id else index == wanted.index:
+            return index
+    raise NotFound(
+        "this entry is no longer in the record", hint="look at the record, and add your text again"
+    )
 
 
 @calls.add("GET", "/archive", to_json.forgotten_json, scope="read")

@@ -1,14 +1,20 @@
 // What every view shares: calls with the page's secret, toasts with undo, the keyboard, and changes made elsewhere.
 
 const meta = (name) => document.querySelector(`meta[name="vade-${name}"]`)?.content ?? "";
-export const door = meta("door"); // with the project (/@ID) that the page is of, if it is not the served one
-const secret = meta("page");
+export let door = meta("door"); // with the project (/@ID) that the page is of, if it is not the served one
+let secret = meta("page");
 try { if (door) localStorage.setItem("vade-door", door.split("/@")[0]); } catch { /* a bookmark then asks for a new link */ }
 
-// On a phone the menu is one line, longer than the screen: the view that is shown is scrolled into it.
-const menu = document.querySelector(".side > div");
-const shown = menu?.querySelector("a[aria-current]");
-if (shown && menu.scrollWidth > menu.clientWidth) menu.scrollLeft = shown.offsetLeft - menu.offsetLeft - (menu.clientWidth - shown.offsetWidth) / 2;
+// On a phone a button opens the menu.
+const menu = document.getElementById("menu"), opener = document.getElementById("menu-open");
+opener.addEventListener("click", () => {
+  const open = menu.classList.toggle("open");
+  opener.setAttribute("aria-expanded", open);
+  if (open) (menu.querySelector("a[aria-current]") ?? menu.querySelector("a"))?.focus();
+});
+menu.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && menu.classList.contains("open")) { opener.click(); opener.focus(); }
+});
 
 // ---------------------------------------------------------------- calls
 
@@ -45,10 +51,16 @@ const shape = document.getElementById("parts-of-script").content.querySelector("
 let newest = null;
 
 /** Say what was done; with `undo`, `u` or the button takes it back. */
-export function toast(text, { undo, tone = "good" } = {}) {
+export function toast(text, { undo, link, tone = "good", stays = false } = {}) {
   const made = shape.cloneNode(true);
   made.dataset.tone = tone;
   made.querySelector("p").textContent = text;
+  if (link) {
+    const way = document.createElement("a");
+    way.href = door + link.path;
+    way.textContent = link.text;
+    made.querySelector("p").append(" ", way);
+  }
   const gone = () => { made.remove(); if (newest === made) newest = null; };
   const button = made.querySelector("[data-undo]");
   if (undo) {
@@ -68,7 +80,8 @@ export function toast(text, { undo, tone = "good" } = {}) {
   }
   made.querySelector("[data-close]").addEventListener("click", gone);
   toasts.append(made);
-  while (toasts.children.length > 3) toasts.firstElementChild.remove();
+  while (toasts.children.length > 4) toasts.firstElementChild.remove();
+  if (stays) return made; // until the next page
   let left = setTimeout(gone, undo ? 20000 : tone === "bad" ? 12000 : 6000);
   made.addEventListener("pointerenter", () => clearTimeout(left));
   made.addEventListener("pointerleave", () => { left = setTimeout(gone, 6000); });
@@ -79,6 +92,48 @@ export function fail(error) {
   if (error.name === "AbortError") return;
   toast(error instanceof Problem ? error.message : `Something went wrong on this page: ${error.message}`, { tone: "bad" });
   if (!(error instanceof Problem)) console.error(error);
+}
+
+/** Say something on the page that comes next, with an undo that stays until the page after it. */
+export function toastLater(text, undo) {
+  try { sessionStorage.setItem("vade-later", JSON.stringify({ text, undo })); } catch { /* it is done, and not said */ }
+}
+
+// ---------------------------------------------------------------- a session that has ended
+
+const SESSION_ENDED = [401, 403];
+/** Where a session has ended (the server was started again), let its new link go on with this very page. */
+export async function enterAgain(error) {
+  const dialog = document.getElementById("again");
+  if (!dialog || !SESSION_ENDED.includes(error.status) || error.told?.kind) return false;
+  const box = document.getElementById("again-link"), told = document.getElementById("again-told");
+  told.textContent = "";
+  box.value = "";
+  while (await ask(dialog)) {
+    try {
+      await takeLink(box.value.trim());
+      return true;
+    } catch (wrong) { told.textContent = wrong.message; }
+  }
+  return false;
+}
+
+async function takeLink(link) {
+  const url = new URL(link, location.href);
+  if (url.origin !== location.origin) throw new Error(`that link is of ${url.origin}, this page of ${location.origin}`);
+  const page = new DOMParser().parseFromString(await (await fetch(`/enter${url.search}`)).text(), "text/html");
+  const prefix = page.body.dataset.door;
+  if (!prefix) throw new Error("this link was used already, or is too old");
+  const status = new DOMParser().parseFromString(await (await fetch(`${prefix}/status`, { headers: { Accept: "text/html" } })).text(), "text/html");
+  const before = door.split("/@")[0];
+  secret = status.querySelector("meta[name=vade-page]").content;
+  door = prefix + door.slice(before.length);
+  for (const name of ["href", "action"]) {
+    for (const each of document.querySelectorAll(`[${name}^="${CSS.escape(before)}/"]`)) each.setAttribute(name, prefix + each.getAttribute(name).slice(before.length));
+  }
+  history.replaceState(null, "", prefix + location.pathname.slice(before.length) + location.search + location.hash);
+  try { localStorage.setItem("vade-door", prefix); } catch { /* a bookmark then asks for a new link */ }
+  follow();
 }
 
 /** Undo of a run or a review, by its name. */
@@ -130,7 +185,7 @@ keys({
 
 let going = 0;
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
   const { target, key } = event;
   if (key === "Escape" && typing(target)) { target.blur(); return; }
   if (typing(target) || document.querySelector("dialog[open]")) return;
@@ -238,7 +293,7 @@ function follow() {
   const events = new EventSource(`${door}/api/v1/events`);
   let lost = false;
   events.addEventListener("hello", () => { state("on"); if (lost) refresh(); lost = false; });
-  events.addEventListener("error", () => { state("off"); lost = true; });
+  events.addEventListener("error", () => { state("off"); lost = true; if (events.readyState === EventSource.CLOSED) events.close(); });
   events.addEventListener("change", (event) => {
     document.dispatchEvent(new CustomEvent("vade:change", { detail: JSON.parse(event.data) }));
     if (document.visibilityState === "visible") refresh();
@@ -250,3 +305,9 @@ function follow() {
 let stale = false;
 document.addEventListener("visibilitychange", () => { if (stale && document.visibilityState === "visible") { stale = false; refresh(); } });
 if (secret) follow();
+
+try {
+  const later = JSON.parse(sessionStorage.getItem("vade-later") ?? "null");
+  sessionStorage.removeItem("vade-later");
+  if (later) toast(later.text, { stays: true, undo: later.undo && (async () => { await call("POST", later.undo.path, { body: later.undo.body, etag: later.undo.etag }); return later.undo.told; }) });
+} catch { /* without storage nothing was to be said */ }
