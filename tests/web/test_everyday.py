@@ -102,6 +102,40 @@ def test_a_memory_is_saved_found_edited_and_added_to(web: Web, memory: Memory, w
     assert len(memory.show(key).entries) == 2
 
 
+def test_an_archived_record_is_brought_back_from_three_places(web: Web, memory: Memory, window: str) -> None:
+    key = f"away-{window}"
+    memory.store(f"Goes away from the {window}.", key=key)
+
+    def archive() -> Page:
+        page = opened(web, window, f"/records/{key}")
+        page.click("#archive")
+        page.wait_for_url(re.compile("/memories"))
+        return page
+
+    page = archive()
+    page.wait_for_selector(f".toast >> text=Away {window} is archived")
+    page.click(".toast [data-undo]")
+    page.wait_for_selector(f".toast >> text=Away {window} is back")
+    assert memory.show(key).text == f"Goes away from the {window}."
+
+    archive()
+    page = opened(web, window, "/archive?q=goes+away")
+    row = page.locator("[data-row]", has_text=f"Away {window}")
+    assert "by you" in row.inner_text()
+    picture(web, page, f"archive-{window}")
+    row.locator("[data-bring-back]").click()
+    page.wait_for_selector(f".toast >> text=Away {window} is restored")
+    assert memory.show(key).text == f"Goes away from the {window}."
+
+    archive()
+    page = web.open(f"/records/{key}", expect=404, **WINDOWS[window])
+    assert f"Goes away from the {window}." in page.inner_text("main")
+    picture(web, page, f"archived-record-{window}")
+    page.click("main >> text=Restore")
+    page.wait_for_selector(f".entry >> text=Goes away from the {window}.")
+    web.expect_errors("404")
+
+
 def test_the_palette_searches_opens_adds_and_goes_to_views(web: Web, memory: Memory) -> None:
     memory.store("The palette finds the quince jam.", key="quince")
     page = opened(web, "desk", "/today")

@@ -218,7 +218,12 @@ def forget_record(call: ApiCall, key: Key, scope: ScopeQuery = None) -> dict[str
 def restore_record(call: ApiCall, key: Key, body: WhichVersion, scope: ScopeQuery = None) -> dict[str, Any]:
     """Restore a forgotten record, or an earlier version of a record by its id."""
     if body.version is not None:
-        call.match(read_text(call.memory, key, scope)[1])
+        try:
+            current = read_text(call.memory, key, scope)[1]
+        except NotFound:  # forgotten: there is no version that this one replaces
+            pass
+        else:
+            call.match(current)
         return to_json.brief_json(call.memory.restore(body.version, scope=scope))
     return to_json.brief_json(call.memory.restore(key, scope=scope))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.interfaces.http.views import (
+    archive,
     audit,
     briefing,
     check,
@@ -38,6 +39,7 @@ VIEWS: tuple[PageView, ...] = (
     graph.VIEW,
     check.VIEW,
     past.VIEW,
+    archive.VIEW,
     audit.VIEW,
     sources.VIEW,
     status.VIEW,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vademecum.errors import NotFound
 from vademecum.fields import FIELDS
 from vademecum.interfaces.http.pages import PageView, ViewRequest
+from vademecum.interfaces.http.problems import HttpProblem
+from vademecum.interfaces.http.views.archive import find_archived
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import record_json, related_json
 from vademecum.interfaces.present.to_text import diff_lines
@@ -28,7 +31,7 @@ def data(ask: ViewRequest) -> dict[str, Any]:
     memory, name = ask.memory, ask.path["key"]
     scope = ask.query.get("scope") or None
     with request_view():
-        record = memory.show(name, scope=scope)
+        record = _show(memory, name, scope)
         lost = len(memory.archive.lost_entries(name, scope=scope))
         entries = memory.browse.entries(record)
         related = memory.graph.related(name, scope=scope)
@@ -47,6 +50,17 @@ def data(ask: ViewRequest) -> dict[str, Any]:
         "tab": ask.query.get("tab", "read"),
         "query": f"scope={record.place.scope}",
     }
+
+
+def _show(memory: Memory, name: str, scope: str | None) -> Record:
+    """Return a record; raise an error that has the archived record if there is one."""
+    try:
+        return memory.show(name, scope=scope)
+    except NotFound as error:
+        gone = find_archived(memory, name, scope)
+        if gone is None:
+            raise
+        raise HttpProblem(404, f"{gone['title']} is archived", archived=gone) from error
 
 
 _SHOWN = {field.name for field in FIELDS if field.placed}

@@ -81,14 +81,14 @@ def _changed(memory: Memory, lines: Sequence[Mapping[str, Any]]) -> list[dict[st
                 "type": str(record.type),
                 "text": clean_text(record.text)[:200],
                 "at": str(made[-1].get("at") or ""),
-                "by": [*dict.fromkeys(map(_who, made))],
+                "by": [*dict.fromkeys(map(writer_of, made))],
                 "new": any(each.get("op") == "created" for each in made),
             }
         )
     return found
 
 
-def _who(line: Mapping[str, Any]) -> str:
+def writer_of(line: Mapping[str, Any]) -> str:
     """Return who made a change, as people write it: the program, or the actor."""
     actor = str(line.get("actor") or "")
     kind, _, name = actor.partition(":")
@@ -96,7 +96,7 @@ def _who(line: Mapping[str, Any]) -> str:
 
 
 def _by(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    counts = Counter(_who(line) for line in lines)
+    counts = Counter(writer_of(line) for line in lines)
     total = sum(counts.values()) or 1
     return [
         {"name": name, "value": str(count), "share": 100 * count / total}
