@@ -90,7 +90,7 @@ FOREIGN = {
     "pydantic_ai": ("adapters/pydantic_ai", "llm/net", "llm/remote_model"),
     "rich": ("interfaces/chat/terminal", "interfaces/cli", "interfaces/present"),
     "starlette": ("interfaces/mcp/", "interfaces/http/", "interfaces/web/", "vademecum_hub/"),
-    "tomlkit": ("interfaces/install", "interfaces/cli/settings"),
+    "tomlkit": ("interfaces/install", "memory/settings_file"),
     "tokenizers": ("index/embed/",),
     "h11": ("interfaces/mcp/",),
     "uvicorn": ("interfaces/mcp/", "vademecum_hub/"),

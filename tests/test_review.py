@@ -416,6 +416,14 @@ def test_a_pipe_and_json_only_look(desk: Desk, capsys: pytest.CaptureFixture[str
     assert code == 0
     assert "run `vade review` in a terminal to decide" in out
     assert desk.told() == ""
+    memory = desk.memory()
+    memory.store("The staging server listens on port 8080.", key="staging")
+    memory.store("The staging server listens on port 9090.", key="staging")
+    out = vade(capsys, "review", "--kind", "contradiction")[1]
+    for port in (8080, 9090):
+        assert (
+            f"  │ {'older' if port == 8080 else 'newer'}: The staging server listens on port {port}." in out
+        )
 
 
 # ---------------------------------------------------------------- at a terminal
@@ -440,6 +448,7 @@ def test_at_a_terminal_each_key_does_what_it_says(desk: Desk) -> None:
     child = at_terminal(desk)
     child.expect("Unverified texts")
     child.expect(r"\[1/6\] fact-0")
+    assert "Unverified texts" not in str(child.before)  # the count is the heading of a single kind
     child.expect("q quit")
     child.send("y")
     child.expect(r"\[2/6\] fact-1")

@@ -238,6 +238,7 @@ def test_a_client_made_from_the_description_makes_every_call(tmp_path: Path) -> 
     do("decide", {"ids": [waiting[0]["id"]], "yes": False})
     for name in ("get_status", "get_settings", "list_projects", "list_sources", "list_audit", "verify_audit"):
         do(name)
+    do("change_setting", {"value": "off"}, name="sweep")
     vault = tmp_path / "vault"
     vault.mkdir()
     (vault / "page.md").write_text("# A page\n")

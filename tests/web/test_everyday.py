@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from http_door.serving import served
+from vademecum.memory import connect
+from vademecum.transcripts import Message, Role, Text
+from vademecum.types import Origin
 from web.conftest import Site, Web
 
 if TYPE_CHECKING:
@@ -134,6 +137,60 @@ def test_an_archived_record_is_brought_back_from_three_places(web: Web, memory: 
     page.click("main >> text=Restore")
     page.wait_for_selector(f".entry >> text=Goes away from the {window}.")
     web.expect_errors("404")
+
+
+@pytest.fixture(scope="module")
+def beside(site: Site) -> str:
+    """Another project of the same home, and its name."""
+    folder = site.server.folder.parent / "borealis"
+    (folder / ".git").mkdir(parents=True)
+    with connect(
+        home=site.server.home, cwd=folder, environ={}, origin=Origin.USER, actor="human:tester"
+    ) as other:
+        other.store("The lighthouse of borealis has a green lamp.", key="lamp")
+    return "borealis"
+
+
+def test_projects_are_searched_together_and_switched_by_name(web: Web, beside: str, window: str) -> None:
+    page = opened(web, window, "/search?q=lighthouse+lamp")
+    assert "Nothing found" in page.inner_text("#results")
+    page.click("#results >> text=all projects")
+    page.wait_for_selector("[data-row] >> text=Lamp")
+    assert beside in page.inner_text("[data-row]")
+    picture(web, page, f"search-all-{window}")
+    page.click("[data-row] [data-open]")
+    page.wait_for_url(re.compile(r"/@[^/]+/records/lamp"))
+    web.go(page, "/journal")
+    web.live(page)
+    if window == "phone":
+        page.click("#menu-open")
+    page.click("[data-projects]")
+    page.wait_for_selector(f"#palette-list >> text={beside}")
+    page.keyboard.type("borea")
+    picture(web, page, f"switch-{window}")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/@[^/]+/journal"))
+    assert page.inner_text(".side .switch").strip().endswith(beside) or window == "phone"
+    web.go(page, "/projects")
+    assert beside in page.inner_text("main")
+    picture(web, page, f"projects-{window}")
+
+
+def test_nonsense_finds_nothing_and_a_conversation_opens_at_the_hit(web: Web, memory: Memory) -> None:
+    log = memory.sessions.new(id="talk-1", name="The talk")
+    lines = [Message(Role.USER, (Text(f"Line {number} of idle talk."),)) for number in range(30)]
+    lines[20:20] = [
+        Message(Role.USER, (Text(f"The walrus wears spats {each}."),)) for each in ("twice", "once")
+    ]
+    memory.sessions.record(log, lines)
+    page = opened(web, "desk", "/search?q=zzqqxx+blorp")
+    assert "Nothing found" in page.inner_text("#results")
+    page.fill("#find", "walrus spats")
+    page.wait_for_selector("[data-row] .also >> text=walrus")
+    assert page.locator("[data-row]", has_text="walrus").count() == 1
+    picture(web, page, "search-conversation")
+    page.click("[data-row] [data-open]")
+    page.wait_for_selector(".turn[aria-current] >> text=walrus")
 
 
 def test_the_palette_searches_opens_adds_and_goes_to_views(web: Web, memory: Memory) -> None:

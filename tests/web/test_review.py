@@ -44,16 +44,16 @@ def names(page: object) -> list[str]:
 
 def test_yes_and_no_by_the_keyboard_and_both_can_be_taken_back(web: Web, waiting: Memory) -> None:
     page = web.open("/review")
-    assert sorted(names(page)) == ["build", "mirror", "script"]
+    assert sorted(names(page)) == ["Build", "Mirror", "Script"]
     page.keyboard.press("j")
     first, second, third = names(page)
     page.keyboard.press("y")
     page.wait_for_selector(f".toast >> text=Yes to {first}")
-    assert str(waiting.review.trust_of(waiting.show(first)).level) == "verified"
+    assert str(waiting.review.trust_of(waiting.show(first.lower())).level) == "verified"
     web.until(page, f"document.querySelector('.item.current h2')?.textContent === '{second}'")
     page.keyboard.press("n")
     page.wait_for_selector(f".toast >> text=No to {second}")
-    assert [each.name for each in waiting.review.inbox(declined=True).items] == [second]
+    assert [each.name for each in waiting.review.inbox(declined=True).items] == [second.lower()]
     web.until(page, "document.querySelectorAll('.item h2').length === 1")
     assert names(page) == [third]
     page.keyboard.press("u")
@@ -94,7 +94,7 @@ def test_a_text_that_a_purge_left_open_is_saved_or_discarded_and_taken_back(
 
 def test_the_exact_text_is_shown_with_what_cannot_be_seen_written_out(web: Web) -> None:
     page = web.open("/review")
-    shown = page.inner_text("article:has(h2:text-is('script')) .exact")
+    shown = page.inner_text("article:has(h2:text-is('Script')) .exact")
     assert shown == "Run ⟨U+202E⟩txt.sh⟨U+202C⟩⟨U+200B⟩ first."
     assert page.locator(".unseen").count() == 3
     web.inspect(page, "review")
@@ -103,7 +103,7 @@ def test_the_exact_text_is_shown_with_what_cannot_be_seen_written_out(web: Web) 
 def test_e_opens_the_record_to_edit_it_first(web: Web) -> None:
     page = web.open("/review")
     page.keyboard.press("j")
-    key = names(page)[0]
+    key = names(page)[0].lower()
     page.keyboard.press("e")
     page.wait_for_url(re.compile(f"/records/{key}"))
     page.wait_for_selector("#field-texts textarea:focus")
@@ -114,7 +114,7 @@ def test_what_changed_since_it_was_shown_is_not_decided(web: Web, waiting: Memor
     page.evaluate("document.querySelector('[data-live=inbox]').removeAttribute('data-live')")  # stays
     path, before = waiting.care.editable("build")
     waiting.care.edited("build", before, before.replace("4 minutes", "9 minutes"))
-    page.click("article:has(h2:text-is('build')) [data-decide=yes]")
+    page.click("article:has(h2:text-is('Build')) [data-decide=yes]")
     page.wait_for_selector(".toast[data-tone=bad]")
     assert decided(waiting) == [], path
     web.expect_errors("404", "409")

@@ -81,6 +81,7 @@ Projects and settings
   sources    setup     Attach folders of Markdown, read in place.
   init       setup     Create .vade/ in this project, shared through git.
   project    setup     Show which project this folder belongs to.
+  projects   setup     List all projects with memory on this machine.
   config     settings  Show or change settings.
   completion setup     Print shell completion for bash, zsh or fish.
   demo       demo      Take a tour in a temporary folder.

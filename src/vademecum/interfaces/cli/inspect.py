@@ -23,7 +23,7 @@ from vademecum.interfaces.cli.options import (
 from vademecum.interfaces.cli.sessions import show_elsewhere, show_hits
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact_secrets
-from vademecum.interfaces.present.to_text import shorten, show_answer, show_findings
+from vademecum.interfaces.present.to_text import shorten, show_answer, show_findings, show_passages
 from vademecum.store import request_view
 
 if TYPE_CHECKING:
@@ -485,7 +485,7 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--sort-by", type=ORDERS, help="Sort by this instead of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @click.option("--full", is_flag=True, help="Show each result in full.")
-@click.option("--all", "everything", is_flag=True, help="Also show messages of other projects' sessions.")
+@click.option("--all", "everything", is_flag=True, help="Also search every other project.")
 @click.option("--hub", is_flag=True, help="Search a workspace of a hub instead; no copy is needed.")
 @click.option("--workspace", metavar="NAME", help="With --hub: which one, where there are several.")
 @common
@@ -528,6 +528,8 @@ def search(
             "`vade sessions search --all --json` prints JSON."
         )
     memory = open_memory()
+    if everything:
+        memory.workspace.only_a_person("look into every project", "vade search --all")
     if hub or workspace:
         answer = _search_hub(
             memory, query, workspace, kind, hub=hub, explain=explain, records=records, **given
@@ -542,6 +544,8 @@ def search(
     else:
         answer = memory.search(query, explain=explain, chars=0 if full else None, **given)
     show_answer(answer, query, explain=explain, as_json=as_json)
+    if everything:
+        show_other_projects(memory, query)
     if everything or (plain and not as_json and all(each.match == "weak" for each in answer.results)):
         now, found_here = given["now"], bool(answer.results)
         found = memory.sessions.search_elsewhere(query, max_results=5, now=now) if everything else ()
@@ -550,6 +554,15 @@ def search(
             show_hits(found)
         else:
             show_elsewhere(memory, query, "vade search --all", found_here=found_here, now=now)
+
+
+def show_other_projects(memory: Memory, query: str) -> None:
+    """Print what the memory of each other project answers."""
+    from vademecum.memory.elsewhere import search_elsewhere
+
+    for project, answer in search_elsewhere(memory, query, max_results=3):
+        output.line(f"\nIn {project.name}:\n")
+        show_passages(answer, query)
 
 
 def _search_hub(

@@ -37,6 +37,8 @@ _KEYS = {
 _VERSION_KEYS = {**_KEYS, "y": "keep the second", "n": "keep the first", "a": "keep the second of all"}
 _KIND_NAMES = "write folder text contradiction version notice held conflict promotion signal lesson".split()
 
+_TWO_VERSIONS = ("contradiction", "version", "conflict")
+
 
 @click.group(invoke_without_command=True)
 @click.option(
@@ -78,7 +80,7 @@ def review(
         return
     if not has_terminal():
         for item in inbox.items:
-            output.line(f"{item.kind}: {item.name}: {first_line(item.text or item.why)}")
+            show_item(item)
         output.line("\nrun `vade review` in a terminal to decide")
         return
     memory.workspace.may_decide("decide about pending changes", "vade review")
@@ -97,6 +99,16 @@ def show_counts(inbox: Inbox) -> None:
         output.line("nothing is pending")
     for note in inbox.notes:
         output.error(note)
+
+
+def show_item(item: PendingItem) -> None:
+    """Print an item in one line; where two versions differ, both of them whole."""
+    if item.kind not in _TWO_VERSIONS:
+        output.line(f"{item.kind}: {item.name}: {first_line(item.text or item.why)}")
+        return
+    output.line(f"{item.kind}: {item.name}: {item.why}")
+    for line in item.text.split("\n"):
+        output.line(f"  │ {line}")
 
 
 def first_line(text: str) -> str:
@@ -121,11 +133,13 @@ class ReviewScreen:
         """Ask about each item, until all are decided or the person quits."""
         at = 0
         kind = ""
+        several = len({item.kind for item in self.items}) > 1  # of one kind the count has just been printed
         while at < len(self.items):
             item = self.items[at]
             if item.kind != kind:
                 kind = item.kind
-                self._show_kind(kind)
+                if several:
+                    self._show_kind(kind)
             self._show(item, at)
             key = self._read_key(item, at)
             if key == "q":

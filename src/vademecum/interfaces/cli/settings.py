@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from vademecum import config as settings
-from vademecum.errors import ConfigError, VadeError
+from vademecum.errors import ConfigError
 from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.output import discard_draft, edit_text
+from vademecum.memory.settings_file import find_setting, write_file, write_setting
 
 if TYPE_CHECKING:
-    from vademecum.config import Setting, Shared
+    from vademecum.config import Shared
     from vademecum.interfaces.cli.options import OpenMemory
-    from vademecum.memory import Memory
 
 
 @click.group(invoke_without_command=True)
@@ -63,7 +63,7 @@ def show_shared(shared: Shared) -> None:
 def config_get(name: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Print the value of one setting."""
     loaded = open_memory().workspace.loaded
-    each = _setting(name)
+    each = find_setting(name)
     value = settings.flatten(loaded.settings)[each.name]
     told = {each.name: {"value": value, "from": loaded.origins[each.name]}}
     output.show(as_json, each.render(value), to_json.settings_json, settings=told)
@@ -82,8 +82,7 @@ def config_set(name: str, value: str | None, unset: bool, as_json: bool, open_me
     if (value is None) is not unset:
         raise click.UsageError("Give a VALUE, or --unset.")
     memory = open_memory()
-    each = _setting(name)
-    memory.workspace.may_decide("change a setting", "vade config set")
+    each = find_setting(name)
     write_setting(memory, each, value)
     loaded = settings.load(home=memory.home.path)
     now = settings.flatten(loaded.settings)[each.name]
@@ -120,7 +119,7 @@ def config_edit(as_json: bool, open_memory: OpenMemory) -> None:
     problems = settings.check_text(path, after)
     if problems:
         raise ConfigError(f"{problems[0]}; your text is kept in {draft}", hint="fix it, and try again")
-    _write(memory, lambda now: _unchanged(now, before, after, str(draft)))
+    write_file(memory, lambda now: _unchanged(now, before, after, str(draft)))
     discard_draft(draft)
     output.show(as_json, f"saved {path}", to_json.edited_json, path=str(path), changed=True, secrets=[])
 
@@ -129,59 +128,3 @@ def _unchanged(now: bytes | None, before: str, after: str, draft: str) -> bytes:
     if (now or b"").decode(errors="replace") != before:
         raise ConfigError(f"the file was changed meanwhile; your text is kept in {draft}", hint="try again")
     return after.encode()
-
-
-def _setting(name: str) -> Setting:
-    found = settings.SETTINGS.get(name)
-    if name in settings.REMOVED_SETTINGS:
-        raise ConfigError(settings.explain_removed(name))
-    if found is None:
-        raise ConfigError(f"there is no setting {name}{settings.meant(name)}", hint="`vade config` lists all")
-    return found
-
-
-def write_setting(memory: Memory, each: Setting, value: str | None) -> None:
-    """Set or remove one setting in the user's own file, and keep the rest of the file."""
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
-    plain: Any = None
-    if value is not None:
-        try:
-            plain = each.kind.plain(value)
-            each.kind.parse(plain)
-        except ValueError as error:
-            raise ConfigError(f"{each.name} must be {each.kind.wanted}, not {value!r}") from error
-
-    def change(now: bytes | None) -> bytes:
-        try:
-            document = tomlkit.parse((now or b"").decode())
-        except (TOMLKitError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"your config.toml cannot be read: {error}", hint="`vade config edit`"
-            ) from error
-        *sections, last = each.name.split(".")
-        table: Any = document
-        for section in sections:
-            if section not in table:
-                if value is None:
-                    return now or b""
-                table[section] = tomlkit.table()
-            table = table[section]
-        if value is None:
-            table.pop(last, None)
-        else:
-            table[last] = plain
-        return tomlkit.dumps(document).encode()
-
-    _write(memory, change)
-
-
-def _write(memory: Memory, change: Any) -> None:
-    try:
-        with memory.home.lock("config"), memory.home.disk(create=True) as folder:
-            folder.update(settings.FILE_NAME, change, mode=0o600)
-    except OSError as error:
-        raise VadeError(
-            f"config.toml cannot be written: {error.strerror}", hint="check its folder"
-        ) from error

@@ -20,7 +20,7 @@ from vademecum.interfaces.cli.options import SCOPES, common
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
@@ -71,11 +71,27 @@ def project_alias(old: str, as_json: bool, open_memory: OpenMemory) -> None:
     output.show(as_json, f"{old} now belongs to {now}", to_json.alias_json, alias=old, project=now)
 
 
+@click.command()
+@common
+def projects(as_json: bool, open_memory: OpenMemory) -> None:
+    """List all projects with memory on this machine.
+
+    `vade search --all` and `vade list --all` look into all of them. Only a person can ask for this.
+    """
+    memory = open_memory()
+    memory.workspace.only_a_person("look into every project", "vade projects")
+    show_projects(list(memory.projects.list()), as_json=as_json)
+
+
 @project.command("list")
 @common
 def project_list(as_json: bool, open_memory: OpenMemory) -> None:
     """List all projects with memory on this machine."""
-    found = list(open_memory().projects.list())
+    show_projects(list(open_memory().projects.list()), as_json=as_json)
+
+
+def show_projects(found: Sequence[KnownProject], *, as_json: bool) -> None:
+    """Print projects, or their JSON."""
     if as_json:
         output.as_json(to_json.projects_json, projects=found)
         return

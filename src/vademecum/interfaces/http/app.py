@@ -89,6 +89,14 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 async def _handle_http_error(request: Request, error: Exception) -> Response:
     """Return the response to an error of the framework: unknown address, or method not allowed."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and wants_html(request):
+        if not request.state.url_prefix:  # the page for strangers finds this browser's session
+            stranger = await pages.sign_in_response(request)
+            if stranger is not None:
+                return stranger
+        path = request.scope["path"]
+        problem = render_problem(404, f"there is no page {path}", hint="choose a view of the menu")
+        return _answer_problem(request, problem)
     problem = render_problem(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}")
     return _answer_problem(request, problem, error.headers)
 

@@ -821,7 +821,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "review trust": (trusted_json,),
     "project": (project_here_json,),
     "project alias": (alias_json,),
-    "project list": (projects_json,),
+    "project list, projects": (projects_json,),
     "sources, sources list": (sources_json,),
     "sources add": (source_shape,),
     "sources remove": (source_removed_json,),

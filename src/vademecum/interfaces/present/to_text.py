@@ -69,7 +69,7 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
     if as_json:
         output.as_json(to_json.explained_found_json if explain else to_json.found_json, answer)
         return
-    _show_passages(answer, query, explain=explain)
+    show_passages(answer, query, explain=explain)
     if not answer.results:
         output.line("Nothing found. Try other words, or `vade list` to list all records.")
     if answer.hidden:
@@ -85,7 +85,7 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
         output.error(note)
 
 
-def _show_passages(answer: Answer, query: str, *, explain: bool) -> None:
+def show_passages(answer: Answer, query: str, *, explain: bool = False) -> None:
     """Print the results: hits of one conversation together, and a heading before the weak ones at the end."""
     heading = False
     conversations = {each.group: each for each in answer.conversations}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Path
 from pydantic import Field
 
+from vademecum.errors import Refused
 from vademecum.interfaces.http.api.base import Body, Calls, CursorQuery, LimitQuery, read_cursor, write_cursor
 from vademecum.interfaces.present import to_json
 from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, maybe
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
     from vademecum.interfaces.http.api.base import ApiCall
 
 calls = Calls("about")
+SettingName = Annotated[str, Path(min_length=1, max_length=100, description="A setting's name.")]
 audit_json = JsonShape("audit_page", to_json.audit_json, total=COUNT, next=maybe(TEXT))
+
+
+class NewValue(Body):
+    """The value of a setting as a person writes it; null restores the default."""
+
+    value: str | None = Field(max_length=10_000)
 
 
 class NewSource(Body):
@@ -45,6 +53,21 @@ def get_settings(call: ApiCall) -> dict[str, Any]:
         name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()
     }
     return to_json.settings_json(settings=values_with_origin)
+
+
+@calls.add("PUT", "/settings/{name}", to_json.settings_json, scope="review")
+def change_setting(call: ApiCall, name: SettingName, body: NewValue) -> dict[str, Any]:
+    """Change a setting in the user's own file, or remove it from the file; only a person on the page may."""
+    from vademecum import config
+    from vademecum.memory.settings_file import find_setting, write_setting
+
+    if not call.is_person:
+        raise Refused("only a person changes settings", hint="run `vade config set` in a terminal")
+    found = find_setting(name)
+    write_setting(call.memory, found, body.value)
+    loaded = config.load(home=call.memory.home.path)
+    now = {"value": config.flatten(loaded.settings)[name], "from": loaded.origins[name]}
+    return to_json.settings_json(settings={name: now})
 
 
 @calls.add("GET", "/projects", to_json.projects_json, scope="read")

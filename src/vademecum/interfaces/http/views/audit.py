@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from vademecum.errors import VadeError
 from vademecum.interfaces.http.pages import PageView, ViewRequest
+from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import finding_json
 from vademecum.store import request_view
 
@@ -68,21 +69,23 @@ def _row(line: Mapping[str, Any]) -> dict[str, Any]:
         "record": line.get("record"),
         "num": line.get("num"),
         "key": "",
+        "title": "",
         "hash": str(line.get("hash") or ""),
     }
 
 
 def _name_records(memory: Memory, page: Sequence[dict[str, Any]]) -> None:
-    """Add to each line the key of its record, if the record still exists; the audit holds no keys."""
-    known: dict[str, str] = {}
+    """Add to each line the key and title of its record, if it still exists; the audit holds neither."""
+    known: dict[str, tuple[str, str]] = {}
     with request_view():
         for id in {each["record"] for each in page if each["record"]}:
             try:
-                known[id] = memory.show(id).key
+                record = memory.show(id)
             except VadeError:  # archived since then, or in another project
                 continue
+            known[id] = record.key, clean_text(record.title)
     for each in page:
-        each["key"] = known.get(each["record"] or "", "")
+        each["key"], each["title"] = known.get(each["record"] or "", ("", ""))
 
 
 def _filter(name: str, lines: Sequence[Mapping[str, Any]], chosen: Mapping[str, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from vademecum import fields
 from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.to_json import finding_json
 from vademecum.interfaces.present.to_text import shorten
+from vademecum.interfaces.web import labels
 from vademecum.memory.browse import FACETS
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ _ORDER = {
     "origin": ("user", "agent", "external", "tool", "import"),
     "trust": ("user", "verified", "confirmed", "unverified", "waiting"),
     "age": ("today", "week", "month", "year", "older", "undated"),
+}
+_FACETS = {
+    "scope": "Applies to",
+    "type": "Type",
+    "tag": "Tag",
+    "origin": "Said by",
+    "trust": "Trust",
+    "age": "Changed",
+    "agent": "Program",
 }
 AGES = {
     "today": "last 24 hours",
@@ -100,14 +110,23 @@ def _facet(
     values = [
         {
             "value": each,
-            "label": AGES[each] if name == "age" else each,
+            "label": _label(name, each),
             "count": counted.get(each, 0),
             "on": each in mine,
             "query": _query({**chosen, name: _toggled(mine, each)}, sort),
         }
         for each in listed
     ]
-    return {"name": name, "values": values[:_SHOWN], "more": max(len(values) - _SHOWN, 0)}
+    return {
+        "name": name,
+        "label": _FACETS[name],
+        "values": values[:_SHOWN],
+        "more": max(len(values) - _SHOWN, 0),
+    }
+
+
+def _label(facet: str, value: str) -> str:
+    return AGES[value] if facet == "age" and value in AGES else labels.of(facet, value)
 
 
 def _toggled(values: Sequence[str], value: str) -> list[str]:
@@ -117,7 +136,8 @@ def _toggled(values: Sequence[str], value: str) -> list[str]:
 def _chosen(chosen: Mapping[str, Sequence[str]], sort: str) -> list[dict[str, str]]:
     """Return the chosen values, each with the page's address without that value."""
     return [
-        {"facet": name, "value": each, "query": _query({**chosen, name: _toggled(values, each)}, sort)}
+        {"facet": name, "facet_label": _FACETS[name], "value": each, "label": _label(name, each)}
+        | {"query": _query({**chosen, name: _toggled(values, each)}, sort)}
         for name, values in chosen.items()
         for each in values
     ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from vademecum.interfaces.http.pages import PageView, ViewRequest
+from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import inbox_json
 from vademecum.memory.review import HEARD_KINDS, KINDS
+
+if TYPE_CHECKING:
+    from vademecum.types import Record
 
 _SHOWN = 100  # items of a page; the counts cover all items
 _NAMES = {
@@ -33,7 +37,7 @@ def data(ask: ViewRequest) -> dict[str, Any]:
     inbox_fields = inbox_json(inbox)
     records = {each.id: getattr(each.about, "record", None) for each in inbox.items[:_SHOWN]}
     items = [
-        {**each, **_words(each["kind"]), "key": getattr(records[each["id"]], "key", "")}
+        {**each, **_words(each["kind"]), **_record(records[each["id"]])}
         for each in inbox_fields["items"][:_SHOWN]
     ]
     heard = Counter(each["path"] for each in items if each["kind"] in HEARD_KINDS)
@@ -59,6 +63,13 @@ def data(ask: ViewRequest) -> dict[str, Any]:
         "all": _query("", declined=declined),
         "other": _query(kind, declined=not declined),
     }
+
+
+def _record(record: Record | None) -> dict[str, str]:
+    """Return the key of an item's record, and the title by which it is known in every view."""
+    if record is None:
+        return {"key": "", "record_title": ""}
+    return {"key": record.key, "record_title": clean_text(record.title)}
 
 
 def _words(kind: str) -> dict[str, str]:

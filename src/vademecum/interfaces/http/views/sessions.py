@@ -106,6 +106,7 @@ def _shares(usage: Usage) -> list[dict[str, Any]]:
 def _saved(record: Record, line: int) -> dict[str, Any]:
     return {
         "key": record.key,
+        "title": record.title,
         "scope": str(record.place.scope),
         "path": record.path,
         "text": clean_text(record.text)[:200],

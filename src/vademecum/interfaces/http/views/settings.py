@@ -32,6 +32,7 @@ def list_settings(memory: Memory, words: str = "", *, changed: bool = False) -> 
         groups.setdefault(group if dot else "general", []).append(each)
     return {
         "file": str(memory.home.path / config.FILE_NAME),
+        "own": [each for each in rows if each["changed"]],
         "groups": [{"name": name, "settings": rows} for name, rows in groups.items()],
         "total": len(found),
         "matching": len(rows),
@@ -48,12 +49,18 @@ def _row(name: str, value: object, origin: str) -> dict[str, Any]:
     return {
         "name": name,
         "value": known.render(value),
-        "from": origin,
+        "from": _origin(origin),
+        "from_file": config.FILE_NAME in origin,
         "changed": value != known.default,
         "default": known.render(known.default),
         "meaning": known.meaning,
         "environment": "" if known.only_file else known.environment,
     }
+
+
+def _origin(origin: str) -> str:
+    """Return where a value comes from; no person gave the flags with which the server opens memory."""
+    return "how the server was started" if origin.startswith("flag ") else origin
 
 
 def _repository(shared: config.Shared | None) -> dict[str, Any] | None:

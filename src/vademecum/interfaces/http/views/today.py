@@ -77,6 +77,7 @@ def _changed(memory: Memory, lines: Sequence[Mapping[str, Any]]) -> list[dict[st
         found.append(
             {
                 "key": record.key,
+                "title": record.title,
                 "scope": str(record.place.scope),
                 "type": str(record.type),
                 "text": clean_text(record.text)[:200],

@@ -153,11 +153,11 @@ let projects = null; // the list of projects, once it was asked for
 let mode = "";
 
 const COMMANDS = [
-  { icon: "plus", text: "New memory", where: "n", run: () => { palette.close(); openNew({ text: "" }); } },
-  { icon: "memories", text: "Switch project…", words: "project", run: () => toProjects() },
+  { icon: "plus", text: "New memory", where: "n", run: () => { palette.close(); openNew(); } },
+  { icon: "projects", text: "Switch project…", words: "project", run: () => toProjects() },
   { icon: "check", text: "Run check", path: "/check" },
 ];
-for (const link of document.querySelectorAll(".side a[href]")) {
+for (const link of document.querySelectorAll(".side li a[href]")) {
   COMMANDS.push({ icon: link.querySelector("use").getAttribute("href").split("#")[1], text: link.textContent.trim(), where: link.dataset.go ? `g ${link.dataset.go}` : "", href: link.href });
 }
 
@@ -166,17 +166,20 @@ async function toProjects() {
   box.value = "";
   box.placeholder = "Which project?";
   try {
-    projects ??= (await call("GET", "/projects")).projects.filter((each) => each.root);
+    projects ??= (await call("GET", "/projects")).projects.filter((each) => each.present);
   } catch (error) { fail(error); }
   draw([]);
 }
 
+const VIEWS = new Set([...document.querySelectorAll(".side li a")].map((link) => new URL(link.href).pathname.slice(door.length)));
+const everywhere = (words) => (words ? [{ icon: "projects", text: `Search all projects for “${words.slice(0, 60)}”`, path: `/search?all=yes&q=${encodeURIComponent(words)}` }] : []);
+
 function commands(words) {
   const fits = (text) => text.toLowerCase().includes(words.toLowerCase());
   if (mode === "projects") {
-    return (projects ?? []).map((each) => ({ icon: "sources", text: each.name, more: each.root, where: `${each.records} records`, path: `/memories?project=${encodeURIComponent(each.id)}` })).filter((each) => fits(`${each.text} ${each.more}`));
+    return (projects ?? []).map((each) => ({ icon: "projects", text: each.name, more: each.path ?? "", where: `${each.records} records`, path: `${VIEWS.has(document.body.dataset.view) ? document.body.dataset.view : "/memories"}?project=${encodeURIComponent(each.id)}` })).filter((each) => fits(`${each.text} ${each.more}`));
   }
-  return COMMANDS.filter((each) => fits(`${each.text} ${each.words ?? ""}`));
+  return [...COMMANDS, ...everywhere(words)].filter((each) => fits(`${each.text} ${each.words ?? ""}`));
 }
 
 function draw(rows) {

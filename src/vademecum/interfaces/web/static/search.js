@@ -9,7 +9,8 @@ async function look() {
   running?.abort();
   running = new AbortController();
   const url = new URL(location.href);
-  url.search = box.value.trim() ? new URLSearchParams({ q: box.value }).toString() : "";
+  url.searchParams.delete("limit");
+  if (box.value.trim()) url.searchParams.set("q", box.value); else url.search = "";
   results.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(url, { signal: running.signal, headers: { Accept: "text/html" } });
