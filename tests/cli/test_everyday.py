@@ -97,7 +97,7 @@ def test_a_renamed_record_is_found_by_both_keys_and_undone_byte_for_byte(vade: V
     vade("add", "Deploys on Friday", "--key", "deploys")
     path = vade.home / vade.json("show", "deploys")["path"]
     before = path.read_bytes()
-    assert "renamed to shipping" in vade("rename", "deploys", "shipping")
+    assert "renamed deploys to shipping" in vade("rename", "deploys", "shipping")
     assert not path.exists()
     assert vade.json("show", "deploys")["key"] == vade.json("show", "shipping")["key"] == "shipping"
     assert vade("list", "--forgotten") == "nothing is archived\n"

@@ -72,7 +72,9 @@ def reported(doing: str) -> Iterator[None]:
         reason = error.strerror or str(error) or type(error).__name__
         wrong = isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError))
         hint = "check the path" if wrong else None
-        raise StorageFailed(f"cannot {doing}: {reason}", hint=hint) from error
+        named = error.filename
+        where = f": {named}" if isinstance(named, str) and named.startswith("/") else ""
+        raise StorageFailed(f"cannot {doing}: {reason}{where}", hint=hint) from error
 
 
 _troubles: ContextVar[list[OSError] | None] = ContextVar("troubles", default=None)

@@ -369,7 +369,7 @@ def accept_text(text: str | bytes, *, largest: int) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidText("the text contains half a surrogate pair, which UTF-8 cannot encode") from error
+        raise InvalidText("the text is not UTF-8, for example Latin-1") from error
     if size > largest:
         raise InvalidText(
             f"the text is {size:,} bytes long; at most {largest:,} are kept in one entry",

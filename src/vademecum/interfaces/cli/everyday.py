@@ -347,7 +347,7 @@ def move(
     memory = open_memory()
     _confirm_match(memory, names, match, scope, f"Move {{}} to {to}?", yes=yes)
     done = memory.care.move(names, to=to, match=match, scope=scope)
-    return show_changed(done, f"moved to {to}", as_json=as_json)
+    return show_changed(done, f"moved {{}} to {to}", as_json=as_json)
 
 
 @click.command()
@@ -358,7 +358,7 @@ def move(
 def rename(key: str, new: str, scope: str | None, as_json: bool, open_memory: OpenMemory) -> int:
     """Rename a record; the old key still finds it."""
     done = open_memory().care.rename(key, new, scope=scope)
-    return show_changed(done, f"renamed to {new}", as_json=as_json)
+    return show_changed(done, f"renamed {{}} to {new}", as_json=as_json)
 
 
 @click.command()
@@ -417,7 +417,10 @@ def show_chosen(chosen: Sequence[Record]) -> None:
 
 
 def show_changed(done: Arranged, what: str, *, as_json: bool) -> int:
-    """Print which records were changed and how to undo it, and return the exit code."""
+    """Print which records were changed and how to undo it, and return the exit code.
+
+    The key of a single record, or the number of records, takes the place of `{}` in `what`, or follows it.
+    """
     left = [each for each in done.told if not each.done]
     if as_json:
         output.as_json(to_json.arranged_json, done)
@@ -426,9 +429,8 @@ def show_changed(done: Arranged, what: str, *, as_json: bool) -> int:
         output.line("nothing to change")
     else:
         count = output.plural(len(done.records), "record")
-        output.line(
-            f"{what}: {done.records[0].key if len(done.records) == 1 else count}; `vade undo` undoes it"
-        )
+        named = done.records[0].key if len(done.records) == 1 else count
+        output.line(f"{what.format(named) if '{}' in what else f'{what}: {named}'}; `vade undo` undoes it")
     show_skipped(left)
     return int(bool(left))
 
