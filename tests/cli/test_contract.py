@@ -145,6 +145,7 @@ config
 audit
 audit verify
 project list
+projects
 sources add|VAULT
 sources list
 sources
