@@ -23,7 +23,7 @@ async function look(words, signal) {
     seen.add(name);
     rows.push({ path, icon: session ? "sessions" : each.key ? "memories" : "journal", text: day ? `Journal of ${day}` : each.title || each.key || each.path.split("/").pop(), more: each.snippet.replace(/\s+/g, " ").slice(0, 140), where: session ? "conversation" : SCOPES[each.scope] ?? each.scope });
   }
-  return rows;
+  return Object.assign(rows, { weak: told.match === "weak" });
 }
 
 const icons = document.querySelector("use").getAttribute("href").split("#")[0];
@@ -134,7 +134,7 @@ if (field && found && document.body.dataset.view !== "/search") {
     const rows = await newest(words);
     if (!rows || words !== field.value.trim() || document.activeElement !== field) return;
     options.show(rows);
-    told.textContent = rows.length ? "Enter shows all results" : "Nothing found";
+    told.textContent = !rows.length ? "Nothing found" : rows.weak ? "Only weak matches" : "Enter shows all results";
     open(true);
   };
   field.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(search, 60); });
@@ -179,13 +179,13 @@ function commands(words) {
   if (mode === "projects") {
     return (projects ?? []).map((each) => ({ icon: "projects", text: each.name, more: each.path ?? "", where: `${each.records} records`, path: `${VIEWS.has(document.body.dataset.view) ? document.body.dataset.view : "/memories"}?project=${encodeURIComponent(each.id)}` })).filter((each) => fits(`${each.text} ${each.more}`));
   }
-  return [...COMMANDS, ...everywhere(words)].filter((each) => fits(`${each.text} ${each.words ?? ""}`));
+  return COMMANDS.filter((each) => fits(`${each.text} ${each.words ?? ""}`));
 }
 
 function draw(rows) {
   const words = box.value.trim();
   const own = commands(words);
-  const more = words && mode === "" ? [{ icon: "plus", text: `Save “${words.slice(0, 60)}” as a memory`, run: () => { palette.close(); openNew({ text: words }); } }] : [];
+  const more = words && mode === "" ? [{ icon: "plus", text: `Save “${words.slice(0, 60)}” as a memory`, run: () => { palette.close(); openNew({ text: words }); } }, ...everywhere(words)] : [];
   listed.show(words ? [...own.slice(0, mode ? 20 : 3), ...rows, ...more] : own, own.length || rows.length ? 0 : -1);
   said.textContent = listed.rows.length ? "" : "Nothing found";
 }
