@@ -55,7 +55,7 @@ def test_facets_narrow_the_table_and_count_what_is_left(web: Web) -> None:
     page.wait_for_url(re.compile("agent=claude-code"))
     assert keys_of(page) == ["flaky"]
     assert page.inner_text(".lead").startswith("1 of 27")
-    page.click("[aria-label='Remove agent claude-code']")
+    page.click("[aria-label='Remove Program claude-code']")
     page.wait_for_url(re.compile(r"/memories\??$"))
     assert page.inner_text(".lead").startswith("27 records")
 

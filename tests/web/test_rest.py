@@ -67,7 +67,15 @@ def test_settings_say_where_each_value_came_from_and_are_found_by_words(web: Web
     page.click("main [type=submit]")
     page.wait_for_url(re.compile("q=dedup"))
     row = page.locator(".setting", has_text="dedup.window_days")
-    assert "VADE_DEDUP_WINDOW_DAYS" in row.inner_text()
+    assert "VADE_DEDUP_WINDOW_DAYS" in (row.text_content() or "")
+    row.locator("summary").click()
+    row.locator("[name=value]").fill("9")
+    row.locator("[type=submit]").click()
+    page.wait_for_selector(".toast >> text=dedup.window_days = 9")
+    page.wait_for_selector(".value.own >> text=9")
+    page.keyboard.press("Escape")
+    page.keyboard.press("u")
+    page.wait_for_selector(".value.own", state="detached")
     assert json_of(page)["matching"] == page.locator(".setting").count()
 
 

@@ -49,13 +49,15 @@ def test_filters_are_chips_that_can_be_taken_off(web: Web) -> None:
     assert page.locator(".result").count() >= 1
     page.click("[aria-label='Remove tag:ops']")
     page.wait_for_url(re.compile(r"\?q=port$"))
-    page.click("text=+ scope:global")
-    page.wait_for_url(re.compile(r"scope%3Aglobal"))
+    page.click("text=+ last week")
+    page.wait_for_url(re.compile(r"after%3A\d{4}-"))
+    page.click("text=only records")
+    page.wait_for_url(re.compile("only=records"))
 
 
 def test_nothing_found_says_what_was_looked_through(web: Web) -> None:
     page = web.open("/search?q=tag%3Anothing")
-    assert "Nothing answers this" in page.inner_text("#results")
+    assert "Nothing found" in page.inner_text("#results")
     assert "3 files were looked through" in page.inner_text("#results")
     web.check_access(page, "nothing found")
 

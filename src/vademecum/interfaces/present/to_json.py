@@ -78,8 +78,8 @@ claim_json = JsonShape("claim", "cited standing why~")
 passage_json = JsonShape(
     "passage",
     "path startLine:int=start endLine:int=end score:float relevance:float match snippet source",
-    "scope=place.scope key? title! type? num:int? time? origin? superseded? role! group newer! heard! related",
-    "claims stale team vouched",
+    "scope=place.scope key? title! type? num:int? time? origin? superseded? role! group newer! heard!",
+    "related claims stale team vouched",
     group=optional(COUNT),
     related=optional(by_name(TEXT)),
     claims=optional(many(claim_json)),
