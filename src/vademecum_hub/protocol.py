@@ -13,6 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
 from fastapi import FastAPI, Request, Response
 from psycopg import DataError, OperationalError, errors
 from psycopg_pool import PoolTimeout
@@ -51,6 +52,7 @@ DEAD_ROWS = (
     " write-ahead log and backups until these are replaced"
 )
 _REMEMBERED = 10_000
+_DOWN_SECONDS = 1.0
 _SEEN_EVERY = 300.0  # seconds
 _LOG = logging.getLogger("vademecum.hub")
 
@@ -90,6 +92,7 @@ class Hub:
         self.catch_up = IndexCatchUp(self.transaction)
         self.changes = HubChanges()
         self._last_seen: dict[str, float] = {}
+        self._down_until = 0.0  # on the monotonic clock: requests are answered without asking the database
 
     @contextlib.contextmanager
     def transaction(self, *, snapshot: bool = False) -> Iterator[Connection[Any]]:
@@ -97,12 +100,16 @@ class Hub:
 
         The answer to a request is sent after COMMIT. With `snapshot`, all statements see the same state.
         """
+        if time.monotonic() < self._down_until:
+            raise _make_database_rejection()
         try:
             with self.pool.connection() as connection, connection.transaction():
                 level = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;" if snapshot else ""
                 connection.execute(f"{level}SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
                 yield connection
         except PoolTimeout as error:
+            if self._is_database_down():
+                raise _make_database_rejection() from error
             raise limits.busy("the hub has too much to do", seconds=1) from error
         except errors.QueryCanceled as error:
             raise limits.busy("this took too long", seconds=2) from error
@@ -113,7 +120,17 @@ class Hub:
                 503, "storage", "the hub's database does not take anything now; it is full or read-only"
             ) from error
         except OperationalError as error:
-            raise Rejection(503, "storage", "the hub's database cannot be reached now") from error
+            self._is_database_down()
+            raise _make_database_rejection() from error
+
+    def _is_database_down(self) -> bool:
+        """Return whether the database refuses a new connection; then ask it again only after a second."""
+        try:
+            psycopg.connect(self.pool.conninfo, connect_timeout=2).close()
+        except OperationalError:
+            self._down_until = time.monotonic() + _DOWN_SECONDS
+            return True
+        return False
 
     def ask(self, header: str, route: Route, body: Any, request: Request) -> Any:
         """Authenticate a request, run the function of its route, and return the answer."""
@@ -177,6 +194,10 @@ def create_hub(pool: ConnectionPool[Any], keys: HubKeys) -> FastAPI:
     _add_events(app, hub)
     add_page(app, hub)
     return app
+
+
+def _make_database_rejection() -> Rejection:
+    return Rejection(503, "storage", "the hub's database does not answer")
 
 
 async def _guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -269,10 +290,10 @@ async def _handle(hub: Hub, request: Request, route: Route) -> Any:
 # ------------------------------------------------------------------------------- routes
 
 
-def _health(hub: Hub) -> dict[str, Any]:
+def _ready(hub: Hub) -> dict[str, Any]:
     with hub.transaction() as connection:
         connection.execute("SELECT 1")
-    return {"protocol": PROTOCOL, "version": __version__}
+    return {"ready": True}
 
 
 def _join(hub: Hub, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -482,9 +503,14 @@ def _add_open_routes(app: FastAPI, hub: Hub) -> None:
 
     @app.get("/health")
     async def health() -> Response:
+        """Report that the server runs, also while the database is away."""
+        return _make_response({"protocol": PROTOCOL, "version": __version__})
+
+    @app.get("/ready")
+    async def ready() -> Response:
         """Report that the database answers."""
-        async with hub.turns.take("health"):
-            return _make_response(await run_in_threadpool(_health, hub))
+        async with hub.turns.take("ready"):
+            return _make_response(await run_in_threadpool(_ready, hub))
 
     @app.post("/v1/join")
     async def join(request: Request) -> Response:

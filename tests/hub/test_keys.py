@@ -225,3 +225,25 @@ def test_the_hub_takes_nothing_from_a_machine_of_an_earlier_version_after_the_ke
         patch.setattr(hub_sync.HubSync, "_check_key", lambda *given: None)
         with pytest.raises((WrongKey, HubRefused)):
             one.sync()
+
+
+def test_a_revoked_token_is_told_by_every_status_though_nothing_waits_to_be_sent(
+    two: tuple[Machine, Machine], world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from vademecum.interfaces.cli.app import run
+
+    one, _ = two
+    home = ("--home", str(one.base / "home"))
+    assert run(["sync", *home]) == 0
+    assert run(["sync", "status", *home]) == 0
+    assert "everything was sent" in capsys.readouterr().out
+    world.sql("UPDATE hub.token SET revoked_at = now()")
+    assert run(["sync", *home]) == 1
+    capsys.readouterr()
+    for words in (("sync", "status"), ("hub", "status"), ("status",), ("doctor",)):
+        run([*words, *home])
+        told = capsys.readouterr().out
+        assert "not valid any more" in told, words
+        assert "everything was sent" not in told
+    run(["hub", "status", "--json", *home])
+    assert "not valid any more" in json.loads(capsys.readouterr().out)["workspaces"][0]["problems"][-1]

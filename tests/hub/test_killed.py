@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from hub.databases import Server
 
+DOWN = "the hub's database does not answer"
 SECRET = "a key for tests, of at least 32 characters"
 
 
@@ -162,7 +163,13 @@ def killed_postgres(times: int) -> None:
 
             def kill() -> None:
                 cluster.kill()
+                assert ask(url, "GET", "/health").status == 200
+                down = ask(url, "GET", "/ready")
+                assert (down.status, down.json["error"]["message"]) == (503, DOWN)
+                assert ask(url, "GET", "/v1/me", world.anna).json["error"]["message"] == DOWN
                 cluster.start()
+                while ask(url, "GET", "/ready").status != 200:
+                    pass  # it is asked again after a second
 
             while_pushing(pushers, times, kill, seed=11)
         hold(world.sql(ROWS), pushers)

@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from hub.hubs import Answer, World
     from hub.pages import Browser
 
-OPEN = {"/", "/health", "/static/{name:path}", "/enter", "/v1/join"}  # answered without a token or cookie
+# Answered without a token or cookie.
+OPEN = {
+    "/",
+    "/health",
+    "/ready",
+    "/static/{name:path}",
+    "/enter",
+    "/v1/join",
+}  # answered without a token or cookie
 FILLED = {"{stream:path}": "global", "{name}": "anna", "{number}": "1", "{name:path}": "base.js"}
 
 

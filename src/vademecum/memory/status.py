@@ -21,6 +21,7 @@ from vademecum.store import (
     request_view,
     scopes,
     sources,
+    sync_problems,
 )
 from vademecum.store.home import FORMAT_FILE
 from vademecum.store.records import LOST
@@ -105,6 +106,7 @@ def status_of(memory: Memory) -> Status:
         findings += memory.care.held()
         findings += _check_requests(work)
         findings += memory.archive.purge_findings()
+        findings += _sync_findings(work)
         findings += memory.review.to_review()
         findings += _hooks(work)
         attached = sources.visible(work.home, work.caller)
@@ -121,6 +123,13 @@ def status_of(memory: Memory) -> Status:
             coverage=memory.care.survey() if private else None,
             hooks=hook_counts.last_day(work.home.path) if private else {},
         )
+
+
+def _sync_findings(work: Workspace) -> Iterator[Finding]:
+    """Yield why the last sync with a folder or a workspace has not sent and received everything."""
+    for where, problems in sync_problems.read_all(work.home).items():
+        for problem in problems:
+            yield Finding("sync", f"hub/{where}", problem, "`vade sync status` shows more", "warning")
 
 
 def _check_format(work: Workspace) -> Iterator[Finding]:

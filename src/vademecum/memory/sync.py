@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, NotFound, Refused, UsageError, VadeError
 from vademecum.index import freshness
 from vademecum.lifecycle.transfer import write_folder
-from vademecum.store import arrange, hook_log
+from vademecum.store import arrange, hook_log, sync_problems
 from vademecum.sync import folder_sync as shared
 from vademecum.sync import hub_key, membership
 from vademecum.sync import hub_sync as hubs
@@ -80,15 +80,39 @@ def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[lis
     them (False).
     """
     memory.workspace.may_write()
-    _finish_purges(memory)
-    with memory.workspace.reported("sync"):
-        return shared.sync_folder(
-            memory.home,
-            joined,
-            actor=memory.caller.actor,
-            now=memory.workspace.now,
-            deletions=deletions,
-        )
+    with _noting_problems(memory.home, SHARED) as problems:
+        _finish_purges(memory)
+        with memory.workspace.reported("sync"):
+            found, ignored = shared.sync_folder(
+                memory.home,
+                joined,
+                actor=memory.caller.actor,
+                now=memory.workspace.now,
+                deletions=deletions,
+            )
+        problems.extend(describe_problems(found))
+    return found, ignored
+
+
+@contextlib.contextmanager
+def _noting_problems(home: Home, where: str) -> Iterator[list[str]]:
+    """Save the problems that a sync adds to the list, or the error with which it ends."""
+    problems: list[str] = []
+    try:
+        yield problems
+    except VadeError as error:
+        problems.append(str(error))
+        raise
+    finally:
+        sync_problems.keep(home, where, problems)
+
+
+def describe_problems(places: Iterable[PlaceSynced]) -> list[str]:
+    """Return why a sync has not sent and received everything, a sentence for each reason."""
+    return [
+        *(f"{each.stream}: changes of {why}" for each in places for why in each.done.refused),
+        *(f"{finding.where}: {finding.why}" for each in places for finding in each.findings),
+    ]
 
 
 def _finish_purges(memory: Memory) -> None:
@@ -259,6 +283,11 @@ def rotate_key(memory: Memory, meant: SyncKey) -> str:
         return spell_key(hub_key.rotate_hub_key(memory.home, at_hub, sync))
 
 
+def read_problems(home: Home, where: str = SHARED) -> list[str]:
+    """Return why the last sync with the folder or a workspace has not sent and received everything."""
+    return sync_problems.read(home, where)
+
+
 def status(memory: Memory) -> tuple[FolderSync, int]:
     """Return the shared folder, and how many changes have not been sent to it yet."""
     joined = shared.find_folder(memory.home)
@@ -339,11 +368,13 @@ def run_hub(memory: Memory, workspace: str, deletions: bool | None) -> tuple[Mem
     """Sync with a workspace, by default the first of `find_hubs`; then archive old records if due."""
     memory.workspace.may_write()
     joined = hubs.find_hubs(memory.home, workspace)[0]
-    _finish_purges(memory)
-    with memory.workspace.reported("sync"):
-        key = hubs.find_key(memory.home, joined)
-        now, actor = memory.workspace.now, memory.caller.actor
-        found = hubs.HubSync(memory.home, joined, key, actor, now, deletions).run()
+    with _noting_problems(memory.home, joined.workspace) as problems:
+        _finish_purges(memory)
+        with memory.workspace.reported("sync"):
+            key = hubs.find_key(memory.home, joined)
+            now, actor = memory.workspace.now, memory.caller.actor
+            found = hubs.HubSync(memory.home, joined, key, actor, now, deletions).run()
+        problems.extend(describe_problems(found))
     _archive_old(memory, joined)
     return joined, found
 

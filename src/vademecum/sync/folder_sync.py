@@ -56,6 +56,7 @@ SYNCED = (
 _SEGMENT = 500  # facts in one file
 _FILE = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32})\.(\d{12})\.jsonl")
 _LARGEST = 1 << 30
+_CARRY = "wait for the carrier; if it stays, delete the file, and its machine writes it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,15 @@ class FolderTransport:
 
     path: Path
     strange: list[str] = field(default_factory=list)  # unknown file names, such as conflict copies
+    unreadable: dict[tuple[str, str], str] = field(default_factory=dict)  # why, by stream and file name
 
     def streams(self) -> list[str]:
         """Return the names of the streams that have a folder in the shared folder."""
         try:
             with Disk(self.path).open(TOP) as top:
-                found = [
-                    unquote(name)
-                    for name in top.names()
-                    if name != WORKSPACE_FILE and not name.startswith(".")
-                ]
+                names = [name for name in top.names() if name != WORKSPACE_FILE and not name.startswith(".")]
+                self.strange.extend(name for name in names if name.endswith(".json"))
+                found = [unquote(name) for name in names if not name.endswith(".json")]
         except FileNotFoundError:
             return []
         return sorted(found)
@@ -168,10 +168,39 @@ class FolderTransport:
                 found = {}
                 for replica, listed in names.items():
                     count = max(listed) - 1 if newest else known.get(replica, 0)
-                    found[replica] = list(_parse_files(_read_files(folder, listed, count), known=count))
+                    parts = _read_files(folder, listed, count)
+                    found[replica] = facts = list(_parse_files(parts, known=count))
+                    if not newest:
+                        self._note_unreadable(stream, listed, parts, count + len(facts))
                 return found
         except FileNotFoundError:
             return {}
+
+    def _note_unreadable(
+        self, stream: str, named: Mapping[int, str], parts: Mapping[int, bytes], last: int
+    ) -> None:
+        """Note the first file of a replica that does not have all changes that it should have.
+
+        `last` is the number of the last fact that is known. Carriers leave files empty, cut off or filled
+        with zeros; a later sync may find them whole.
+        """
+        before = ""
+        for first in sorted(named):
+            content = parts.get(first)
+            if content is None:
+                continue
+            count = content.count(b"\n")
+            if not content.endswith(b"\n"):
+                before = "it is empty" if not content else "it is cut off or damaged"
+            elif first + count - 1 > last:
+                before = f"it is damaged, or the changes before it are missing, from change {last + 1} on"
+            if before:
+                self.unreadable[stream, named[first]] = before
+                return
+        newest = max(parts, default=0)
+        if newest and newest + parts[newest].count(b"\n") - 1 < last:
+            why = f"it has fewer changes than this machine has received from it ({last})"
+            self.unreadable[stream, named[newest]] = why
 
 
 def _read_files(folder: DiskFolder, named: Mapping[int, str], known: int) -> dict[int, bytes]:
@@ -465,7 +494,13 @@ def _sync_place(
         if former:  # no other home purges the files of a former name
             shared.purge_files(name, former, {each.fact.id for each in log.read() if each.fact.purged})
         home_files.keep_notices(done.notices)
-        return PlaceSynced(name, done, tuple(home_files.findings))
+        own = {log.replica, *log.former()}  # files of this home are whole again
+        damaged = [
+            Finding("not received", f"{TOP}/{quote(name, safe='')}/{file}", why, _CARRY)
+            for (stream, file), why in sorted(shared.unreadable.items())
+            if stream == name and file.partition(".")[0] not in own
+        ]
+        return PlaceSynced(name, done, (*home_files.findings, *damaged))
 
 
 def places(home: Home, *below: str) -> list[Place]:

@@ -170,6 +170,7 @@ def _read_status(home: Any, joined: Any) -> dict[str, Any]:
     client, problem, found = membership.client_of(home, joined), "", []
     purged: dict[str, tuple[int, int]] = {}
     searched: dict[str, Any] = {}
+    problems = syncing.read_problems(home, joined.workspace)
     try:
         me = client.ask("GET", "/v1/me").json()
         now, searched = datetime.fromisoformat(me["now"]), me.get("search") or {}
@@ -183,6 +184,7 @@ def _read_status(home: Any, joined: Any) -> dict[str, Any]:
             problem = f"its key is not here: `vade hub join {joined.url}` asks for it"
     except VadeError as error:
         problem = str(error)
+        problems = [each for each in problems if each != problem] + [problem]
     finally:
         client.close()
     names = ("name", "workspace", "kind", "url", "member", "role")
@@ -192,7 +194,7 @@ def _read_status(home: Any, joined: Any) -> dict[str, Any]:
         "search": _SLOW if searched.get("slow") else None,
     }
     status |= {"unsent": standing.unsent, "synced": standing.synced, "purges": syncing.tell_purged(purged)}
-    status |= {"refused": list(standing.refused)}
+    status |= {"refused": list(standing.refused), "problems": problems}
     status |= read_background(home, joined.workspace)
     return {**status, "streams": len(found), "facts": sum(each["head"] for each in found), "problem": problem}
 

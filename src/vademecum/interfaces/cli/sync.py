@@ -157,7 +157,7 @@ def _format_team(one: HubSynced) -> str:
 def _has_changes(each: PlaceSynced) -> bool:
     done = each.done
     changed = done.sent or done.received or done.written or done.removed
-    return bool(changed or done.archived or done.purged or done.held or each.news)
+    return bool(changed or done.archived or done.purged or done.held or done.refused or each.news)
 
 
 def _watch_hubs(memory: Memory, workspace: str, deletions: bool | None, every: int) -> None:
@@ -287,10 +287,9 @@ def status(as_json: bool, open_memory: OpenMemory) -> None:
         return
     if state["folder"]:
         output.line(f"{state['folder']}{'' if state['reachable'] else ' (missing now)'}")
-        waits = f"{output.plural(state['unsent'], 'change')} to send"
-        output.line(waits if state["unsent"] else "everything was sent at the last sync")
-        for line in state["purges"]:
-            output.line(line)
+        output.line(describe_sent(state["unsent"], state["problems"]))
+        for line in (*state["purges"], *state["problems"]):
+            output.line(f"  {line}")
         if state["background"]:
             output.line(format_background(state["background"], state["background_problem"]))
     for hub in hubs:
@@ -308,13 +307,17 @@ def _read_folder_status(memory: Memory, *, optional: bool) -> dict[str, Any]:
         if not optional:
             raise
         empty = dict.fromkeys(("folder", "workspace", "reachable", "background", "background_problem"))
-        return {**empty, "unsent": 0, "purges": []}
+        return {**empty, "unsent": 0, "purges": [], "problems": []}
     return {
         "folder": str(joined.path),
         "workspace": joined.workspace,
         "reachable": joined.path.is_dir(),
         "unsent": unsent,
         "purges": syncing.tell_purged(syncing.purged_in_folder(memory)),
+        "problems": [
+            *syncing.read_problems(memory.home),
+            *([] if joined.path.is_dir() else [f"{joined.path} is missing"]),
+        ],
         **read_background(memory.home),
     }
 
@@ -326,15 +329,26 @@ def _read_hub_status(memory: Memory, joined: Membership) -> dict[str, Any]:
     standing = syncing.read_standing(memory.home, joined)
     status = {each: getattr(joined, each) for each in ("name", "workspace", "kind")}
     status |= {"unsent": standing.unsent, "synced": standing.synced, "refused": list(standing.refused)}
+    status["problems"] = syncing.read_problems(memory.home, joined.workspace)
     return status | read_background(memory.home, joined.workspace)
 
 
+def describe_sent(unsent: int, problems: Sequence[str], refused: Sequence[str] = ()) -> str:
+    """Return whether the other side has everything, in a few words."""
+    if unsent:
+        return f"{output.plural(unsent, 'change')} to send"
+    if problems or refused:
+        return "not everything is synced:"
+    return "everything was sent at the last sync"
+
+
 def format_sync_status(each: dict[str, Any]) -> None:
-    """Return lines about a workspace: what was sent, what was not and why, and the last background sync."""
-    waits = f"{output.plural(each['unsent'], 'change')} to send" if each["unsent"] else "everything was sent"
+    """Print lines about a workspace: what was sent, what was not and why, and the last background sync."""
+    waits = describe_sent(each["unsent"], each["problems"], each["refused"])
     never = "never synced; `vade sync` syncs"
     output.line(f"  last sync {each['synced'][:16]}, {waits}" if each["synced"] else f"  {never}")
-    for line in (*each.get("purges", ()), *(f"not sent: {why}" for why in each["refused"])):
+    refused = (f"not sent: {why}" for why in each["refused"])
+    for line in (*each.get("purges", ()), *refused, *each["problems"]):
         output.line(f"  {line}")
     if each["background"]:
         output.line(f"  {format_background(each['background'], each['background_problem'])}")

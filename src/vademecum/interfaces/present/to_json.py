@@ -703,7 +703,7 @@ hub_joined_json = JsonShape("hub_joined", "url workspace name kind member role r
 _hub_state = JsonShape(
     "hub_state",
     "name workspace kind url member role streams:int facts:int passages:int unsent:int purges:list synced?"
-    " problem search? refused:list"
+    " problem search? refused:list problems:list"
     " background? background_problem?",
 )
 hub_status_json = JsonShape("hub_status", workspaces=many(prepared(_hub_state)))
@@ -720,11 +720,12 @@ synced_json = JsonShape(
     findings=many(finding_json),
 )
 _hub_standing = JsonShape(
-    "hub_standing", "name workspace kind unsent:int synced? refused:list background? background_problem?"
+    "hub_standing",
+    "name workspace kind unsent:int synced? refused:list problems:list background? background_problem?",
 )
 sync_status_json = JsonShape(
     "sync_status",
-    "folder? workspace? reachable:bool? unsent:int purges:list background? background_problem?",
+    "folder? workspace? reachable:bool? unsent:int purges:list problems:list background? background_problem?",
     hubs=many(prepared(_hub_standing)),
 )
 sync_off_json = JsonShape("sync_off", "folder")
