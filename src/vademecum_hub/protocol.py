@@ -125,8 +125,9 @@ class Hub:
 
     def _is_database_down(self) -> bool:
         """Return whether the database refuses a new connection; then ask it again only after a second."""
+        address = self.pool.conninfo
         try:
-            psycopg.connect(self.pool.conninfo, connect_timeout=2).close()
+            psycopg.connect(address if isinstance(address, str) else address(), connect_timeout=2).close()
         except OperationalError:
             self._down_until = time.monotonic() + _DOWN_SECONDS
             return True
