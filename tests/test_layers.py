@@ -42,7 +42,7 @@ INTERFACES = [
         "adapters",
     ],
     ["interfaces.tools", "interfaces.web"],
-    ["interfaces.present", "interfaces"],
+    ["interfaces.present", "interfaces.connections", "interfaces"],
 ]
 BOTTOM = {
     "types",
@@ -92,8 +92,8 @@ FOREIGN = {
     "starlette": ("interfaces/mcp/", "interfaces/http/", "interfaces/web/", "vademecum_hub/"),
     "tomlkit": ("interfaces/install", "memory/settings_file"),
     "tokenizers": ("index/embed/",),
-    "h11": ("interfaces/mcp/",),
-    "uvicorn": ("interfaces/mcp/", "vademecum_hub/"),
+    "h11": ("interfaces/connections",),
+    "uvicorn": ("interfaces/connections", "interfaces/mcp/", "vademecum_hub/"),
     "watchfiles": ("index/freshness", "interfaces/http/file_events"),
     "yaml": ("text/frontmatter", "interfaces/install/yaml_edit"),
 }
@@ -121,6 +121,7 @@ HUB_USES = (
     "search",
     "search.base",
     "search.relevance",
+    "interfaces.connections",
     "interfaces.web.headers",
     "interfaces.web.markdown",
     "interfaces.web.pages",

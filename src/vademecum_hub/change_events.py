@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from vademecum.interfaces.connections import STREAMS
 from vademecum_hub.authorization import enter
 from vademecum_hub.limits import busy
 from vademecum_hub.rejections import Rejection
@@ -63,8 +64,11 @@ class HubChanges:
 
     def add(self, hub: Hub, caller: HubCaller, session: str) -> HubListener:
         """Add and return a listener for this caller; reject it when there are too many listeners."""
-        mine = sum(each.caller.ws == caller.ws for each in self._listeners)
-        if mine >= MOST or len(self._listeners) >= MOST_OF_ALL:
+        own = [each for each in self._listeners if each.caller.ws == caller.ws]
+        same = sum((each.caller.token, each.session) == (caller.token, session) for each in own)
+        if same >= STREAMS:
+            raise busy("this token, or this page, listens too often already", seconds=30)
+        if len(own) >= MOST or len(self._listeners) >= MOST_OF_ALL:
             raise busy("too many listen to this workspace already", seconds=30)
         listener = HubListener(caller, session)
         self._listeners.add(listener)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
+from vademecum.interfaces.connections import identify
 from vademecum.sync.facts import LARGEST_LINE
 from vademecum_hub.rejections import Rejection
 
@@ -167,7 +168,10 @@ class RateLimiter:
         """Pass a request on to the application, or answer it with a rejection."""
         if scope["type"] == "http" and scope["path"].startswith("/v1/"):
             header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            refused = self._check_request(token_name(header.decode("latin-1"))) if header else None
+            name = token_name(header.decode("latin-1")) if header else ""
+            if name in self._known:
+                identify(scope, name)
+            refused = self._check_request(name) if header else None
             if refused is not None:
                 await asyncio.sleep(HELD_BACK)
                 headers = {**self._headers, "Retry-After": str(refused.more["retry_after"])}

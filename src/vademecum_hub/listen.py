@@ -10,7 +10,7 @@ import ipaddress
 import logging
 import ssl
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -21,7 +21,10 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from vademecum.errors import Collision, ConfigError, StorageFailed, UsageError
+from vademecum.interfaces import connections
+from vademecum.interfaces.connections import ConnectionLimits
 from vademecum_hub.authorization import read_keys
+from vademecum_hub.limits import LARGEST_BODY, SLOWEST
 from vademecum_hub.migrate import check_schema
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ HOST, PORT = "127.0.0.1", 8389
 POOL = 24  # connections, more than requests that run at a time, so that none waits for a connection
 SWITCH = 0.0005  # seconds until the interpreter switches threads, so that short requests wait less
 _DATABASE = "check `--database`, such as postgresql://hub_app@host/name"
+# Machines send and read much at once, also through slow lines; a member has several of them.
+LIMITS = ConnectionLimits(sending=SLOWEST, reading=SLOWEST, idle=20, body=LARGEST_BODY, total=2048)
 _WAIT = 5.0  # seconds for a connection of the pool
 
 
@@ -171,7 +176,7 @@ def run_hub(
     listener.listen(512)  # from now on a client can connect
     host, port = listener.getsockname()[:2]
     sys.setswitchinterval(SWITCH)
-    server = uvicorn.Server(config)
+    server = connections.Server(config)
     with server.capture_signals():  # a signal right after `ready` stops the server
         ready(Listening(str(host), int(port), listening.certificate).address)
         server.run(sockets=[listener])
@@ -184,18 +189,12 @@ def make_config(app: ASGIApp, listening: Listening) -> uvicorn.Config:
         app,
         host=listening.host,
         port=listening.port,
-        ws="none",
         lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        h11_max_incomplete_event_size=16 << 10,
-        timeout_keep_alive=20,
         timeout_graceful_shutdown=5,
-        limit_concurrency=1_000,
         proxy_headers=False,  # BehindProxy reads them from trusted proxies
         ssl_certfile=listening.certificate or None,
         ssl_keyfile=listening.key or None,
+        **connections.server_options(replace(LIMITS, proxies=listening.proxies)),
     )
 
 

@@ -20,6 +20,7 @@ from psycopg_pool import PoolTimeout
 from starlette.concurrency import run_in_threadpool
 
 from vademecum import __version__
+from vademecum.interfaces.connections import identify
 from vademecum.interfaces.web.headers import SAFE
 from vademecum.sync.facts import MOST_FACTS
 from vademecum_hub import (
@@ -273,6 +274,7 @@ async def _handle(hub: Hub, request: Request, route: Route) -> Any:
         hub.buckets.take(place)
         async with hub.turns.take(place, most=limits.BURST):  # the bucket has limited these already
             ws = await run_in_threadpool(hub.find_workspace, header, name)
+        identify(request.scope, name)
     whole = await limits.read_body(request)
 
     def work() -> Any:
@@ -540,4 +542,5 @@ def _add_events(app: FastAPI, hub: Hub) -> None:
 
         async with hub.turns.take(place):
             caller = await run_in_threadpool(found)
+        identify(request.scope, limits.token_name(header))
         return open_stream(hub, caller)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import psycopg
-import uvicorn
 
+from vademecum.interfaces import connections
 from vademecum.sync import facts
 from vademecum.sync.facts import NOTHING, SyncFact
 from vademecum_hub import listen, members
@@ -173,7 +173,7 @@ def operating(url: str) -> Iterator[psycopg.Connection[Any]]:
 def listening(url: str, keys: HubKeys = KEYS) -> Iterator[tuple[str, Any]]:
     """The application in a thread, on a port of its own."""
     app = create_hub(listen.open_pool(url), keys)
-    server = uvicorn.Server(listen.make_config(app, listen.Listening(port=0)))
+    server = connections.Server(listen.make_config(app, listen.Listening(port=0)))
     bound = server.config.bind_socket()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()

@@ -20,10 +20,8 @@ from starlette.datastructures import Headers
 
 from mcp_door.talking import HANG, Address, home_of, served
 from vade_command import VADE
+from vademecum.interfaces import connections
 from vademecum.interfaces.mcp.http import (
-    CONNECTIONS,
-    LARGEST_BODY,
-    LARGEST_HEAD,
     RequestGuard,
     token_of,
 )
@@ -269,7 +267,7 @@ def test_four_hundred_clients_that_never_finish_are_dropped_and_keep_nobody_out(
             before = time.monotonic()
             assert post(address, own) == 400  # served beside them
             open_now = len(os.listdir(f"/proc/{address.process.pid}/fd")) if sys.platform == "linux" else 0
-            assert open_now < CONNECTIONS + 64
+            assert open_now < connections.LOCAL.strangers + 64
             assert all(map(dropped, held))
             assert time.monotonic() - before < HANG  # none was waited for until its own limit
         assert post(address, own) == 400
@@ -296,11 +294,11 @@ def test_a_client_that_sends_a_byte_now_and_then_is_dropped_too(folder: Path) ->
 def test_what_is_too_large_is_refused_before_the_token_is_looked_at(folder: Path, kept: bool) -> None:
     with served(folder) as address:
         token = f"Authorization: Bearer {address.token if kept else 'none-of-ours-at-all'}"
-        large = f"X-Large: {'x' * (LARGEST_HEAD + 1)}"
+        large = f"X-Large: {'x' * (connections.LARGEST_HEAD + 1)}"
         for sent, status in (
             (head(address, token, large), (400, 431)),
             (head(address, token, *(f"X-{n}: y" for n in range(5_000))), (400, 431)),
-            (head(address, token, f"Content-Length: {LARGEST_BODY + 1}"), (413,)),
+            (head(address, token, f"Content-Length: {connections.LOCAL.body + 1}"), (413,)),
             (head(address, token, f"Content-Length: {'9' * 400}"), (400, 413)),
         ):
             with contextlib.closing(connected(address, sent)) as client:
@@ -309,6 +307,6 @@ def test_what_is_too_large_is_refused_before_the_token_is_looked_at(folder: Path
             connected(address, head(address, token, "Transfer-Encoding: chunked"))
         ) as much:
             with contextlib.suppress(ConnectionError):
-                for _ in range(LARGEST_BODY // (1 << 16) + 8):
+                for _ in range(connections.LOCAL.body // (1 << 16) + 8):
                     much.sendall(b"10000\r\n" + b" " * (1 << 16) + b"\r\n")
             assert dropped(much)

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from vademecum.errors import NotFound
+from vademecum.interfaces.connections import identify
 from vademecum.interfaces.web.headers import SAFE, is_from_here, is_prefetch
 from vademecum.interfaces.web.pages import Pages
 from vademecum_hub import limits
@@ -156,6 +157,7 @@ def _session(hub: Hub, request: Request) -> HubSession:
     session = browser_sessions.read_session(
         hub.keys, request.headers.getlist("cookie"), request.path_params["session"]
     )
+    identify(request.scope, f"page {session.id}")
     hub.buckets.take(f"page {session.id}")
     return session
 

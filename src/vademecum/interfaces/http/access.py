@@ -46,6 +46,11 @@ class Visitor:
     session: PageSession | None = None
     token: str = field(default="", repr=False)  # the token itself, for looking it up again
 
+    @property
+    def caller(self) -> str:
+        """The name under which the visitor's connections are counted."""
+        return f"{self.kind} {self.name if self.session is None else self.session.url_prefix}"
+
     def may(self, scope: str) -> bool:
         """Return whether the visitor has this permission; a token that may write or review may also read."""
         return scope in self.scopes or (scope == "read" and bool(self.scopes & {"write", "review"}))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,6 +15,7 @@ import watchfiles
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
+from vademecum.interfaces.connections import STREAMS
 from vademecum.interfaces.http.api.base import ROOT
 from vademecum.interfaces.http.guard import HOW_IN
 from vademecum.interfaces.http.problems import HttpProblem
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectSendStream
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
     from vademecum.memory import Memory
 
@@ -55,6 +58,7 @@ class FileChanges:
     def __init__(self, home: Path, project: Path | None) -> None:
         self._home, self._project = home, project
         self._readers: set[MemoryObjectSendStream[dict[str, Any]]] = set()
+        self._streams: Counter[str] = Counter()  # open ones of each visitor
         self._stop: anyio.Event | None = None
 
     async def listen(self) -> AsyncIterator[dict[str, Any] | None]:
@@ -74,6 +78,20 @@ class FileChanges:
                     yield found
         finally:
             self._readers.discard(send)
+
+    def open_stream(self, caller: str) -> None:
+        """Count a stream of this visitor; refuse it if they have too many."""
+        if self._streams[caller] >= STREAMS:
+            raise HttpProblem(
+                429, f"at most {STREAMS} of these streams may be open", hint="close another one"
+            )
+        self._streams[caller] += 1
+
+    def close_stream(self, caller: str) -> None:
+        """Count a stream that has ended."""
+        self._streams[caller] -= 1
+        if not self._streams[caller]:
+            del self._streams[caller]
 
     async def follow(self) -> None:
         """Watch the folders, and send changes to the listeners, until `end` is called."""
@@ -134,8 +152,24 @@ async def follow_changes(request: Request) -> Response:
     if not visitor.may("read"):
         raise HttpProblem(403, "this token has no scope read")
     folders = None if visitor.kind == "person" else await site.pool.run(owner_of(request), _visible_folders)
+    site.changes.open_stream(visitor.caller)
     stream = _stream(site.changes, folders, lambda: site.is_let_in(visitor))
-    return StreamingResponse(stream, media_type="text/event-stream")
+    return _CountedStream(site.changes, visitor.caller, stream)
+
+
+class _CountedStream(StreamingResponse):
+    """A stream of events that counts as open until its client has left."""
+
+    def __init__(self, changes: FileChanges, caller: str, stream: AsyncIterator[bytes]) -> None:
+        super().__init__(stream, media_type="text/event-stream")
+        self._changes, self._caller = changes, caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._changes.close_stream(self._caller)
 
 
 def _visible_folders(memory: Memory) -> tuple[str, ...]:

@@ -5,11 +5,13 @@ Limits and checks are those of `mcp --http`.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from vademecum.interfaces import connections
 from vademecum.interfaces.http import access
 from vademecum.interfaces.http.problems import answer_problem, render_problem
 from vademecum.interfaces.mcp.http import HEADERS, RequestGuard
@@ -61,7 +63,10 @@ class PageGuard(RequestGuard):
 
         if scope["type"] == "http":
             scope = self._with_visitor(scope)
-            await super().__call__(scope, receive, safely)
+            async with contextlib.AsyncExitStack() as turn:
+                if scope["state"]["visitor"] is None:
+                    await turn.enter_async_context(connections.turn_of_stranger(scope))
+                await super().__call__(scope, receive, safely)
         else:
             await super().__call__(scope, receive, send)
 
@@ -71,6 +76,8 @@ class PageGuard(RequestGuard):
         url_prefix, path = access.split_prefix(scope["path"])
         visitor = self._person(url_prefix, headers) if url_prefix else self._program(headers)
         project, path = access.split_project(path) if url_prefix else (None, path)
+        if visitor is not None:
+            connections.identify(scope, visitor.caller)
         state = {**scope.get("state", {}), "visitor": visitor, "url_prefix": url_prefix, "project": project}
         if not url_prefix:
             return {**scope, "state": state}

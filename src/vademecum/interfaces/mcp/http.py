@@ -20,16 +20,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import h11
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vademecum.errors import Collision, Malformed
+from vademecum.interfaces import connections
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
@@ -43,9 +41,6 @@ GRACE = 1.5  # seconds for running requests, once the server has to stop
 _POLL_SECONDS = 0.25  # seconds between two checks whether the parent process is alive
 _CLEANUP_SECONDS = 10.0  # seconds for a start to finish first, and for closing and removing things afterwards
 _SHORTEST = 16  # characters; a shorter token can be guessed
-CONNECTIONS = 128  # at the same time; beyond that, the connection that has been idle longest is closed
-LARGEST_HEAD, LARGEST_BODY = 16 << 10, 4 << 20  # bytes of a request
-PATIENCE = 8.0  # seconds from a connection, or the first byte of a request, to its last byte
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 # Headers of refusals. After some refusals the end of the request is unknown, so the connection is closed.
 HEADERS: Mapping[int, Mapping[str, str]] = MappingProxyType(
@@ -115,14 +110,9 @@ def run_server(guarded: ASGIApp, listener: socket.socket, *, ready: Callable[[],
     server = _Server(
         uvicorn.Config(
             guarded,
-            http=_LimitedProtocol,
-            ws="none",
-            h11_max_incomplete_event_size=LARGEST_HEAD,
             lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
             timeout_graceful_shutdown=1,
+            **connections.server_options(connections.LOCAL),
         )
     )
     if not _outlives_parent():
@@ -142,7 +132,7 @@ def _outlives_parent() -> bool:
     return os.getppid() <= 1 or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-class _Server(uvicorn.Server):
+class _Server(connections.Server):
     """A uvicorn server that ends in an orderly way on a signal, within a time limit."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -187,76 +177,6 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-class _LimitedProtocol(H11Protocol):
-    """A connection with limits: a request that is too slow or too large is dropped.
-
-    It reads uvicorn's state of a connection: `conn` is the request, `cycle` the response.
-    """
-
-    _timer: asyncio.TimerHandle | None = None
-    _received = 0  # bytes of the current request
-    _since = 0.0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Start waiting for a request; if there are too many connections, close the longest waiting one."""
-        super().connection_made(transport)
-        self._since = self.loop.time()
-        self._timer = self.loop.call_later(PATIENCE, self._drop)
-        if len(self.connections) > CONNECTIONS:
-            others = [
-                each for each in self.connections if isinstance(each, _LimitedProtocol) and not each.busy
-            ]
-            min(others, key=lambda each: each._since)._drop()  # this connection is among them
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer, because the client has left."""
-        self._cancel_timer()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Read a part of a request; drop the connection if the request is too large."""
-        self._received += len(data)
-        if self._received > LARGEST_HEAD + LARGEST_BODY:
-            self._drop()
-            return
-        super().data_received(data)
-        self._update_timer()
-
-    def on_response_complete(self) -> None:
-        """Go on with the data of a next request, which may have arrived already."""
-        super().on_response_complete()
-        self._update_timer()
-
-    @property
-    def busy(self) -> bool:
-        """Whether the connection has a complete request that is being answered."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        return answering and not self._is_incomplete
-
-    @property
-    def _is_incomplete(self) -> bool:
-        state = self.conn.their_state
-        return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
-
-    def _update_timer(self) -> None:
-        """Start the timer while a request is incomplete, and stop it once the request is complete."""
-        if not self._is_incomplete:
-            self._received = 0
-            self._cancel_timer()
-        elif self._timer is None:
-            self._since = self.loop.time()
-            self._timer = self.loop.call_later(PATIENCE, self._drop)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-
-    def _drop(self) -> None:
-        self.connections.discard(self)  # at once, because the loop reports it later
-        self.transport.abort()
-
-
 class RequestGuard:
     """Middleware that passes on requests for this server from an authorised client, and refuses others."""
 
@@ -275,6 +195,8 @@ class RequestGuard:
             return
         refused = self.refusal(Headers(scope=scope))
         if refused is None:
+            if self._token is not None:
+                connections.identify(scope, "mcp")
             await self._application(scope, receive, send)
             return
         await self.refuse(*refused)(scope, receive, send)
@@ -309,11 +231,11 @@ class RequestGuard:
 
 def _too_large(headers: Headers) -> tuple[int, str] | None:
     """Return a status and a message if a request is too large, else None."""
-    if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEAD:
+    if sum(len(name) + len(value) for name, value in headers.raw) > connections.LARGEST_HEAD:
         return 431, "the headers are too large"
     size = headers.get("content-length", "0")
-    if not size.isdecimal() or len(size) > 20 or int(size) > LARGEST_BODY:
-        return 413, f"a request may have {LARGEST_BODY:,} bytes"
+    if not size.isdecimal() or len(size) > 20 or int(size) > connections.LOCAL.body:
+        return 413, f"a request may have {connections.LOCAL.body:,} bytes"
     return None
 
 
@@ -341,10 +263,10 @@ def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[s
     with memory.workspace.reported("make the token"):
         token = token_of(home)
     listener = listen(port)
-    server, connections = sdk.make(options, tools=tools, own_session=False)
+    server, mcp_connections = sdk.make(options, tools=tools, own_session=False)
     sweep_in_background(options)
     where = str(home.path / TOKEN)
     try:
         serve(application(server), listener, token=token, ready=lambda address: ready(address, where))
     finally:
-        connections.close()
+        mcp_connections.close()
