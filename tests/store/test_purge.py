@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allowing import SCRIPT, allow
 from vademecum.errors import StorageFailed, UsageError
+from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -97,6 +99,32 @@ def test_a_file_that_cannot_be_read_is_cleaned_byte_by_byte(tmp_path: Path) -> N
     (records / "torn.md").write_bytes(b"---\nno: [end\n---\n\xff CAN\xc3\x84RY \xff\n")
     memory.archive.purge_text("CANÄRY")
     assert (records / "torn.md").read_bytes() == b"---\nno: [end\n---\n\xff [purged] \xff\n"
+
+
+def test_a_proof_names_every_file_whose_bytes_still_hold_the_text(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.store("A CANARY sings.", key="bird")
+    odd = tmp_path / "home" / "notes.bin"
+    odd.write_bytes(b"x" * ((1 << 20) - 3) + b"CANARY" + b"y" * 10 + json.dumps("CANARY").encode())
+    found = memory.archive.purge_text("CANARY", prove=True)
+    assert [(each.where, each.count) for each in found.remains] == [("notes.bin", 2)]
+    odd.unlink()
+    assert memory.archive.purge_text("CANARY", prove=True).remains == ()
+
+
+def test_a_purge_that_leaves_the_text_somewhere_ends_with_three_and_names_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("VADE_HOME", str(allow(tmp_path / "home")))
+    monkeypatch.setenv("VADE_SCRIPT", SCRIPT)
+    memory = opened(tmp_path)
+    memory.store("A CANARY sings.", key="canary-bird")
+    memory.store("A robin sings.", key="robin")
+    assert run(["purge", "--text", "robin sings", "--yes"]) == 0
+    assert run(["purge", "--text", "CANARY", "--yes"]) == 3
+    assert "NOT deleted: memory/project" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wanted", ["a", "id", " x ", "purged"])

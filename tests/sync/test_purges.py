@@ -393,3 +393,30 @@ def test_a_purge_that_is_killed_is_finished_by_the_next_sync(two: Pair, points: 
         meet(*two)
         nowhere(two, words)
         assert one.files() == other.files()
+
+
+@pytest.mark.parametrize("by_text", [True, False])
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_notice_of_a_record_that_came_back_is_purged_on_whichever_machine_it_waits(
+    two: Pair, which: int, seen: bool, by_text: bool
+) -> None:
+    one, other = two
+    one.memory().store("The safe is new.", key="safe", scope="global")
+    meet(*two)
+    one.memory().forget("safe", scope="global")
+    other.memory().store(f"Open with {SECRET}.", key="safe", scope="global", mode="append")
+    meet(*two)
+    assert [each.kind for each in one.memory().review.inbox(["notice"]).items] == ["notice"]
+    assert any(name.startswith("decisions/sync-notices/") for name in holding(one.base / "home", SECRET))
+    if seen:  # then the decision repeats it
+        one.memory().review.decide(one.memory().review.inbox(["notice"]).items, yes=True)
+        assert any(name.startswith("decisions/reviews/") for name in holding(one.base / "home", SECRET))
+    memory = two[which].memory()
+    if by_text:
+        found = memory.archive.purge_text(SECRET, prove=True)
+        assert found.remains == ()
+    else:
+        memory.archive.purge("safe", scope="global", prove=True)
+    meet(*two)
+    nowhere(two, SECRET)

@@ -355,6 +355,10 @@ class Archive:
             found = [*self._purged_text(wanted, dry=False), *self._find_unreachable(wanted)]
             found += self._spread_purge(orders)
             self._forget_derived()
+            if prove:  # whatever is known of each file, its bytes are looked at as well
+                told = {each.where for each in found if not each.gone}
+                left = purging.remaining(self._work.home, self._shared, wanted)
+                found += [each for each in left if each.where not in told]
             return proof.finished(found)
 
     def tombstones(self) -> Sequence[Tombstone]:
@@ -600,7 +604,7 @@ class Archive:
                 count = purging.occurrences(path, wanted)
                 if count:
                     why = "attached sources are never changed"
-                    yield Purged(str(path), count, gone=False, why=why)
+                    yield Purged(str(path), count, gone=False, why=why, reachable=False)
         for root in scopes.trusted_folders(self._work.home):
             if self._shared is None or root != self._shared.parent:
                 yield from purging.elsewhere(root, wanted)
@@ -609,7 +613,7 @@ class Archive:
 
             for team, count in purge_orders.held_by_teams(self._work.home, _text_finder(wanted)):
                 why = "the team's other members keep it: only its owner can purge it for all"
-                yield Purged(f"team:{team}", count, gone=False, why=why)
+                yield Purged(f"team:{team}", count, gone=False, why=why, reachable=False)
 
     def _elsewhere(self, entries: Sequence[Entry]) -> list[Purged]:
         """Return the `.vade/` folders of other trusted projects that contain any of these entries."""

@@ -203,6 +203,11 @@ def drop_sync_notice(home: Home, notice: SyncNotice) -> None:
     drop(home, SYNC_NOTICES, _notice_name(notice))
 
 
+def notice_file(notice: SyncNotice) -> str:
+    """Return the name of a notice's file."""
+    return f"{_notice_name(notice)}.json"
+
+
 def _notice_name(notice: SyncNotice) -> str:
     return mark_of(notice.what, notice.folder, notice.path)
 
@@ -231,7 +236,7 @@ def _rename_held(home: Home, workspace: str, old: str, new: str) -> bool:
     return True
 
 
-_KIND = "reviews"
+REVIEWS = "reviews"
 REVIEW = "review"
 _DECLINED = "declined"
 
@@ -261,12 +266,12 @@ def put_sitting(home: Home, sitting: Sitting) -> None:
         "undone": sitting.undone,
         "what": sitting.what,
     }
-    put(home, _KIND, sitting.id, value)
+    put(home, REVIEWS, sitting.id, value)
 
 
 def sittings(home: Home) -> Sequence[Sitting]:
     """Return all saved reviews, newest first."""
-    found = [_sitting(name, value) for name, value in every(home, _KIND)]
+    found = [_sitting(name, value) for name, value in every(home, REVIEWS)]
     return sorted(found, key=lambda each: each.id, reverse=True)
 
 

@@ -71,6 +71,21 @@ class _Replaced:
     left: int = 0
 
 
+# Decisions that repeat texts, for a person to read or to undo; what else they hold are names and times.
+_TOLD = (("decisions", decisions.SYNC_NOTICES), ("decisions", decisions.REVIEWS))
+_TOLD_TEXTS = {
+    "text",
+    "old",
+    "new",
+    "before",
+    "after",
+    "texts",
+    "answer",
+    "shown",
+    "given",
+    "arguments",
+    "request",
+}
 _STATE = ("state.db", "state.db-wal", "state.db-shm", "state.db-journal")
 
 
@@ -82,6 +97,7 @@ class Purged:
     count: int
     gone: bool = True
     why: str = ""
+    reachable: bool = True  # false for the files of others, such as attached sources and other projects
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,11 @@ class Purge:
     found: tuple[Purged, ...]
     dry: bool = False
     receipt: Mapping[str, Any] | None = None
+
+    @property
+    def remains(self) -> tuple[Purged, ...]:
+        """The places that this purge reaches, and where the text still is; those of others are only named."""
+        return tuple(each for each in self.found if not each.gone and each.reachable)
 
     def __len__(self) -> int:
         return len(self.found)
@@ -114,7 +135,9 @@ def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = Fals
     def meant(each: str) -> bool:
         return each == name or (each.endswith(".md") and each.startswith(f"{stem}.conflict-"))
 
-    found += _from_heard(home, texts_of(home, scope_folder, name), dry=dry)
+    texts = texts_of(home, scope_folder, name)
+    found += _from_heard(home, texts, dry=dry)
+    found += notices_of(home, texts, dry=dry)
     found += _from_consolidations(home, scope_folder, stem, dry=dry)
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
     for each in filter(meant, archive.names(home, scope_folder, filenames.RECORDS)):
@@ -276,7 +299,11 @@ def elsewhere(root: Path, wanted: str) -> list[Purged]:
     for path in sorted((root / ".vade").rglob("*.md")):
         count = occurrences(path, wanted) if path.is_file() and not path.is_symlink() else 0
         if count:
-            found.append(Purged(str(path), count, gone=False, why=f"of another project; run it in {root}"))
+            found.append(
+                Purged(
+                    str(path), count, gone=False, why=f"of another project; run it in {root}", reachable=False
+                )
+            )
     return found
 
 
@@ -361,6 +388,8 @@ def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
         return _in_markdown
     if parts == ("chat-history",):
         return _in_markdown
+    if ending == ".json" and parts[:2] in _TOLD:
+        return _in_decision
     if ending == ".jsonl" and parts[:2] == ("archive", "kept"):
         return _in_line
     if ending == ".jsonl" and parts[0] == "transcripts":
@@ -560,6 +589,62 @@ def _from_heard(home: Home, texts: Iterable[str], *, dry: bool) -> Iterator[Purg
                 yield Purged("/".join(parts), found.count)
 
 
+def notices_of(home: Home, texts: Iterable[str], *, dry: bool = False) -> Iterator[Purged]:
+    """Delete the notices of a sync that repeat one of these texts, and the text in decisions about them.
+
+    Yield the changed files; a `dry` run changes none.
+    """
+    listed = [each for each in texts if is_long_enough(normalise(each))]
+    wanted = {normalise(each) for each in listed}
+    for notice in decisions.sync_notices(home) if wanted else ():
+        shown = normalise(notice.text)
+        if any(each in shown for each in wanted):
+            if not dry:
+                decisions.drop_sync_notice(home, notice)
+            yield Purged(f"decisions/{decisions.SYNC_NOTICES}/{decisions.notice_file(notice)}", 1)
+    for name in home.names("decisions", decisions.REVIEWS) if wanted else ():
+        parts = ("decisions", decisions.REVIEWS, name)
+        count = 0
+        for each in listed:
+            way = functools.partial(_in_decision, forms=_forms(each))
+            count += _replace(home, home.path, parts, way, dry=dry).count
+        if count:
+            yield Purged("/".join(parts), count)
+
+
+def remaining(home: Home, shared: Path | None, wanted: str) -> Iterator[Purged]:
+    """Yield every file of the home and of the `shared` `.vade/` whose bytes hold a text, in any form."""
+    forms = _forms(wanted)
+    raw = re.compile(forms.pattern.encode(errors="surrogatepass"))
+    longest = 16 * len(wanted.encode(errors="surrogatepass")) + 64  # of any form of it
+    for top in (home.path, *(() if shared is None else (shared,))):
+        base = home.path if top == home.path else top.parent
+        for path, below, inside in os.walk(top, onerror=raise_unless_gone):
+            below.sort()
+            for name in sorted(inside):
+                count = _count_in_bytes(os.path.join(path, name), raw, longest)
+                if count:
+                    where = os.path.relpath(os.path.join(path, name), base).replace(os.sep, "/")
+                    yield Purged(where, count, gone=False, why="it is still in the bytes of this file")
+
+
+def _count_in_bytes(path: str, raw: re.Pattern[bytes], longest: int) -> int:
+    """Return how often a pattern occurs in a regular file, which is read in blocks that overlap."""
+    count, rest = 0, b""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return 0
+        with open(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                text, end = rest + block, 0
+                for match in raw.finditer(text):
+                    count, end = count + 1, match.end()
+                rest = text[max(end, len(text) - longest) :]
+    except FileNotFoundError:
+        pass
+    return count
+
+
 def _in_markdown(content: bytes, forms: re.Pattern[str]) -> _Replaced:
     """Remove a text from a Markdown file's titles, tags and entries; in a malformed file, from all bytes."""
     try:
@@ -631,6 +716,30 @@ def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
     if not line.isascii() and re.search("[\ud800-\udfff]", line):  # which only an escape can hold
         line = json.dumps(event, separators=(",", ":"))
     return _Replaced(line.encode(), hits, left)
+
+
+def _in_decision(content: bytes, forms: re.Pattern[str]) -> _Replaced:
+    """Replace a text in what a decision repeats; names, paths and times stay, and are counted."""
+    try:
+        decision, hits = _strip_told(json.loads(content), forms)
+    except (ValueError, RecursionError):
+        return _in_markdown(content, forms)
+    left = sum(len(forms.findall(each)) for each in _strings(decision))
+    if not hits:
+        return _Replaced(content, 0, left)
+    return _Replaced(json.dumps(decision, ensure_ascii=False).encode(), hits, left)
+
+
+def _strip_told(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
+    if isinstance(value, list):
+        items = [_strip_told(each, forms) for each in value]
+        return [each for each, _ in items], sum(hits for _, hits in items)
+    if not isinstance(value, dict):
+        return value, 0
+    pairs = {
+        key: (_cleaned if key in _TOLD_TEXTS else _strip_told)(each, forms) for key, each in value.items()
+    }
+    return {key: each for key, (each, _) in pairs.items()}, sum(hits for _, hits in pairs.values())
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -433,7 +433,7 @@ def elsewhere(root: Path, entries: Iterable[Entry]) -> list[Purged]:
         count = sum(archive.fingerprint(each) in marks for each in in_file)
         if count:
             why = f"of another project; run it in {root}"
-            found.append(Purged(str(root / file.where), count, gone=False, why=why))
+            found.append(Purged(str(root / file.where), count, gone=False, why=why, reachable=False))
     return found
 
 

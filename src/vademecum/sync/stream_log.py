@@ -411,6 +411,7 @@ class HomeFiles:
         else:
             if removed.entries:
                 origins.delete_entries(home, removed.entries)
+                list(purging.notices_of(home, [each.text for each in removed.entries]))
             for text in removed.texts:
                 list(pending_writes.purge(home, text))
                 purging.text(home, None, text)

@@ -260,6 +260,11 @@ def purge(
     done = run()
     _show_purge(done, as_json=as_json, wanted=text)
     _purge_elsewhere(memory, text, None if finish else done)
+    if text is not None and done.remains:
+        raise click.exceptions.Exit(REMAINS)
+
+
+REMAINS = 3  # the exit code of a purge that left the text in a place that it reaches
 
 
 def _purge_elsewhere(memory: Memory, text: str | None, found: Purge | None) -> None:
