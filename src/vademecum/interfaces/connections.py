@@ -53,7 +53,7 @@ class ConnectionLimits:
 LOCAL = ConnectionLimits()
 
 
-class Connection(H11Protocol):
+class GuardedConnection(H11Protocol):
     """One connection; it reads uvicorn's state: `conn` is the request, `cycle` the response."""
 
     def __init__(self, table: ConnectionTable, **given: Any) -> None:
@@ -185,21 +185,21 @@ class ConnectionTable:
         self.limits = limits
         self._total = min(limits.total, _open_files() - _FILES)
         self._proxies = [ipaddress.ip_network(each, strict=False) for each in limits.proxies]
-        self._strangers: defaultdict[str, set[Connection]] = defaultdict(set)
-        self._callers: defaultdict[str, set[Connection]] = defaultdict(set)
+        self._strangers: defaultdict[str, set[GuardedConnection]] = defaultdict(set)
+        self._callers: defaultdict[str, set[GuardedConnection]] = defaultdict(set)
         self._unsettled: set[str] = set()  # addresses whose connections will be counted
         self._is_proxy: dict[str, bool] = {}
         self.turns = asyncio.Semaphore(TURNS)
 
-    def __call__(self, **given: Any) -> Connection:
+    def __call__(self, **given: Any) -> GuardedConnection:
         """Return a new connection, as uvicorn asks for it."""
-        return Connection(self, **given)
+        return GuardedConnection(self, **given)
 
     def __len__(self) -> int:
         """Return the number of connections."""
         return sum(map(len, self._strangers.values())) + sum(map(len, self._callers.values()))
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: GuardedConnection) -> None:
         """Add a stranger's connection, and drop others if there are too many.
 
         The connections of an address are counted a moment later, when honest requests have been read.
@@ -213,7 +213,7 @@ class ConnectionTable:
             self._unsettled.add(address)
             connection.loop.call_later(_SETTLED, self._settle, address, connection.loop)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: GuardedConnection) -> None:
         """Forget a connection."""
         for groups, name in ((self._callers, connection.caller), (self._strangers, connection.address)):
             if name in groups:
@@ -221,7 +221,7 @@ class ConnectionTable:
                 if not groups[name]:
                     del groups[name]
 
-    def move(self, connection: Connection, caller: str) -> None:
+    def move(self, connection: GuardedConnection, caller: str) -> None:
         """Count a connection for a caller instead of its address."""
         self.remove(connection)
         connection.caller = caller
@@ -256,7 +256,7 @@ class ConnectionTable:
         return self._is_proxy[address]
 
 
-def _drop(connections: Iterable[Connection], count: int) -> None:
+def _drop(connections: Iterable[GuardedConnection], count: int) -> None:
     """Drop so many of these connections, the least worthy ones."""
     for each in sorted(connections, key=lambda each: each.worth)[: max(count, 0)]:
         each.drop()
@@ -265,7 +265,7 @@ def _drop(connections: Iterable[Connection], count: int) -> None:
 def identify(scope: MutableMapping[str, Any], caller: str) -> None:
     """Note that a request's connection belongs to a caller: somebody with a valid token or session."""
     connection = scope.get("state", {}).get(_STATE)
-    if isinstance(connection, Connection):  # none in a test without a socket
+    if isinstance(connection, GuardedConnection):  # none in a test without a socket
         connection.identify(caller)
 
 
@@ -273,7 +273,7 @@ def identify(scope: MutableMapping[str, Any], caller: str) -> None:
 async def turn_of_stranger(scope: MutableMapping[str, Any]) -> AsyncIterator[None]:
     """Wait until few other requests of strangers are being answered."""
     connection = scope.get("state", {}).get(_STATE)
-    if not isinstance(connection, Connection):
+    if not isinstance(connection, GuardedConnection):
         yield
         return
     async with connection.table.turns:
