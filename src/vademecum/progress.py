@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Step = Callable[[str, int, int], None]  # what, how many are done, how many there are
+    Step = Callable[[str, int, int], None]  # what, how many are done, how many there are (0: unknown)
 
 T = TypeVar("T")
 _watching: ContextVar[Step | None] = ContextVar("watching", default=None)
@@ -39,3 +39,12 @@ def counted(things: Sequence[T], what: str) -> Iterator[T]:
         step(what, done, len(things))
         yield thing
     step(what, len(things), len(things))
+
+
+def counted_up(things: Iterable[T], what: str) -> Iterator[T]:
+    """Yield the items one by one, and report how many are finished; their total is not known, so it is 0."""
+    step = _watching.get()
+    for done, thing in enumerate(things):
+        if step is not None:
+            step(what, done, 0)
+        yield thing

@@ -16,6 +16,7 @@ from importers import samples
 from importers.worlds import snapshot
 from vademecum.agents import memory_files, registry
 from vademecum.memory import connect
+from vademecum.progress import watched
 from vademecum.text import document
 from vademecum.types import Origin
 
@@ -370,3 +371,21 @@ def test_an_import_that_is_cut_short_is_taken_back_or_finished(vade: Vade, tmp_p
         else:
             vade("undo")
             assert {name: each[0] for name, each in snapshot(vade.home / "memory").items()} == before
+
+
+def test_a_large_archive_says_how_far_it_is_and_can_be_stopped(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "vault.zip", "w") as packed:
+        for number in range(40):
+            packed.writestr(f"vault/note-{number}.md", f"# Note {number}\nThe value of thing {number}.\n")
+    seen: list[tuple[str, int, int]] = []
+
+    def step(what: str, done: int, total: int) -> None:
+        seen.append((what, done, total))
+        if ("texts", 20, 0) in seen:
+            raise KeyboardInterrupt
+
+    memory = connect(home=tmp_path / "home", cwd=tmp_path, origin=Origin.USER)
+    with pytest.raises(KeyboardInterrupt), watched(step):
+        memory.transfer.import_from("obsidian", tmp_path / "vault.zip")
+    assert ("files of the archive", 39, 0) in seen
+    assert memory.list(scope="global").records == ()

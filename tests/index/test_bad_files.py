@@ -478,3 +478,19 @@ def test_what_may_not_be_read_is_told_of_and_the_others_are_found(good: Path, wh
 if __name__ == "__main__":
     scene = {"searched": searched, "searched_as_nobody": searched_as_nobody}[sys.argv[1]]
     print(json.dumps(scene(Path(sys.argv[2]))))
+
+
+def test_a_record_of_a_million_lines_is_told_and_left_out_and_the_others_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vademecum.index import corpus
+
+    assert corpus.MOST_LINES <= 250_000
+    monkeypatch.setattr(corpus, "MOST_LINES", 1_000)  # a million lines take as long to write as to index
+    memory = connect(home=tmp_path / "home", cwd=tmp_path, environ={})
+    memory.store("The kiln is hot.", key="kiln")
+    path = tmp_path / "home" / memory.store("Long.", key="long").path
+    path.write_text(path.read_text().replace("Long.", "A line.\n" * 1_001))
+    answer = memory.search("kiln")
+    assert [each.path.rpartition("/")[2] for each in answer.results] == ["kiln.md"]
+    assert "lines; at most 1,000 of one file are indexed" in str(memory.care.index().findings)

@@ -605,3 +605,26 @@ def test_watch_syncs_what_comes_into_the_folder_and_what_changes_here(two: tuple
             process.kill()
             process.wait()
     assert "Traceback" not in log.read_text("utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sparse files")
+def test_a_file_of_eight_gigabytes_is_named_and_skipped_until_its_machine_repairs_it(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    folder = one.carrier / "vade-sync" / "global"
+    one.sync()
+    before = {*folder.iterdir()}
+    other.sync()
+    [theirs] = {*folder.iterdir()} - before
+    os.truncate(theirs, 8 << 30)
+    one.memory().store("Coffee at nine.", key="coffee", scope="global")
+    [done] = [each.done for each in one.sync() if each.stream == "global"]
+    assert done.sent
+    assert one.ignored == [theirs.name]
+    other.memory().store("Rolls at seven.", key="rolls", scope="global")
+    meet(other, one)
+    assert theirs.stat().st_size < 1 << 20
+    assert one.ignored == []
+    assert one.files() == other.files()
+    assert {"records/coffee.md", "records/rolls.md", "records/machine-two.md"} <= {*one.files()}

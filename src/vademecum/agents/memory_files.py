@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.agents import registry
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, VadeError
 from vademecum.knowledge import Skipped, TopicPiece, TranscriptPiece
+from vademecum.progress import counted_up
 from vademecum.store import Folder, files
 from vademecum.text import clock, frontmatter
 from vademecum.text.document import decode
@@ -269,7 +270,7 @@ class ArchiveTree(FileTree):
 
     def _unpack(self, members: Iterable[_Member]) -> None:
         total = 0
-        for number, member in enumerate(members):
+        for number, member in enumerate(counted_up(members, "files of the archive")):
             name = _safe_path(member)
             total += member.size
             if number >= _MOST or total > _LARGEST_ARCHIVE:

@@ -36,6 +36,7 @@ _WORDY = lazy_pattern(r"[^\W\d_]{3}")
 # Errors of a file and not of the system: a link in place of a folder, a name that is too long.
 _OF_THE_FILE = (errno.ELOOP, errno.ENAMETOOLONG)
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # other names of a note, and characters of each
+MOST_LINES = 250_000  # of a file that is indexed; a larger one is told, and would take seconds of each search
 _MOST_TAGS = 50  # tags in the text of a note
 _TAG = lazy_pattern(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
 _CODE = lazy_pattern(r"`[^`\n]{1,300}`")
@@ -163,6 +164,9 @@ def read_document(
     """
     from vademecum.index.chunk import chunks  # a question does not need it
 
+    lines = content.count(b"\n")
+    if lines > MOST_LINES:
+        raise Malformed(f"it has {lines:,} lines; at most {MOST_LINES:,} of one file are indexed")
     # Agents see passages, and a passage may begin or end in the middle of a secret.
     text = document.decode(content)
     clean = outgoing.clean_lines(text)

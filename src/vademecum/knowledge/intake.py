@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, Untrusted, VadeError
 from vademecum.fields import FIELDS, read_tags
 from vademecum.knowledge import ltm
+from vademecum.progress import counted_up
 from vademecum.store import archive, pinned, scopes
 from vademecum.store.merge import category
 from vademecum.text import clock, document, fences, filenames, frontmatter, names, normalise
@@ -206,7 +207,7 @@ def take_all(intake: Intake, pieces: Iterable[Piece]) -> ImportedPieces:
     mapped: list[Mapped] = []
     skipped: list[Skipped] = []
     sessions: list[TranscriptPiece] = []
-    for piece in pieces:
+    for piece in counted_up(pieces, "texts"):
         if isinstance(piece, Skipped):
             skipped.append(piece)
         elif isinstance(piece, TranscriptPiece):

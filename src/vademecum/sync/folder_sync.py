@@ -103,7 +103,11 @@ class FolderTransport:
                     lines = facts.rendered(replica, first, first + _SEGMENT)
                     content = b"".join(line + b"\n" for line in lines)
                     name = f"{replica}.{first + 1:012d}.jsonl"
-                    there = folder.read(name, largest=_LARGEST) or b""
+                    try:
+                        there = folder.read(name, largest=_LARGEST) or b""
+                    except Malformed:  # nothing that this home has written
+                        folder.delete(name)
+                        there = b""
                     if there != content:
                         # The file only lacks the end, so the facts in it need no check.
                         whole = content.startswith(there)
@@ -121,7 +125,11 @@ class FolderTransport:
                 match = _FILE.fullmatch(name)
                 if match is None or match[1] not in replicas:
                     continue
-                there = folder.read(name, largest=_LARGEST) or b""
+                try:
+                    there = folder.read(name, largest=_LARGEST) or b""
+                except Malformed:
+                    self._skip(name)
+                    continue
                 listed = list(_parse_files({1: there}, named=False))
                 if any(fact.id in purged and not fact.purged for fact in listed):
                     left = (fact_rules.blank(fact) if fact.id in purged else fact for fact in listed)
@@ -147,6 +155,11 @@ class FolderTransport:
         both = (*listed, *known[len(listed) :])
         return b"".join(fact_rules.render(fact) + b"\n" for fact in both)
 
+    def _skip(self, name: str) -> None:
+        """Note a file that is not read, so that the sync can name it."""
+        if name not in self.strange:
+            self.strange.append(name)
+
     def _read(
         self, stream: str, known: Mapping[str, int], only: str = "", *, newest: bool = False
     ) -> dict[str, list[SyncFact]]:
@@ -161,14 +174,14 @@ class FolderTransport:
                 for name in folder.names():
                     match = _FILE.fullmatch(name)
                     if match is None:
-                        if not name.startswith(".") and name not in self.strange:
-                            self.strange.append(name)
+                        if not name.startswith("."):
+                            self._skip(name)
                     elif only in ("", match[1]):
                         names.setdefault(match[1], {})[int(match[2])] = name
                 found = {}
                 for replica, listed in names.items():
                     count = max(listed) - 1 if newest else known.get(replica, 0)
-                    parts = _read_files(folder, listed, count)
+                    parts = _read_files(folder, listed, count, self._skip)
                     found[replica] = facts = list(_parse_files(parts, known=count))
                     if not newest:
                         self._note_unreadable(stream, listed, parts, count + len(facts))
@@ -203,17 +216,24 @@ class FolderTransport:
             self.unreadable[stream, named[newest]] = why
 
 
-def _read_files(folder: DiskFolder, named: Mapping[int, str], known: int) -> dict[int, bytes]:
+def _read_files(
+    folder: DiskFolder, named: Mapping[int, str], known: int, skip: Callable[[str], None]
+) -> dict[int, bytes]:
     """Return the contents of a replica's files, from the file with the first unknown fact on.
 
-    Return no files if that file is missing.
+    Return no files if that file is missing. Call `skip` with the name of a file that is too large.
     """
     start = max((first for first in named if first <= known + 1), default=0)
     found: dict[int, bytes] = {}
     for first in sorted(named):
         if first >= start > 0:
-            with contextlib.suppress(OutsideMemory):
+            try:
                 found[first] = folder.read(named[first], largest=_LARGEST) or b""
+            except OutsideMemory:
+                continue
+            except Malformed:  # no machine writes so much; the facts behind it wait for the right file
+                skip(named[first])
+                break
     return found
 
 

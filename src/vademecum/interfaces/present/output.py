@@ -98,7 +98,8 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
         since, before = begun.setdefault(what, (now, done))
         if now - told >= _BETWEEN_LINES:
             told = now
-            error(f"{what}: {done:,} of {total:,}{_remaining(now - since, done - before, total - done)}")
+            left = _remaining(now - since, done - before, total - done) if total else ""
+            error(f"{what}: {_how_far(done, total)}{left}")
 
     def step(what: str, done: int, total: int) -> None:
         nonlocal bar, last
@@ -110,18 +111,22 @@ def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
             return
         bar = bar or _start_bar()
         if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total)
-        bar.update(tasks[what], completed=done, total=total)
+            tasks[what] = bar.add_task(what, total=total or None)
+        bar.update(tasks[what], completed=done, total=total or None)
 
     try:
         with watched(step):
             yield step
     except KeyboardInterrupt as interrupt:
-        far = f" at {last[0]}, {last[1]:,} of {last[2]:,}" if last else ""
+        far = f" at {last[0]}, {_how_far(last[1], last[2])}" if last else ""
         raise WorkStopped(f"stopped{far}{f': {stopped}' if stopped else ''}") from interrupt
     finally:
         if bar is not None:
             bar.stop()
+
+
+def _how_far(done: int, total: int) -> str:
+    return f"{done:,} of {total:,}" if total else f"{done:,}"
 
 
 def _remaining(seconds: float, done: int, left: int) -> str:
