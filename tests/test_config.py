@@ -199,6 +199,8 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "capture.hear": True,
         "capture.tell": True,
         "capture.ask": "off",
+        "capture.model": None,
+        "capture.model_tokens": 200_000,
         "capture.fade_days": 30,
         "secrets.policy": "redact",
         "secrets.session": None,

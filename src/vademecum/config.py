@@ -850,6 +850,21 @@ class CaptureSettings(SettingsGroup):
         NEVER,
         only_file=True,
     )
+    model: str | None = setting(
+        None,
+        "The language model that reads your sessions after their end and proposes what to remember, such as"
+        " `ollama:qwen3` or `agent:claude-code`. You have to confirm it: `vade config set capture.model …`.",
+        NAME,
+        NEVER,
+        only_file=True,
+    )
+    model_tokens: int = setting(
+        200_000,
+        "How many tokens this model may use in a day; 0 is none.",
+        whole(0, 1_000_000_000),
+        NEVER,
+        only_file=True,
+    )
     fade_days: int = setting(
         30, "After how many days statements that were noticed in sessions are deleted.", whole(1, 3650), NEVER
     )

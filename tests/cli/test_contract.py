@@ -240,6 +240,7 @@ def test_every_answer_is_an_object_with_a_version_that_its_schema_describes(
 
 # What the script above does not reach; the tests of these commands hold them against their shapes.
 LEFT = {
+    "sessions distill",
     "sync",
     "sync status",
     "sync held",

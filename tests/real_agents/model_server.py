@@ -132,6 +132,7 @@ class ModelServer:
 
     script: Script = field(default_factory=dict)
     log: Path | None = None
+    aside: str = ASIDE  # what is answered to a prompt that the script does not know
     prefix: str = "mcp__vade__"  # of our tools' names, in an agent that hides them
     requests: list[Request] = field(default_factory=list)
 
@@ -179,6 +180,7 @@ class ModelServer:
         """One request, as it is read, answered and kept."""
         tools, turns = READERS[dialect_of(path)](body)
         step = next_step(self.script, turns, tools)
+        step = self.aside if step == ASIDE else step
         if isinstance(step, Call) and find_tool(tools, step.tool) is None:
             step = self._help(step, tools)
         prompt, _ = newest_prompt(self.script, turns)

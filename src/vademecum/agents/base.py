@@ -37,6 +37,19 @@ class Agent(NamedTuple):
     # endings of its memory files besides Markdown and JSON, and names of its hidden files
     keeps: tuple[str, ...] = ()
     environment: Environment | None = None
+    model_command: ModelCommand | None = None
+
+
+class ModelCommand(NamedTuple):
+    """The command by which an agent answers one prompt: without its hooks, tools and servers.
+
+    The prompt comes on standard input, in an empty folder.
+    """
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str] = {}
+    # yields the answer's text in what the command prints; raises ValueError if there is none
+    read: Callable[[str], str] = str.strip
 
 
 class Environment(NamedTuple):

@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from vademecum.config import Settings
     from vademecum.knowledge import Signal
+    from vademecum.lifecycle.distill import Destination
+    from vademecum.llm.base import Model
     from vademecum.search import Finder
     from vademecum.store import Workspace
+    from vademecum.store.heard import Distilled
     from vademecum.transcripts import Log, MessageEvent
 
 _Lessons: TypeAlias = "Callable[[Sequence[MessageEvent]], Iterable[HeardStatement]]"
@@ -193,6 +197,42 @@ class HeardList:
         found = [(group[0], len({each.session for each in group})) for group in groups]
         return sorted(found, key=lambda each: (-each[1], -each[0].confidence, each[0].at, each[0].id))
 
+    def find_destination(self, settings: Settings | None = None) -> Destination | None:
+        """Return where `capture.model` sends sessions; None if it is not set."""
+        from vademecum.lifecycle.distill import find_destination
+
+        return find_destination(settings or self._work.settings)
+
+    def allow_model(self, name: str) -> None:
+        """Save that a person allowed the model at a destination to read sessions; '' allows none."""
+        from vademecum.store import capture_model
+
+        capture_model.give_consent(
+            self._work.home, name, at=self._work.stamp(), by=str(self._work.caller.actor)
+        )
+
+    def distill(self, session: str, *, model: Model | None = None) -> Distilled:
+        """Ask the model of `capture.model` what to remember of a session, and hear what the session supports.
+
+        Raises ConfigError if no model is set, or if no person confirmed it. A `model` that is passed needs no
+        confirmation. A model that fails, and proposals that are refused, are noted in the result.
+        """
+        from vademecum.lifecycle.distill import Distiller
+
+        return Distiller(self._work, self._open_finder, self).distill(session, model)
+
+    def distilled(self) -> Sequence[tuple[str, Distilled]]:
+        """Return the sessions of this project that a model was asked about, each with the last result."""
+        caller = self._work.caller
+        if caller.project is None or self._is_barred() or caller.origin is not Origin.USER:
+            return []
+        found = (
+            (session, heard.read_distilled(self._work.home, caller.project.id, session))
+            for session in heard.sessions(self._work.home, caller.project.id)
+        )
+        done = [(session, result) for session, result in found if result is not None]
+        return sorted(done, key=lambda each: each[1].at, reverse=True)
+
     def unsaved(
         self, session: str, *, without: Collection[str] = (), most: int = 5
     ) -> Sequence[HeardStatement]:
@@ -213,7 +253,7 @@ class HeardList:
                 continue
             if each.id in without or each.outcome in (*SETTLED, CONTRADICTED, DECLINED):
                 continue
-            if each.agent not in ("", self._work.settings.agent) or each.found_by != "judge":
+            if each.agent not in ("", self._work.settings.agent) or each.found_by != heard.JUDGE:
                 continue
             if decisions.mark_of("signal", each.text) in declined:
                 continue

@@ -172,6 +172,10 @@ class AsyncHeard(_Noun):
     """The calls of `Memory.heard`, each awaited."""
 
     bar = _awaited(HeardList.bar)
+    allow_model = _awaited(HeardList.allow_model)
+    distill = _awaited(HeardList.distill)
+    distilled = _awaited(HeardList.distilled)
+    find_destination = _awaited(HeardList.find_destination)
     nudges = _awaited(HeardList.nudges)
     sessions = _awaited(HeardList.sessions)
     take_back = _awaited(HeardList.take_back)

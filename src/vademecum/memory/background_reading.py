@@ -172,8 +172,8 @@ def ask(home: Home, request: ReadingRequest) -> None:
                 start_process(home)
 
 
-def start_process(home: Home) -> None:
-    """Start a reader process that uses neither the terminal nor the pipes of this process.
+def start_process(home: Home, module: str = _MODULE) -> None:
+    """Start a process that runs a module, and uses neither the terminal nor the pipes of this process.
 
     Inside a program other than a Python interpreter, start nothing.
     """
@@ -181,7 +181,7 @@ def start_process(home: Home) -> None:
     if not name.startswith(("python", "pypy")):  # inside another program, which would start once more
         return
     # -P: a module of the working directory must not be imported.
-    command = [sys.executable, "-P", "-m", _MODULE, os.fspath(home.path)]
+    command = [sys.executable, "-P", "-m", module, os.fspath(home.path)]
     environment = {**os.environ, **_ONE_CORE}
     with contextlib.suppress(OSError):
         if sys.platform == "win32":

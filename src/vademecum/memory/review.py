@@ -44,6 +44,7 @@ KINDS = {  # in the order of display, with the meaning of a yes
 }
 HEARD_KINDS = ("signal", "lesson")  # of what was heard in sessions; one key accepts all of a session
 _KEEPS_ORIGIN = ("store", "note", "learn")  # operations whose text keeps the origin of its requester
+_NOTED = 10  # sessions that a model was asked about, of which the inbox says what went wrong
 _KNOWN = 90.0  # out of 100: a text this similar to one in memory is known already
 _WHERE = {"preference": (Scope.GLOBAL, "user"), "correction": (Scope.PROJECT, "feedback")}
 
@@ -122,6 +123,8 @@ class Review:
             for kind in KINDS:
                 if not kinds or kind in kinds:
                     found += _KINDS[kind].items(self, scope, notes)
+        if "signal" in kinds or not kinds:
+            notes += self._model_notes()
         items = tuple(item for item in found if (item.id in refused) is declined)
         return Inbox(items, tuple(notes), self._refused_by_hubs(kinds, declined=declined))
 
@@ -391,9 +394,22 @@ class Review:
             if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
                 continue
             why = each.why if each.fields else f"{each.kind} ({each.confidence:.2f})"
+            if each.found_by.startswith(heard.MODEL):
+                why = f"{each.kind}, {each.why} on “{' '.join(each.evidence)}”"
             why = f"{why}, heard in {each.log}"
             why += f" and {sessions - 1} more" if sessions > 1 else ""
             yield each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
+
+    def _model_notes(self) -> Iterator[str]:
+        """Yield what went wrong when a model was asked about recent sessions, and what was refused."""
+        for session, result in self._memory.heard.distilled()[:_NOTED]:
+            if result.problem:
+                again = f"`vade sessions distill {session}` asks again"
+                yield f"{result.model} proposed nothing of {session}: {result.problem}; {again}"
+            elif result.refused:
+                why = ", ".join(f"{count} × {reason}" for reason, count in result.refused.items())
+                refused = sum(result.refused.values())
+                yield f"{result.model} proposed {result.proposed} of {session}; {refused} refused: {why}"
 
     def _item_of(self, kind: str, each: HeardStatement, why: str) -> PendingItem:
         mark, place = decisions.mark_of(kind, each.text), str(_place_of(each))

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from vademecum.store import Source as Source
     from vademecum.store import Tombstone as Tombstone
     from vademecum.store import Version as Version
+    from vademecum.store.heard import Distilled as Distilled
     from vademecum.store.heard import HeardStatement as HeardStatement
     from vademecum.transcripts import ImportedSession as ImportedSession
     from vademecum.transcripts import JoinedFolder as JoinedFolder

@@ -31,8 +31,9 @@ _SAME = 80.0  # out of 100: how similar two statements are that say the same
 RUN = "heard-"  # the beginning of the name by which `vade undo` takes a session's statements back
 HEARD = "heard"  # what such a run is called among the runs
 JUDGE = "judge"  # who finds a statement, unless the statement names another finder
+MODEL = "model "  # the beginning of the name of a language model that proposed a statement
 _SESSION, _STATEMENT, _OUTCOME = "session", "statement", "outcome"
-_READ, _REVERTED = "read", "reverted"
+_READ, _REVERTED, _DISTILLED = "read", "reverted", "distilled"
 
 SAVED, REWORDED, IGNORED = "saved", "reworded", "ignored"  # what came of a nudge
 ACCEPTED, DECLINED = "accepted", "declined"  # by a person
@@ -88,6 +89,19 @@ class ReadProgress(NamedTuple):
     messages: int = 0  # the user's messages that were read
     size: int = 0  # of the log in bytes at that time
     lessons: int = 0  # its size when it was last read for lessons
+
+
+class Distilled(NamedTuple):
+    """What a language model proposed of a session, and what became of it."""
+
+    at: str = ""
+    model: str = ""
+    messages: int = 0  # of the session that a model has read
+    proposed: int = 0
+    added: int = 0  # statements that the session's list did not have
+    tokens: int = 0
+    problem: str = ""  # why the model was not asked, or gave no answer
+    refused: Mapping[str, int] = {}  # never changed; how many proposals by reason
 
 
 def statement_id(text: str) -> str:
@@ -176,6 +190,34 @@ def read_progress(home: Home, project: str, session: str) -> ReadProgress:
         if line.get("kind") == _READ:
             numbers = (line.get(name) for name in found._asdict())
             found = ReadProgress(*(each if isinstance(each, int) else 0 for each in numbers))
+    return found
+
+
+def note_distilled(home: Home, session: HeardSession, result: Distilled) -> None:
+    """Note what a model proposed of a session, and how many of its messages the model has read."""
+    with home.lock(_lock_name(session.project, session.session)):
+        if not is_taken_back(home, session.project, session.session):
+            begun = any(
+                line.get("kind") == _SESSION for line in _lines(home, session.project, session.session)
+            )
+            line = {"kind": _DISTILLED, **result._asdict()}
+            _append(
+                home, session.project, session.session, [line] if begun else [_header_line(session), line]
+            )
+
+
+def read_distilled(home: Home, project: str, session: str) -> Distilled | None:
+    """Return what a model proposed of a session the last time, or None if none was asked."""
+    found: Distilled | None = None
+    for line in _lines(home, project, session):
+        if line.get("kind") == _DISTILLED:
+            with contextlib.suppress(TypeError, ValueError):
+                at, model, problem = (str(line.get(name) or "") for name in ("at", "model", "problem"))
+                messages, proposed, added, tokens = (
+                    int(line.get(name) or 0) for name in ("messages", "proposed", "added", "tokens")
+                )
+                refused = {str(name): int(count) for name, count in dict(line.get("refused") or {}).items()}
+                found = Distilled(at, model, messages, proposed, added, tokens, problem, refused)
     return found
 
 

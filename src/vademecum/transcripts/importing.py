@@ -23,7 +23,15 @@ from vademecum.text import clock
 from vademecum.transcripts.events import Ended, Event, MessageEvent, Renamed, Started, Trimmed, Used
 from vademecum.transcripts.foreign import SessionFacts, TranscriptUsage, Unread, ignore_progress
 from vademecum.transcripts.log import Log, LogFile
-from vademecum.transcripts.messages import ASIDE, SIDE, SUMMARY, Message, replace_memory_blocks, to_json
+from vademecum.transcripts.messages import (
+    ASIDE,
+    OWN_REQUEST,
+    SIDE,
+    SUMMARY,
+    Message,
+    replace_memory_blocks,
+    to_json,
+)
 from vademecum.transcripts.paths import ENDING, FOLDER
 from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
@@ -139,12 +147,15 @@ def import_file(
         if head.first is None:
             return ImportedSession(path, "empty")
         session = f"{known.name}-{_identity(known, path, head)}"
+    imported = _project_of(home, session)
+    if not imported and _is_own_request(known, path):
+        return ImportedSession(path, "empty", why="memory asked this by itself")
     marks = Marks.of(home)
     purged = None if marks is None else marks.session(session, head.facts.id)
     if purged is not None:
         why = f"a person purged this session on {purged.at[:10]}"
         return ImportedSession(path, "purged", why=why)
-    project = _project_of(home, session) or _project(home, caller, head.facts.folder)
+    project = imported or _project(home, caller, head.facts.folder)
     done = ImportedSession(path, "same", session, project, format=known.name, folder=head.facts.folder)
     log = Log(session, LogFile(home, project, session), now=now)
     with home.lock(f"import {session}"):
@@ -333,6 +344,12 @@ def _head(known: TranscriptReader, path: Path) -> _Head:
         if first is not None and facts.id and facts.folder:
             break
     return _Head(facts, first)
+
+
+def _is_own_request(known: TranscriptReader, path: Path) -> bool:
+    """Whether a session is one in which memory asked the agent as a model."""
+    items = islice(known.read(path), _LOOK)
+    return any(isinstance(each, Message) and OWN_REQUEST in each.text for each in items)
 
 
 def _identity(known: TranscriptReader, path: Path, head: _Head) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from vademecum.agents import base
@@ -29,6 +30,14 @@ def _parts(where: base.InstallTarget, folder: Path, program: base.Program) -> li
 def _root(where: base.InstallTarget, folder: Path) -> Path:
     """Return the home folder or project; for a person with CLAUDE_CONFIG_DIR, the folder that it names."""
     return folder if where.is_personal and where.environ.get("CLAUDE_CONFIG_DIR") else where.root
+
+
+def _read_result(printed: str) -> str:
+    """Return the answer in what `claude --output-format json` prints."""
+    found = json.loads(printed)
+    if not isinstance(found, dict) or found.get("is_error") or not isinstance(found.get("result"), str):
+        raise ValueError("no result")
+    return str(found["result"])
 
 
 AGENT = base.Agent(
@@ -63,6 +72,14 @@ AGENT = base.Agent(
         rank=1,
     ),
     memories=base.lazy_function(_FILES, "memories"),
+    model_command=base.ModelCommand(
+        (
+            *("claude", "-p", "--output-format", "json", "--no-session-persistence"),
+            *("--strict-mcp-config", "--tools", "", "--setting-sources", ""),
+            *("--settings", '{"disableAllHooks": true}'),
+        ),
+        read=_read_result,
+    ),
     environment=base.Environment(
         "Claude Code", ("CLAUDECODE", "CLAUDE_CODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_IS_COWORK")
     ),

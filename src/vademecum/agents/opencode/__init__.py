@@ -75,5 +75,9 @@ AGENT = base.Agent(
         moved=("XDG_DATA_HOME", ("opencode/vade",)),
         rank=3,
     ),
+    model_command=base.ModelCommand(
+        ("opencode", "run", "--pure"),
+        environ={"OPENCODE_CONFIG_CONTENT": '{"tools": {"*": false}, "share": "disabled"}'},
+    ),
     environment=base.Environment("opencode", ("OPENCODE", "OPENCODE_CLIENT")),
 )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vademecum.errors import NotFound
 from vademecum.interfaces.cli.options import common, words_argument
 from vademecum.interfaces.present import output, to_json
-from vademecum.interfaces.present.to_text import list_sessions
+from vademecum.interfaces.present.to_text import list_sessions, show_distilled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -186,6 +187,27 @@ def _show_hits(line: Line, *, whole: bool) -> None:
 
     for note in format_line(line, whole=whole):
         output.line(note)
+
+
+@sessions.command()
+@click.argument("which", metavar="[ID|NAME]", required=False)
+@common
+def distill(which: str | None, as_json: bool, open_memory: OpenMemory) -> None:
+    """Let the model of `capture.model` propose what to remember.
+
+    It reads a session, by default the newest one. What the session supports waits in `vade review`.
+    """
+    memory = open_memory()
+    memory.workspace.may_decide("let a model read a session", "vade sessions distill")
+    found = memory.sessions.list()
+    if which is None and not found:
+        raise NotFound("this project has no session")
+    session = memory.sessions.open(which).session if which else found[0].id
+    result = memory.heard.distill(session)
+    if as_json:
+        output.as_json(to_json.distilled_json, result, session=session)
+        return
+    show_distilled(session, result)
 
 
 @sessions.command("import")

@@ -9,14 +9,15 @@ import click
 
 from vademecum import config as settings
 from vademecum.errors import ConfigError
-from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.options import common, confirm
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.output import discard_draft, edit_text
 from vademecum.memory.settings_file import find_setting, write_file, write_setting
 
 if TYPE_CHECKING:
-    from vademecum.config import Shared
+    from vademecum.config import Setting, Shared
     from vademecum.interfaces.cli.options import OpenMemory
+    from vademecum.memory import Memory
 
 
 @click.group(invoke_without_command=True)
@@ -73,8 +74,11 @@ def config_get(name: str, as_json: bool, open_memory: OpenMemory) -> None:
 @click.argument("name", metavar="SETTING")
 @click.argument("value", metavar="[VALUE]", required=False)
 @click.option("--unset", is_flag=True, help="Remove it, which restores the default.")
+@click.option("--yes", is_flag=True, help="Confirm a model that reads your sessions.")
 @common
-def config_set(name: str, value: str | None, unset: bool, as_json: bool, open_memory: OpenMemory) -> None:
+def config_set(
+    *, name: str, value: str | None, unset: bool, yes: bool, as_json: bool, open_memory: OpenMemory
+) -> None:
     """Change a setting in your config.toml.
 
     Validates the value first. Comments and order of the file stay.
@@ -83,6 +87,9 @@ def config_set(name: str, value: str | None, unset: bool, as_json: bool, open_me
         raise click.UsageError("Give a VALUE, or --unset.")
     memory = open_memory()
     each = find_setting(name)
+    memory.workspace.may_decide("change a setting", "vade config set")
+    if each.name == "capture.model":
+        _confirm_model(memory, each, value, yes=yes)
     write_setting(memory, each, value)
     loaded = settings.load(home=memory.home.path)
     now = settings.flatten(loaded.settings)[each.name]
@@ -90,6 +97,21 @@ def config_set(name: str, value: str | None, unset: bool, as_json: bool, open_me
     output.show(as_json, f"{each.name} = {each.render(now)}", to_json.settings_json, settings=told)
     if os.environ.get(each.environment):
         output.error(f"{each.environment} is set and overrides the file")
+
+
+def _confirm_model(memory: Memory, each: Setting, value: str | None, *, yes: bool) -> None:
+    """Say which text a model will get, and let the person confirm it."""
+    capture = memory.settings.capture.replace(**{each.name.rpartition(".")[2]: value})
+    where = memory.heard.find_destination(memory.settings.replace(capture=capture))
+    if where is not None:
+        place = "It stays on this machine." if where.is_local else "It leaves this machine."
+        output.error(
+            "After each session of yours, what you and the agent wrote in it goes to"
+            f" {where.name}, without tool results and without secrets that are recognized. {place}"
+            f" At most {capture.model_tokens} tokens a day (capture.model_tokens)."
+        )
+        confirm("Do you want this?", yes=yes)
+    memory.heard.allow_model("" if where is None else where.name)
 
 
 @config.command("path")

@@ -81,6 +81,11 @@ def run(job: Job, channel: Channel) -> None:
                 from vademecum.interfaces.hooks import session_sync
 
                 session_sync.start(memory)
+                if memory.settings.capture.model and _has_reader(agent, hook_input):
+                    from vademecum.memory import distilling
+
+                    session = _heard_session(memory, agent, hook_input).session
+                    distilling.ask(memory, session, is_over=event is HookEvent.SESSION_END)
                 memory.workspace.note_unread()
                 memory.reading.hand_over()
 

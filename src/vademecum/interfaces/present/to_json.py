@@ -461,6 +461,11 @@ session_shown_json = JsonShape(
     usage=at(lambda log: log.usage(), usage_json),
     lines=SESSION_LINES,
 )
+distilled_json = JsonShape(
+    "session_distilled",
+    "session model~ proposed:int added:int tokens:int problem~ refused",
+    refused=by_name(COUNT),
+)
 hit_json = JsonShape(
     "session_hit",
     "session_id=session session_title=title project role turn:int line:int time preview score:float",
@@ -799,6 +804,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "sessions show": (session_shown_json,),
     "sessions search": (hits_json,),
     "sessions get": (session_lines_json,),
+    "sessions distill": (distilled_json,),
     "sessions import": (sessions_imported_json,),
     "sessions rename": (session_renamed_json,),
     "sessions trim": (trimmed_json,),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vademecum.interfaces.present import to_json
     from vademecum.memory import Memory
     from vademecum.memory.values import (
+        Distilled,
         EditResult,
         LessonFigures,
         PendingRequest,
@@ -406,3 +407,14 @@ def show_merged(merged: Merged | None) -> None:
     if merged is not None:
         output.line(f"  superseded: “{merged.superseded}”")
         output.line(f"  not a duplicate? `{merged.undo}` undoes the merge")
+
+
+def show_distilled(session: str, result: Distilled) -> None:
+    """Print what a model proposed of a session, and what became of it."""
+    if result.problem:
+        output.error(f"{result.model} proposed nothing of {session}: {result.problem}")
+        return
+    proposed = output.plural(result.proposed, "statement")
+    output.line(f"{result.model} proposed {proposed} of {session}; {result.added} added to `vade review`")
+    for reason, count in result.refused.items():
+        output.line(f"  {count} refused: {reason}")
