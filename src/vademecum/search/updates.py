@@ -17,7 +17,7 @@ from vademecum.named_tuple import NamedTuple
 from vademecum.search.evidence import sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _TOKEN = lazy_pattern(r"[$€£¥]?\d[\d.,:]*\d%?|[$€£¥]?\d%?|[^\W\d_][\w'’@.-]*[^\W_]|[^\W\d_]")
 _COLON = lazy_pattern(r"[:：]\W*")
@@ -67,11 +67,22 @@ def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
     """
     if len({time[:10] for _, time in texts[:_TEXTS] if time}) < 2:
         return {}
+    begun = [
+        (at, sentence, name, _first_word(sentence))
+        for at, (text, time) in enumerate(texts[:_TEXTS])
+        if time
+        for name, sentence in _sentences(text)
+    ]
+    days: dict[tuple[str, str], set[str]] = {}
+    for at, _, name, first in begun:
+        days.setdefault((name, first), set()).add(texts[at][1][:10])
     # statements by their speaker and first word, which must be equal
     alike: dict[tuple[str, str], list[tuple[int, _Statement]]] = {}
-    for at, (text, time) in enumerate(texts[:_TEXTS]):
-        for statement in _statements(text) if time else ():
-            alike.setdefault((statement.speaker, statement.first), []).append((at, statement))
+    for at, sentence, name, first in begun:
+        # Most sentences begin like no other of another day, so they are not cut into words.
+        statement = _statement(sentence, name) if len(days[name, first]) > 1 else None
+        if statement is not None:
+            alike.setdefault((name, first), []).append((at, statement))
     found: dict[int, int] = {}
     for group in alike.values():
         for (at, one), (other, two) in itertools.permutations(group, 2):
@@ -82,21 +93,38 @@ def find_newer(texts: Sequence[tuple[str, str]]) -> dict[int, int]:
     return found
 
 
-def _statements(text: str) -> list[_Statement]:
-    found = []
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the first sentences of a text that may state something, with their speaker; '' for the user."""
     name = speaker(text) or ""
     said = _COLON.split(text, maxsplit=1)[1] if name else text
     for sentence in sentences(_ATTACHED.sub("", said))[:_LOOKED_AT]:
-        if sentence.rstrip().rstrip("…\"'”’)*_ ").endswith(_NO_STATEMENT):
-            continue
-        tokens = [token.lower().strip(".,:") for token in _TOKEN.findall(sentence)]
-        if not _PASSING.isdisjoint(tokens) and not any(map(_has_digit, tokens)):
-            continue
-        words = tuple(_stem(token) for token in tokens if not _is_small(token))
-        if 2 <= len(words) <= _LONGEST:
-            numbers = frozenset(filter(_has_digit, words))
-            found.append(_Statement(words, numbers, "" if name in PERSON else name))
-    return found
+        if not sentence.rstrip().rstrip("…\"'”’)*_ ").endswith(_NO_STATEMENT):
+            yield "" if name in PERSON else name, sentence
+
+
+def _statement(sentence: str, name: str) -> _Statement | None:
+    """Return what a sentence states; None for one that states no lasting value."""
+    tokens = [_bare(token) for token in _TOKEN.findall(sentence)]
+    if not _PASSING.isdisjoint(tokens) and not any(map(_has_digit, tokens)):
+        return None
+    words = tuple(_stem(token) for token in tokens if not _is_small(token))
+    if not 2 <= len(words) <= _LONGEST:
+        return None
+    return _Statement(words, frozenset(filter(_has_digit, words)), name)
+
+
+def _first_word(sentence: str) -> str:
+    """Return the first word of a sentence's statement, before the whole sentence is read."""
+    for found in _TOKEN.finditer(sentence):
+        token = _bare(found[0])
+        word = "" if _is_small(token) else _stem(token)
+        if word and not _has_digit(word):
+            return word
+    return ""
+
+
+def _bare(token: str) -> str:
+    return token.lower().strip(".,:")
 
 
 def _is_small(token: str) -> bool:
