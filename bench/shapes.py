@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.memory import Memory
-    from vademecum.search.base import Answer
+    from vademecum.search.base import Answer, Passage
 
     Rows = list[dict[str, object]]
 
@@ -215,12 +215,8 @@ def _shown(
     turns: dict[str, None] = {}
     answer = product.memory.search(question, **how)
     for passage in answer.results:
-        document, starts = product._files[passage.path]
-        documents[document.id] = None
-        for at, turn in enumerate(document.turn_ids):  # all that stand in the passage, as in a file's
-            end = starts[at + 1] if at + 1 < len(starts) else passage.end + 1
-            if starts[at] <= passage.end and passage.start < end:
-                turns[turn] = None
+        documents[product._files[passage.path][0].id] = None
+        turns.update(dict.fromkeys(turns_of(product, passage)))
     beside = [(each.path, turn.line) for each in answer.conversations for turn in each.turns]
     return (
         list(documents),
@@ -237,6 +233,22 @@ def _size(answer: Answer, question: str, memory: Memory) -> tuple[int, int]:
         show_answer(answer, question, explain=False, as_json=False)
     made = search_answer(answer, memory.settings.limits.answer_chars)
     return len(printed.getvalue()), len(json.dumps(made, ensure_ascii=False, separators=(",", ":")))
+
+
+def turns_of(product: Product, passage: Passage) -> list[str]:
+    """Return all turns that stand in a passage: a passage of a file may hold several."""
+    return turns_at(product, passage.path, passage.start, passage.end)
+
+
+def turns_at(product: Product, path: str, first: int, last: int) -> list[str]:
+    """Return all turns that stand in these lines."""
+    document, starts = product._files[path]
+    ends = [*starts[1:], last + 1]
+    return [
+        turn
+        for turn, start, end in zip(document.turn_ids, starts, ends, strict=True)
+        if start <= last and first < end
+    ]
 
 
 def _scored(

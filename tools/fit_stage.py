@@ -1,13 +1,14 @@
-"""Fit the trees of the second stage (`src/vademecum/search/second_stage.json`), or those for large stores.
+"""Fit the trees of the second stage (`src/vademecum/search/second_stage.json`), or those of other files.
 
-    python -m tools.fit_stage --data FOLDER [--large] [--cache FOLDER] [--cross] [--write]
+    python -m tools.fit_stage --data FOLDER [--large | --sessions] [--cache FOLDER] [--cross] [--write]
 
 Needs LightGBM, which the product does not (`pip install lightgbm`). Fitted on the development part of
 LongMemEval (MIT) and on the halves for tuning of the sets in `bench/sets`, and on nothing else. The trees
 start from the sum that they are added to, so that what they know nothing of stays as it is. `--cross` asks
 LongMemEval's questions through the public door, each by trees that were fitted without it, beside those that
 have seen it. `--large` fits `second_stage_large.json` on the same questions, asked of stores of one haystack,
-of sixteen, and of all.
+of sixteen, and of all. `--sessions` fits `second_stage_sessions.json` on every shape together: LongMemEval's
+questions and our own, asked of journals, of attached folders and of sessions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from bench import own, realistic, retrieval, scoring, small_sets
+from bench import own, realistic, retrieval, scoring, shapes, small_sets
 
 from vademecum.search import second_stage
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from vademecum.search.legs import Legs
 
 TREES, FOLDS = 120, 4
+SESSION_TREES = 200  # more shapes bear more trees
 # The scale on which the trees start from the sum, and the share of what they say added to it. With all
 # of it they are a little better on what they were fitted to, and worse on the rest.
 SCALE, SHARE = 8.0, 0.7
@@ -140,6 +142,61 @@ def gathered_large(data: Path) -> Iterator[tuple[str, list[Sample]]]:
         yield f"{haystacks} haystacks", samples
 
 
+def gathered_shapes(data: Path) -> Iterator[tuple[str, list[Sample]]]:
+    """LongMemEval's questions and our own, asked of every shape; and small notes, which have one."""
+    texts = own.read(small_sets.TUNE)
+    stores = [*(some for _, some in own.stores(texts)), *([text] for text in texts)]
+    for shape, kind in shapes.SHAPED.items():
+        yield (
+            f"LongMemEval, {shape}",
+            [
+                each._replace(weight=LONGMEMEVAL)
+                for case in retrieval.longmemeval(data)
+                for each in _shaped(
+                    kind, case.documents, [(asked.text, asked.turns, asked.id) for asked in case.questions]
+                )
+            ],
+        )
+        yield (
+            f"own, {shape}",
+            [
+                each
+                for some in stores
+                for each in _shaped(
+                    kind,
+                    [document for text in some for document in text.documents],
+                    [
+                        (asked.text, frozenset[str]().union(*asked.answers), text.id)
+                        for text in some
+                        for asked in text.questions
+                    ],
+                )
+            ],
+        )
+    for name in small_sets.SETS:
+        yield name, list(_small(name))
+    yield "realistic", list(_realistic())
+
+
+def _shaped(
+    kind: type[retrieval.Product],
+    documents: Sequence[retrieval.Document],
+    questions: Sequence[tuple[str, frozenset[str], str]],
+) -> Iterator[Sample]:
+    with tempfile.TemporaryDirectory() as name:
+        product = kind(Path(name).resolve(), documents)
+        with closing(product.memory):
+            for text, gold, group in questions:
+
+                def is_right(row: ChunkRow, gold: frozenset[str] = gold) -> bool:
+                    path = row.path or f"transcripts/{row.scope_id}/{row.key}.jsonl"
+                    # A row of a session's index has the bytes of its message in the place of lines.
+                    last = row.last if row.path else row.start
+                    return not gold.isdisjoint(shapes.turns_at(product, path, row.start, last))
+
+                yield from recorded(product.memory, text, is_right, group)
+
+
 def _own(texts: Sequence[own.Text], *, whole: bool = False) -> Iterator[Sample]:
     documents = [document for text in texts for document in text.documents]
     session = {turn: document.id for document in documents for turn in document.turn_ids}
@@ -195,7 +252,7 @@ def _realistic() -> Iterator[Sample]:
 # ---------------------------------------------------------------- the fit
 
 
-def fit(samples: Sequence[Sample]) -> dict[str, Any]:
+def fit(samples: Sequence[Sample], trees: int = TREES) -> dict[str, Any]:
     """The trees that put what is right first, as they are kept."""
     lightgbm = importlib.import_module("lightgbm")
     rows = np.concatenate([each.rows for each in samples])
@@ -206,7 +263,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, Any]:
         weight=np.concatenate([np.full(len(each.rows), each.weight) for each in samples]),
         init_score=SCALE * rows[:, second_stage.FEATURES.index("sum")],
     )
-    model = lightgbm.train(SETTINGS, data, TREES).dump_model()
+    model = lightgbm.train(SETTINGS, data, trees).dump_model()
     kept: dict[str, Any] = {
         "features": list(_names(samples)),
         "step": SHARE / SCALE,
@@ -248,9 +305,9 @@ def fold(group: str) -> int:
     return int(hashlib.sha256(group.encode()).hexdigest()[:8], 16) % FOLDS
 
 
-def crossed(samples: Sequence[Sample], part: int) -> second_stage.Trees:
+def crossed(samples: Sequence[Sample], part: int, trees: int = TREES) -> second_stage.Trees:
     """The trees fitted without one part."""
-    return _read(fit([each for each in samples if fold(each.group) != part]))
+    return _read(fit([each for each in samples if fold(each.group) != part], trees))
 
 
 def _read(kept: dict[str, Any]) -> second_stage.Trees:
@@ -319,28 +376,36 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder with LongMemEval")
     parser.add_argument("--cache", type=Path, help="keep what was asked in this folder, and use it again")
     parser.add_argument("--large", action="store_true", help="fit the trees for large stores")
+    parser.add_argument("--sessions", action="store_true", help="fit the trees for messages of sessions")
     parser.add_argument("--cross", action="store_true", help="ask LongMemEval by trees fitted without it")
     parser.add_argument("--write", action="store_true", help="keep what was fitted")
     chosen = parser.parse_args()
     sets = _sets(chosen)
     samples = [each for some in sets.values() for each in some]
-    kept = fit(samples)
-    parts = [crossed(samples, part) for part in range(FOLDS)]
+    trees = SESSION_TREES if chosen.sessions else TREES
+    kept = fit(samples, trees)
+    parts = [crossed(samples, part, trees) for part in range(FOLDS)]
     describe(sets, _read(kept), parts)
-    if chosen.cross and not chosen.large:
+    if chosen.cross and not chosen.large and not chosen.sessions:
         for way, figures in ask_crossed(chosen.data, _read(kept), parts).items():
             print(way, figures)
     if chosen.write:
-        file = second_stage.LARGE_TREES if chosen.large else second_stage.TREES
+        file = second_stage.SESSION_TREES if chosen.sessions else second_stage.TREES
+        file = second_stage.LARGE_TREES if chosen.large else file
         file.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
 
 
 def _sets(chosen: argparse.Namespace) -> dict[str, list[Sample]]:
-    name = "stage_large.pickle" if chosen.large else "stage.pickle"
+    gather: Callable[[Path], Iterator[tuple[str, list[Sample]]]]
+    name, gather = "stage.pickle", gathered
+    if chosen.large:
+        name, gather = "stage_large.pickle", gathered_large
+    elif chosen.sessions:
+        name, gather = "stage_sessions.pickle", gathered_shapes
     file = None if chosen.cache is None else chosen.cache / name
     if file is not None and file.exists():
         return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]  # our own file
-    sets = dict(gathered_large(chosen.data) if chosen.large else gathered(chosen.data))
+    sets = dict(gather(chosen.data))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(pickle.dumps(sets))

@@ -123,6 +123,14 @@ def test_the_file_for_large_stores_is_whole_and_small() -> None:
     assert second_stage.LARGE_TREES.stat().st_size <= 80_000
 
 
+def test_the_file_for_sessions_is_whole_and_small() -> None:
+    trees, lacking = second_stage.fitted(sessions=True)
+    assert trees is not None
+    assert not lacking
+    assert len(trees.first) == 200
+    assert second_stage.SESSION_TREES.stat().st_size <= 80_000
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -283,7 +291,9 @@ def test_without_its_file_the_sum_decides_and_the_answer_says_so(
     assert all(hit.arithmetic and "stage" not in hit.arithmetic for hit in answer.results)
 
 
-def test_sessions_are_put_in_order_by_the_same_trees(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_put_in_order_by_trees_of_their_own(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = memory.sessions.transcripts.new(name="loom")
     for at, line in enumerate(CHAT.splitlines()):
         log.append(MessageEvent(Message(Role.ASSISTANT if at % 2 else Role.USER, (Text(line),))))
@@ -293,6 +303,7 @@ def test_sessions_are_put_in_order_by_the_same_trees(memory: Memory, monkeypatch
 
     def spy(scores: Any, legs: Any, asked: Any, trees: Any) -> Any:
         seen.append({legs.marks[id_].speech.speaker for id_ in scores})
+        assert len(trees.first) == 200  # others than those for notes
         return staged(scores, legs, asked, trees)
 
     monkeypatch.setattr(second_stage, "staged", spy)

@@ -42,6 +42,8 @@ LEAST = 0.02  # the share of the best score that every candidate keeps
 SHORT = 40  # different words, above which a passage's neighbours say less about it
 TREES = Path(__file__).with_name("second_stage.json")
 LARGE_TREES = Path(__file__).with_name("second_stage_large.json")
+# Messages of sessions are cut otherwise than notes, and no leg knows their whole file.
+SESSION_TREES = Path(__file__).with_name("second_stage_sessions.json")
 
 FEATURES = (
     "sum",  # the sum of the legs and the constants, without identifiers
@@ -205,14 +207,14 @@ def _number_leaves(tree: Mapping[str, Any], at: int, order: list[int], closed: N
 
 
 @functools.cache
-def fitted(*, large: bool = False) -> tuple[Trees | None, str]:
+def fitted(*, large: bool = False, sessions: bool = False) -> tuple[Trees | None, str]:
     """Return the trees of the package, or None with the reason why they cannot be used.
 
-    With `large`, return those for large stores.
+    With `large`, return those for large stores, and with `sessions`, those for messages of sessions.
     """
-    path, names = (LARGE_TREES, LARGE_FEATURES) if large else (TREES, FEATURES)
+    path = LARGE_TREES if large else SESSION_TREES if sessions else TREES
     try:
-        return parse(path.read_bytes(), names), ""
+        return parse(path.read_bytes(), LARGE_FEATURES if large else FEATURES), ""
     except (OSError, Damaged) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         return None, f"ranked without the second stage: {path.name} cannot be used ({why})"
@@ -237,8 +239,8 @@ class StageResult(NamedTuple):
 
 def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None:
     """Store in `legs` what the second stage adds to the scores of a question, or why it cannot be used."""
-    # The index of sessions stores no stems, so the words of its candidates are not known here.
-    trees, legs.unstaged = fitted(large=legs.count >= LARGE and legs.has_stems)
+    # Only the index of sessions stores no stems, so the words of its candidates are not known here.
+    trees, legs.unstaged = fitted(large=legs.count >= LARGE and legs.has_stems, sessions=not legs.has_stems)
     if trees is not None:
         legs.stage = staged(scores, legs, asked, trees)
         legs.added["stage"] = legs.stage.added
