@@ -24,6 +24,7 @@ from bench import (
     hubsearch,
     imports,
     install,
+    labels,
     lifecycle,
     lint,
     mcp,
@@ -87,6 +88,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "catalogue": catalogue.measure,
     "serve": serve.measure,
     "shapes": shapes.measure,
+    "labels": labels.measure,
     "hubsearch": hubsearch.measure,
     "speed": speed.measure,
     "clone": clone.measure,
@@ -169,6 +171,10 @@ def _parser() -> argparse.ArgumentParser:
         "shapes", parents=[common], description=shapes.__doc__, help="quality by the shape of people's text"
     )
     shapes.arguments(shaped)
+    labelled = names.add_parser(
+        "labels", parents=[common], description=labels.__doc__, help="how far strong, likely and weak hold"
+    )
+    labels.arguments(labelled)
     served = names.add_parser(
         "serve", parents=[common], description=serve.__doc__, help="the page and the API under load"
     )

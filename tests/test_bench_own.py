@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from bench import own, small_sets
+from bench import labels, own, small_sets
 
 if TYPE_CHECKING:
     import pytest
@@ -31,6 +31,14 @@ def test_every_text_for_tuning_is_whole() -> None:
         for question in text.questions:
             assert bool(question.answers) is (question.kind != own.NOTHING), question.id
             assert all(group and group <= set(turns) for group in question.answers), question.id
+
+
+def test_each_language_has_as_many_notes_and_questions_for_the_labels() -> None:
+    for language in labels.LANGUAGES:
+        facts, asked = labels.read(language)
+        assert len(facts) == len({each.question for each in facts}) == 20
+        assert [each.about for each in asked if each.gold is None] == ["near"] * 6 + ["far"] * 6
+        assert {each.half for each in asked} == {small_sets.TUNE, small_sets.HELD}
 
 
 def test_a_turn_names_its_speaker_unless_one_author_writes_alone() -> None:

@@ -120,6 +120,27 @@ def test_a_question_in_other_words_finds_its_note(notes: Memory) -> None:
 
 
 @pytest.mark.parametrize(
+    ("note", "question"),
+    [
+        ("Ключ от дачи лежит у соседки, Веры Павловны.", "у кого лежит ключ от дачи?"),
+        (
+            "Il riscaldamento si accende da solo alle sei del mattino.",
+            "a che ora si accende il riscaldamento?",
+        ),
+        ("駐輪場の契約は三月末に更新します。", "駐輪場の契約はいつ更新しますか?"),
+    ],
+)
+def test_a_right_answer_in_a_language_that_the_model_does_not_know_is_not_weak(
+    tmp_path: Path, note: str, question: str
+) -> None:
+    memory = filled(tmp_path)
+    memory.store(note, key="answer")
+    found = memory.search(question)
+    assert keys(found)[0] == "answer"
+    assert found.results[0].match != "weak"
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "photosynthesis in arctic lichens",

@@ -14,7 +14,7 @@ from vademecum.index.words import NUMBER, TIME, Speech, terms
 from vademecum.search import relevance
 from vademecum.search.relevance import Asked, Signs
 
-FAMILIES = ("static", "minilm", "none", "other")
+FAMILIES = ("static", "minilm", "none", "foreign", "other")
 SPOKEN = Speech("caroline")
 shares = st.floats(0, 1)
 
@@ -138,6 +138,27 @@ def test_a_time_or_a_number_that_is_asked_for_has_to_be_told(question: str, says
 def test_what_only_asks_states_nothing() -> None:
     assert said("Who paid?", "paid", Speech("ana", 100)).states == 0
     assert said("Who paid?", "paid", Speech("ana", 0)).states == 1
+
+
+def test_a_question_in_a_language_that_the_model_does_not_know_has_curves_of_its_own() -> None:
+    found = signs("wo liegt der Schlüssel", "schlüssel", alike=0, apart=0)
+    assert relevance.curve("foreign")(found) != relevance.curve("none")(found)
+    japanese, chinese = (relevance.curve("foreign", language=each)(found) for each in ("ja", "zh"))
+    assert japanese < relevance.curve("foreign")(found) < chinese
+
+
+def test_a_passage_of_an_attached_folder_needs_a_little_less() -> None:
+    found = signs("kitchen wall paint", "wall")
+    for spoken in (False, True):
+        note = relevance.curve("static", spoken=spoken)(found)
+        assert note < relevance.curve("static", spoken=spoken, attached=True)(found) < 1
+
+
+def test_whether_a_model_reads_does_not_follow_the_labels() -> None:
+    found = signs("kitchen wall paint", "wall")
+    assert relevance.curve_before_reading("static") != relevance.curve("static")
+    assert relevance.curve_before_reading("none") == relevance.curve("none")
+    assert 0 < relevance.curve_before_reading("static")(found) < 1
 
 
 @every_case("family", FAMILIES)

@@ -6,9 +6,11 @@ which words and which meaning a row has; the text of a row is not needed here.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from vademecum.index import words
+from vademecum.index import language_of, words
+from vademecum.index.base import JOURNAL, MEMORY, PINNED
 from vademecum.named_tuple import NamedTuple
 from vademecum.search import rank, relevance
 from vademecum.text import WORD
@@ -71,8 +73,8 @@ class Weighing:
     """A function that computes the relevance of chunks for one question.
 
     `held` tells which words of the question chunks contain, `alike` how similar they are in meaning, and
-    `kind` which curve fits the model of `alike`. Without `whole`, the words of the whole file are unknown,
-    and those of the chunk count in their place.
+    `kind` which curve fits the model of `alike`. Without `whole`, as for sessions, the words of the whole
+    file are unknown, and those of the chunk count in their place.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Weighing:
         kind: Callable[[], str],
         whole: bool = True,
     ) -> None:
-        self.legs = legs
+        self.legs, self._question = legs, question
         self._weigh = legs.weigher(question)
         self._held, self._alike, self._kind_of_model, self._whole = held, alike, kind, whole
         self._kind = "none"  # the kind of curve
@@ -101,8 +103,13 @@ class Weighing:
 
     def surest(self, signs: Iterable[relevance.Signs]) -> float:
         """Return the relevance of the best of these signs, judged as if none were from a conversation."""
-        curve = relevance.curve(self._kind)
+        curve = relevance.curve_before_reading(self._kind)
         return max((curve(each) for each in signs), default=0.0)
+
+    @functools.cached_property
+    def _language(self) -> str:
+        """The language of the question."""
+        return language_of(self._question, words.all_in(self._question))
 
     def __call__(self, chunks: Mapping[int, ChunkRow]) -> dict[int, ChunkRelevance]:
         """Return the relevance of each of these chunks."""
@@ -110,8 +117,10 @@ class Weighing:
             return {}
         legs = self.legs
         alike = self._alike(list(chunks))
-        # A search by words needs no embedder: naming it would load it.
-        self._kind = "none" if alike is None else self._kind_of_model()
+        if alike is not None:
+            self._kind = self._kind_of_model()
+        else:  # a search by words needs no embedder: naming it would load it
+            self._kind = "foreign" if legs.unknown or self._language != words.ENGLISH else "none"
         if legs.read is not None:
             self._kind = "read"
         holding = self._held(chunks)
@@ -131,7 +140,12 @@ class Weighing:
                 clear=legs.clear(id_),
                 said=row.speech,
             )
-            curve = relevance.curve(self._kind, spoken=row.speech.speaker is not None)
+            curve = relevance.curve(
+                self._kind,
+                spoken=row.speech.speaker is not None,
+                attached=self._whole and row.source not in (MEMORY, JOURNAL, PINNED),
+                language=self._language if self._kind == "foreign" else "",
+            )
             found[id_] = ChunkRelevance(curve(signs), signs, held)
         return found
 

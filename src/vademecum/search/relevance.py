@@ -2,8 +2,9 @@
 
 A few signs, each from 0 to 1, are summed on the scale of log odds; more of a sign never makes an answer less
 likely. Their weights were fitted for each kind of embedder on several kinds of stores, and separately for
-conversations, in which the right names stand in every line (`tools/calibrate.py`). docs/retrieval.md says how
-reliable the result is. This module knows words and numbers, and no records, legs or databases.
+conversations, in which the right names stand in every line, and for languages that the embedder does not know
+(`tools/calibrate.py`, `tools/fit_labels.py`). docs/retrieval.md says how reliable the result is. This module
+knows words and numbers, and no records, legs or databases.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import re
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vademecum.index import QuestionCues
 from vademecum.index.words import NUMBER, SILENT, TIME
@@ -40,6 +41,7 @@ _LENGTHS = math.log(LONGEST / SHORTEST)
 KNOWN_TO_ALL = 14  # a word of a higher rank among English words has no weight,
 LEAST = 0.5  # except this minimum
 CURVES = Path(__file__).with_name("relevance.json")
+SPOKEN, ATTACHED, LANGUAGES, BEFORE_READING = "spoken", "attached", "languages", "before_reading"
 
 # A word, and the mark that it begins a sentence, where a capital means nothing.
 _BEGUN = lazy_pattern(r"(^\W*|[.!?]\s+)?([^\W_]+)")
@@ -95,23 +97,39 @@ class Curve(NamedTuple):
         return 1 / (1 + math.exp(-self.base - sum(map(mul, self.weights, signs))))
 
 
-def curve(family: str, *, spoken: bool = False) -> Curve:
+@functools.cache
+def curve(family: str, *, spoken: bool = False, attached: bool = False, language: str = "") -> Curve:
     """Return the curve for a kind of embedder: `static`, `minilm`, `none` without vectors, or any other.
 
-    The kind `read` has the curve for a question that a model read because words and static vectors had no
-    strong match. Each kind has a separate curve for `spoken` passages.
+    The kind `foreign` has the curve for a question in a language that the embedder does not know, and `read`
+    the curve for a question that a model read because words and static vectors had no strong match. Each kind
+    has a separate curve for `spoken` passages. Something is added for passages of an `attached` folder, whose
+    longer texts show less of what they answer, and for the `language` of a question: in Japanese any two
+    texts share the pairs of letters that make sentences.
     """
-    return _curves()[family, spoken]
+    kept = _kept()[family]
+    more = kept.get(ATTACHED, 0.0) if attached else 0.0
+    return _curve(kept[SPOKEN] if spoken else kept, more=more + kept.get(LANGUAGES, {}).get(language, 0.0))
 
 
 @functools.cache
-def _curves() -> dict[tuple[str, bool], Curve]:
-    kept = json.loads(CURVES.read_bytes())
-    return {
-        (kind, spoken): Curve(each["base"], tuple(each["weights"].get(name, 0.0) for name in Signs._fields))
-        for kind, both in kept.items()
-        for spoken, each in ((False, both), (True, both["spoken"]))
-    }
+def curve_before_reading(family: str) -> Curve:
+    """Return the curve that decides whether a model reads a question, and how much its reading counts.
+
+    It stays as the order of results was fitted with it, whatever the labels call strong.
+    """
+    kept = _kept()[family]
+    return _curve(kept.get(BEFORE_READING) or kept)
+
+
+def _curve(kept: Mapping[str, Any], *, more: float = 0.0) -> Curve:
+    return Curve(kept["base"] + more, tuple(kept["weights"].get(name, 0.0) for name in Signs._fields))
+
+
+@functools.cache
+def _kept() -> dict[str, Any]:
+    kept: dict[str, Any] = json.loads(CURVES.read_bytes())
+    return kept
 
 
 def is_sure(signs: Signs) -> bool:

@@ -372,7 +372,8 @@ class SessionSearch:
         if len(legs.narrow) >= limit:  # what tools printed may fill all places
             legs.find_more_words(filter._replace(speakers=(Role.USER,)), _OF_USER)
         embedder = self._lazy.embedder if self._by_meaning else None
-        if embedder is not None and (not legs.narrow or knows_words(embedder, wanted.text, asked)):
+        legs.unknown = embedder is not None and not knows_words(embedder, wanted.text, asked)
+        if embedder is not None and (not legs.narrow or not legs.unknown):
             legs.query = embedder.embed([wanted.text], query=True)[0]
             legs.english_only = knows_english_only(embedder)
             # Only the nearest few match by meaning alone; the others are found by their words.
