@@ -102,6 +102,13 @@ def owl_first(asked: dict[str, Any], name: str = "results") -> tuple[int, bytes]
     return 200, json.dumps({name: sorted(rows, key=lambda row: -row["relevance_score"])}).encode()
 
 
+def shortest_first(asked: dict[str, Any]) -> tuple[int, bytes]:
+    """The passage with the pond, which is the shortest, then the frog, then the owl."""
+    order = sorted(range(len(asked["documents"])), key=lambda at: len(asked["documents"][at]))
+    rows = [{"index": at, "relevance_score": 1.0 - 0.2 * place} for place, at in enumerate(order)]
+    return 200, json.dumps({"results": rows}).encode()
+
+
 # --- sessions -----------------------------------------------------------------------------------------------
 
 
@@ -120,20 +127,20 @@ def said(memory: Memory, **given: Any) -> list[str]:
 def test_what_was_said_is_put_in_the_servers_order_and_no_secret_goes_out(
     tmp_path: Path, server: Server
 ) -> None:
-    server.say = owl_first
+    server.say = shortest_first
     with opened(tmp_path, "none") as plain:
         say_all(plain)
         before = said(plain)
-        assert before != ["owl", "frog", "pond"]
+        assert before != ["pond", "frog", "owl"]
     with opened(tmp_path, server.url) as memory:
-        assert said(memory) == ["owl", "frog", "pond"]
-        assert said(memory, max_results=1) == ["owl"]  # it was not on that page before
+        assert said(memory) == ["pond", "frog", "owl"]
+        assert said(memory, max_results=1) == ["pond"]  # it was not on that page before
         scores = [hit.score for hit in memory.sessions.search("heron in the pond").hits]
         assert scores == sorted(scores, reverse=True)
         found = memory.search("heron in the pond", sources=("transcript",), explain=True)
-        assert [each.title for each in found.results] == ["owl", "frog", "pond"]
+        assert [each.title for each in found.results] == ["pond", "frog", "owl"]
         told = found.results[0].arithmetic or {}
-        assert (told["reranked"], told["place_before"]) == (1.0, before.index("owl") + 1)
+        assert (told["reranked"], told["place_before"]) == (1.0, before.index("pond") + 1)
         assert SECRET not in json.dumps(server.asked)
         asked = len(server.asked)
         memory.search("heron", sources=("transcript",), sort_by="recency")
