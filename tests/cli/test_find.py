@@ -337,7 +337,7 @@ def test_a_question_that_begins_with_a_dash_stands_after_two(birds: Vade) -> Non
 def test_a_filter_that_is_none_is_told_on_standard_error_and_in_the_json(birds: Vade) -> None:
     assert "The heron stands" in birds("search", "type:bogus", "heron")
     assert "'type:bogus' is not a filter and was searched as words; the types are project, user" in birds.err
-    (note,) = birds.json("search", "heron after:lunch")["notes"]
+    note, *_ = birds.json("search", "heron after:lunch")["notes"]
     assert note.startswith("'after:lunch' is not a filter and was searched as words; a date is written as")
 
 
