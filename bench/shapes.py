@@ -141,6 +141,7 @@ SHAPED: dict[str, type[Product]] = {
     "sessions": Imported,
     "mixed": Mixed,
 }
+UNMIXED = ("journal", "folder", "sessions")
 
 
 def conversations(shape: str, data: Path, sample: int) -> Iterator[Measured]:

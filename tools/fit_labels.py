@@ -168,7 +168,8 @@ def _questions(setting: nothing.Setting) -> list[tuple[str, frozenset[str]]]:
 def _shaped(
     set_: str, documents: Sequence[retrieval.Document], questions: Sequence[tuple[str, frozenset[str]]]
 ) -> Iterator[Sample]:
-    for shape, kind in shapes.SHAPED.items():
+    for shape in shapes.UNMIXED:
+        kind = shapes.SHAPED[shape]
         with tempfile.TemporaryDirectory() as name:
             product = kind(Path(name).resolve(), documents)
 
