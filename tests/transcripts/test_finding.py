@@ -422,6 +422,22 @@ def test_what_people_typed_is_found_where_tools_printed_more_than_is_looked_at(
     assert (first.role, first.title) == ("user", "typed")
 
 
+def test_output_with_more_of_the_words_than_anything_said_comes_first(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for number in range(20):
+        talk(memory, f"m{number}", f"Heron {number} is at the weir.", "The weir is closed.")
+    printed = "rebase stopped: could not apply the commit on heron rings"
+    talk(
+        memory,
+        "tool",
+        "Go on with the rebase.",
+        Message(Role.ASSISTANT, (ToolCall("c1", "shell", "{}"),)),
+        Message(Role.TOOL, (ToolResult("c1", (Text(printed),)),)),
+    )
+    assert found(memory, "could not apply the commit on heron rings")[0] == printed
+    assert found(memory, "weir closed")[0] == "The weir is closed."
+
+
 def test_an_identifier_that_only_a_tool_printed_is_found(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     printed = Message(Role.TOOL, (ToolResult("c1", (Text("exit 1: E4017 the importer gave up"),)),))

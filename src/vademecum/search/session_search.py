@@ -67,6 +67,8 @@ _NEAREST = 50  # candidates by meaning
 _ALIKE = 0.4  # from this similarity on, a message needs no word of the query
 _READ_ALIKE = 0.25  # the same for a model that read both texts: nine of ten right messages have more
 _IDENTIFIED = 0.7  # the share that a message with an identifier of the question keeps at least
+# How fast the share of a tool's output grows that has more of the question's words than anything said.
+_OWN_WORDS = 6.0
 _OF_USER = 100  # candidates among what the user said, if there are more candidates than are looked at
 _WITH_TOOLS = 0.03  # from this share of tool output among the candidates on, they are of work with tools
 
@@ -434,8 +436,10 @@ class SessionSearch:
         scores, _ = score_candidates(
             legs, wanted.text, fusion="weighted", weights=weights, staged=bool(legs.vector) and kind.staged
         )
+        telling = _telling_output(legs, rows)
         for id_, row in rows.items():
             share = kind.by_speaker.get(row.speech.speaker, 1.0)
+            share = min(1.0, share * telling.get(id_, 1.0) ** _OWN_WORDS)
             # An identifier may stand in the output of a tool alone.
             scores[id_] *= max(share, _IDENTIFIED) if id_ in legs.certain else share
         if kind.spread:
@@ -841,6 +845,21 @@ def _kind_of(rows: Collection[ChunkRow]) -> _Kind:
     """Return whether these candidates are talk, or work in which tools printed much."""
     printed = sum(row.speech.speaker == Role.TOOL for row in rows)
     return _WORK if printed >= max(1, _WITH_TOOLS * len(rows)) else _TALK
+
+
+def _telling_output(legs: Legs, rows: Mapping[int, ChunkRow]) -> dict[int, float]:
+    """Return the outputs of tools that hold more of the question's words than any message does.
+
+    The values tell how many times the BM25 of the best message they have.
+    """
+    said = {id_ for id_, row in rows.items() if row.speech.speaker != Role.TOOL}
+    best = max((legs.narrow.get(id_, 0.0) for id_ in said), default=0.0)
+    above = {id_ for id_ in rows.keys() - said if legs.narrow.get(id_, 0.0) > best > 0.0}
+    if not above:
+        return {}
+    held = _held_by_rows(legs, {id_: rows[id_] for id_ in said | above})
+    most = max(sum(held[id_]) for id_ in said)
+    return {id_: legs.narrow[id_] / best for id_ in above if sum(held[id_]) > most}
 
 
 def _newest(index: Index, wanted: SessionQuery, filter: Filter) -> list[ChunkRow]:
