@@ -195,6 +195,9 @@ def test_edit_opens_the_editor_checks_the_text_and_archives_the_old_one(
     assert "ended with code 3" in vade.fails("edit", "style")
     monkeypatch.setenv("EDITOR", "no-such-editor-here")
     assert "did not start" in vade.fails("edit", "style")
+    monkeypatch.delenv("EDITOR")
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert "an editor needs a terminal" in vade.fails("edit", "style", code=2)
 
 
 def test_edit_makes_a_pinned_document_and_status_warns_when_it_is_over_budget(
@@ -604,7 +607,7 @@ def test_the_demo_works_and_leaves_nothing_behind(
 
 
 def test_the_demo_fails_when_a_step_did_not_work(vade: Vade, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vademecum.store.records.Records.restore", lambda *_: None)
+    monkeypatch.setattr("vademecum.store.records.Records.restore", lambda *_, **__: None)
     assert "the demo expected the same bytes" in vade.fails("demo")
 
 

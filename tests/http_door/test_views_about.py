@@ -12,7 +12,9 @@ from vademecum.errors import UsageError
 from vademecum.interfaces.http.views import VIEWS
 from vademecum.interfaces.http.views import audit as audits
 from vademecum.interfaces.http.views.audit import read_audit
+from vademecum.interfaces.http.views.journal import journal
 from vademecum.interfaces.http.views.past import travel
+from vademecum.interfaces.http.views.query import read_number
 from vademecum.interfaces.http.views.settings import list_settings
 from vademecum.interfaces.http.views.sources import list_sources
 from vademecum.memory import Memory, connect
@@ -204,6 +206,16 @@ def test_the_days_one_can_go_to_begin_with_the_first_entry_and_end_today(year: M
 def test_what_is_not_a_day_is_refused_with_how_to_write_one(year: Memory) -> None:
     with pytest.raises(UsageError, match="not a date"):
         travel(year, "yesterday-")
+
+
+def test_the_journal_of_this_month_in_another_year_opens_at_its_first_day(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert journal(memory, month="2026-11")["day"] == "2026-11-15"
+    assert journal(memory, month="2025-11")["day"] == "2025-11-01"
+
+
+def test_a_limit_of_thousands_of_digits_is_the_usual_limit() -> None:
+    assert [read_number(text, 50) for text in ("20", "9" * 5_000, "²", "-1", "")] == [20, 50, 50, 50, 50]
 
 
 def test_no_two_views_of_the_menu_have_one_key() -> None:

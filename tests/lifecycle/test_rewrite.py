@@ -114,6 +114,20 @@ def test_a_repetition_goes_only_when_the_two_are_one_statement(seen: RecordFile)
     assert "Never roll back on Fridays." in article
 
 
+def test_a_statement_that_a_person_verified_does_not_give_way_to_one_that_nobody_did(
+    seen: RecordFile,
+) -> None:
+    units = rewrite.split_units(seen.record.live)
+    same = [at for at, unit in enumerate(units, 1) if "make ship" in unit.text]
+    agreed = rewrite.TopicPlan([], repeats=[rewrite.PlannedPair(same[1], same[0])])
+
+    def verified(entry: Entry) -> bool:
+        return entry == units[same[0] - 1].entry
+
+    assert rewrite.find_unneeded(seen, units, agreed) == {same[0] - 1}
+    assert rewrite.find_unneeded(seen, units, agreed, verified) == set()
+
+
 def test_a_supersession_counts_only_where_heal_would_mend_it(seen: RecordFile) -> None:
     units = rewrite.split_units(seen.record.live)
     pool = [at for at, unit in enumerate(units, 1) if "connections" in unit.text]

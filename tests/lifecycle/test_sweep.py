@@ -194,6 +194,18 @@ def test_a_store_that_exceeds_the_cap_sweeps_and_one_that_does_not_looks_no_furt
     assert memory.show("k0").text == "Number 0 is 0."
 
 
+def test_a_consolidation_is_signed_by_the_sweep_whoever_asked_for_it(world: World) -> None:
+    world.settings |= {"VADE_DECAY_MAX_COUNT": "10"}
+    memory = world.memory()
+    for number in range(12):
+        memory.store(f"Number {number} is {number * 7919}.", key=f"k{number}", scope="global")
+        world.clock.forward(seconds=1)
+    memory.care.sweep(apply=True, large=True)
+    made = [each for each in memory.list().records if each.source == "auto_decay"]
+    assert made
+    assert {each.fields["generated"]["by"] for each in made} == {"process:sweep"}
+
+
 def test_no_record_of_the_last_sweep_is_needed(world: World) -> None:
     old_ones(world, 3)
     memory = auto(world)

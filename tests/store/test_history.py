@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime, timedelta
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.memory import connect
+from person import Person
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -16,43 +15,6 @@ if TYPE_CHECKING:
 
     from vademecum.memory import Memory
     from vademecum.store import HistoryEvent
-
-BEGIN = datetime(2026, 11, 14, 8, 0, tzinfo=UTC)
-
-
-class Person:
-    """A person with a clock that runs a minute between two looks, and files whose times follow it."""
-
-    def __init__(self, base: Path) -> None:
-        (base / "work").mkdir()
-        self.base, self.minutes = base, 0
-        self.memory = self.opened(Origin.USER)
-
-    def opened(self, origin: Origin) -> Memory:
-        actor = "human:user" if origin is Origin.USER else None
-        home, work = self.base / "home", self.base / "work"
-        return connect(home=home, cwd=work, origin=origin, actor=actor, environ={}, now=self.now)
-
-    def now(self) -> datetime:
-        self.minutes += 1
-        return BEGIN + timedelta(minutes=self.minutes)
-
-    def file(self, key: str) -> Path:
-        return self.base / "home" / self.memory.show(key).path
-
-    def change_by_hand(self, key: str, old: str, new: str) -> str:
-        """Edit a file as an editor does; return the time of the edit."""
-        path, at = self.file(key), self.now()
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new))
-        os.utime(path, (at.timestamp(), at.timestamp()))
-        return f"{at:%Y-%m-%dT%H:%M:%SZ}"
-
-    def edit(self, key: str, old: str, new: str) -> None:
-        path, text = self.memory.care.editable(key)
-        assert old in text, path
-        self.memory.care.edited(key, text, text.replace(old, new))
 
 
 @pytest.fixture
@@ -193,3 +155,43 @@ def test_a_pinned_document_has_events_too(ada: Person) -> None:
     events = ada.memory.archive.events("MEMORY.md")
     assert [each.what for each in events] == ["pin", "pin"]
     assert changed(events[1]) == ("-I like tea.", "+I like coffee.")
+
+
+def test_a_purge_of_a_renamed_record_leaves_nothing_of_it_under_its_earlier_names(ada: Person) -> None:
+    ada.memory.store("The code word is quokka.", key="code")
+    ada.edit("code", "quokka", "wombat")
+    ada.memory.care.rename("code", "signal")
+    ada.memory.care.move(["signal"], to="global")
+    seen = ada.memory.archive.purge("signal", dry_run=True)
+    gone = ada.memory.archive.purge("signal")
+    assert {each.where for each in seen} == {each.where for each in gone}
+    for path in (ada.base / "home").rglob("*"):
+        if path.is_file():
+            assert not any(word in path.read_bytes() for word in (b"quokka", b"wombat")), path
+
+
+def test_after_a_purge_of_a_word_the_log_tells_of_it_and_does_not_have_the_word(ada: Person) -> None:
+    ada.memory.store("The code word is quokka.", key="code")
+    ada.edit("code", "quokka", "quokka, says Ada")
+    ada.memory.archive.purge_text("quokka")
+    events = ada.opened(Origin.USER).archive.events("code")
+    assert [(each.what, each.by) for each in events][-1] == ("purge", "human:user")
+    assert [each.what for each in events] == ["created", "edit", "purge"]
+    assert not any("quokka" in (text or "") for each in events for text in (each.before, each.after))
+
+
+def test_a_change_by_hand_counts_in_lists_and_orders_without_a_byte_of_the_file_changing(ada: Person) -> None:
+    for key in ("first", "second"):
+        ada.memory.store(f"This is the {key} one.", key=key)
+    assert [each.key for each in ada.memory.list(sort="updated", limit=5).records] == ["second", "first"]
+    ada.minutes = itertools.count(600)
+    at = ada.change_by_hand("first", "one", "1")
+    before = ada.file("first").read_bytes()
+    for limit in (5, None):
+        newest = ada.memory.list(sort="updated", limit=limit).records[0]
+        assert (newest.key, newest.updated) == ("first", at)
+    assert ada.memory.browse.table({}, sort="updated").rows[0].record.updated == at
+    assert ada.memory.show("first").updated == at
+    assert ada.file("first").read_bytes() == before
+    ada.memory.care.tag(["second"], add=["x"])  # the program's own write of a later time is no news
+    assert ada.memory.list(sort="updated", limit=5).records[0].key == "first"

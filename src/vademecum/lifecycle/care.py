@@ -154,7 +154,9 @@ class Care:
         try:
             with self._work.reported("sweep"):
                 # Nobody asked for it but the user's own setting, whoever happens to be at work here.
-                records = self._work.records.for_caller(self._work.caller._replace(approved=True))
+                records = self._work.records.for_caller(
+                    self._work.caller._replace(approved=True, actor=sweeping.ACTOR)
+                )
                 outcome = sweeping.sweep_unasked(records, places, self._work.settings)
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
             return passes.RunOutcome((), findings=(Finding("sweep", str(self._work.home.path), str(error)),))

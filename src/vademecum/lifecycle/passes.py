@@ -390,12 +390,12 @@ def _catalogue_row(records: Records, scope_folder: ScopeFolder, name: str, conte
     """Return the catalogue's row of a record: number, type, tags, whether it is countable, and its sort
     values.
     """
-    record = records.parse(scope_folder, name, content)
+    record = records.dated(Found(records.parse(scope_folder, name, content), scope_folder, name))
     countable = is_countable(Found(record, scope_folder, name))
     return record.num or 0, record.type, record.tags, countable, sort_values(record)
 
 
-LISTED = Fact("listed", f"2 {' '.join(ORDERS)}", _catalogue_row)
+LISTED = Fact("listed", f"3 {' '.join(ORDERS)}", _catalogue_row)
 
 
 def is_imported(record: Record) -> bool:

@@ -19,7 +19,7 @@ from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.progress import counted, watched
-from vademecum.store import audit
+from vademecum.store import audit, decisions
 from vademecum.text import WORD, clock, document, frontmatter, normalise, secrets, similarity, statement
 from vademecum.text.document import decode
 from vademecum.types import LEARNED, Entry, Finding, Origin
@@ -134,7 +134,12 @@ def rewrite_places(
         chosen = [each for each in seen if each.record.path == path]
 
     with watched(progress):
-        proposals, refused = rewrite_all(chosen, model, now=records.now)
+        proposals, refused = rewrite_all(
+            chosen,
+            model,
+            now=records.now,
+            verified=lambda entry: decisions.verified(records.home, entry.text),
+        )
     for each, refusal in refused:
         if refusal.asked:
             audit_refusal(records, each, NAME, strict=apply)
@@ -166,7 +171,11 @@ def audit_refusal(records: Records, seen: RecordFile, what: str, *, strict: bool
 
 
 def rewrite_all(
-    chosen: Sequence[RecordFile], model: Model, *, now: Callable[[], datetime]
+    chosen: Sequence[RecordFile],
+    model: Model,
+    *,
+    now: Callable[[], datetime],
+    verified: Callable[[Entry], bool] = lambda entry: False,
 ) -> tuple[list[Proposal], list[tuple[RecordFile, Refusal]]]:
     """Return proposals that merge the entries of records, and the records refused, with reasons.
 
@@ -180,7 +189,7 @@ def rewrite_all(
             refused.append((seen, Refusal(seen.record.path, f"not asked: {silent}", asked=False)))
             continue
         try:
-            found = _plan_and_write(seen, model, now=now())
+            found = _plan_and_write(seen, model, now=now(), verified=verified)
         except (ModelUnauthorised, OverBudget) as error:
             silent = str(error)
             found = Refusal(seen.record.path, silent)
@@ -223,7 +232,12 @@ def _too_long(seen: Iterable[RecordFile]) -> Iterator[Finding]:
 
 
 def _plan_and_write(
-    seen: RecordFile, model: Model, *, now: datetime, limits: Limits | None = None
+    seen: RecordFile,
+    model: Model,
+    *,
+    now: datetime,
+    limits: Limits | None = None,
+    verified: Callable[[Entry], bool] = lambda entry: False,
 ) -> Proposal | Refusal:
     barred = _find_obstacle(seen)
     if barred:
@@ -238,7 +252,7 @@ def _plan_and_write(
     wrong = find_problem(units, plan)
     if wrong:
         return Refusal(seen.record.path, f"the model's plan {wrong}")
-    gone = find_unneeded(seen, units, plan)
+    gone = find_unneeded(seen, units, plan, verified)
     articles = write_articles(units, plan, gone)
     if not is_proved(units, gone, articles):
         return Refusal(seen.record.path, "the entries cannot be merged without repeating a statement")
@@ -288,18 +302,29 @@ def find_problem(units: Sequence[TopicUnit], plan: TopicPlan, *, whole: bool = T
     return ""
 
 
-def find_unneeded(seen: RecordFile, units: Sequence[TopicUnit], plan: TopicPlan) -> set[int]:
-    """Return the numbers, from 0, of the units that another unit makes unnecessary in the article."""
+def find_unneeded(
+    seen: RecordFile,
+    units: Sequence[TopicUnit],
+    plan: TopicPlan,
+    verified: Callable[[Entry], bool] = lambda entry: False,
+) -> set[int]:
+    """Return the numbers, from 0, of the units that another unit makes unnecessary in the article.
+
+    A unit of an entry that a person `verified` gives way only to one of another verified entry.
+    """
     gone: set[int] = set()
     needed: set[int] = set()  # for what gave way to it: it cannot go itself
     for pair in plan.repeats:
         stays, goes = units[pair.stays - 1], units[pair.goes - 1]
-        trusted = stays.origin.rank <= goes.origin.rank
+        trusted = stays.origin.rank <= goes.origin.rank and (
+            verified(stays.entry) or not verified(goes.entry)
+        )
         together = stays.headings == goes.headings
         if trusted and together and _may_go(pair, gone, needed) and _says_same(stays, goes):
             gone.add(pair.goes - 1)
             needed.add(pair.stays - 1)
-    healed = [each for each in contradictions.find_clashes([seen]) if not contradictions.needs_person(each)]
+    clashes = contradictions.find_clashes([seen])
+    healed = [each for each in clashes if not contradictions.needs_person(each, verified)]
     for pair in plan.supersedes:
         newer, older = units[pair.stays - 1], units[pair.goes - 1]
         mended = any(

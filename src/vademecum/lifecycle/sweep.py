@@ -273,22 +273,23 @@ class _Lookup:
 # ------------------------------------------------------------ sweeps
 
 BY_REQUEST, BY_ITSELF = "sweep", "sweep by itself"
+ACTOR = "process:sweep"  # it writes the consolidations, whoever asked for a sweep
 EVERY = timedelta(days=1)
 
 
-def every_pass(home: Home, settings: Settings, *, actor: str) -> list[Pass]:
+def every_pass(home: Home, settings: Settings) -> list[Pass]:
     """Return the passes of a sweep that somebody asked for."""
-    retention, cap = automatic_passes(settings, actor=actor)
+    retention, cap = automatic_passes(settings)
     distinct = functools.partial(decisions.are_distinct, home)
     return [Expiry(), retention, Duplicates(settings.dedup.threshold, distinct), cap]
 
 
-def automatic_passes(settings: Settings, *, actor: str) -> list[Pass]:
+def automatic_passes(settings: Settings) -> list[Pass]:
     """Return the passes of an automatic sweep."""
     retention, decay = settings.retention, settings.decay
     return [
         RetentionPass(retention.project_days, retention.session_days),
-        CountCap(decay.max_count, decay.percentage, str(decay.strategy), actor),
+        CountCap(decay.max_count, decay.percentage, str(decay.strategy), ACTOR),
     ]
 
 
@@ -321,7 +322,7 @@ def sweep_asked(
 
     A sweep that runs also deletes old archived versions and audit files, if the settings limit their age.
     """
-    every = every_pass(records.home, settings, actor=records.caller.actor)
+    every = every_pass(records.home, settings)
     with records.home.lock("sweep") if apply else contextlib.nullcontext():
         now = records.now()
         outcome = passes.propose(records, places, every)
@@ -337,7 +338,7 @@ def sweep_asked(
 def sweep_unasked(records: Records, places: Iterable[Place], settings: Settings) -> passes.RunOutcome:
     """Run an automatic sweep, but change nothing when it would archive too many records."""
     with records.home.lock("sweep"):
-        outcome = propose_unasked(records, places, automatic_passes(settings, actor=records.caller.actor))
+        outcome = propose_unasked(records, places, automatic_passes(settings))
         return outcome if outcome.large else _apply(records, outcome, BY_ITSELF)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.store import HistoryEvent, ScopeFolder, Tombstone, Workspace
+    from vademecum.store.history import OwnVersion
     from vademecum.sync.facts import FactId
     from vademecum.sync.projection import FactSet
     from vademecum.sync.purge_facts import Cut
@@ -153,14 +154,22 @@ class Archive:
         if self._work.settings.incognito:
             return []
         with self._work.reported("read the history"):
-            return history.events(self._work.home, *self._history_of(name, scope))
+            return history.read(self._work.home, *self._history_of(name, scope))[0]
 
     def history(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[HistoryStep]:
         """Return every archived version of a record or pinned document, oldest first, and the current one.
 
         Each has the time and the writer of the change that made it.
         """
-        events, found = self.events(name, scope=scope), []
+        if self._work.settings.incognito:
+            return []
+        with self._work.reported("read the history"):
+            events, others = history.read(self._work.home, *self._history_of(name, scope))
+        found = []
+        for image in others:
+            content = self._work.home.read(*image.parts)
+            if content is not None:
+                found.append(_step(None, image.id, image.why, content.decode(errors="replace")))
         made: HistoryEvent | None = None  # the change that made the text
         for each in events:
             if each.version and each.before is not None:
@@ -187,8 +196,8 @@ class Archive:
             version = lookup.find_version(work.records, str(name), work.places(scope))
             if version is None:
                 raise
-            subject = _subject(version.scope_folder, filenames.RECORDS, version.name, None)
-            return subject._replace(record=lookup.id_of(work.records, version)), folders
+            id = lookup.id_of(work.records, version)  # its file name may be another record's by now
+            return HistorySubject(version.scope_folder, filenames.RECORDS, version.name, id), folders
         if found.part:
             part = _subject(found.scope_folder, filenames.RECORDS, f"{found.part}.md", found.record.id)
             return part._replace(part=True), folders
@@ -321,23 +330,36 @@ class Archive:
             if not dry_run:
                 self._finish_interrupted()
             scope_folder, file, record = self._purgeable(str(name), scope)
-            found = purging.record(self._work.home, scope_folder, file, dry=True)
+            earlier = self._earlier_versions(str(name), scope, scope_folder, file) if record else []
+            found = [
+                *purging.earlier(self._work.home, earlier, record or "", dry=True),
+                *purging.record(self._work.home, scope_folder, file, dry=True),
+            ]
             if dry_run:
                 synced = self._preview_logs(_record_finder(file, record), scope_folder=scope_folder)
                 return Purge((*found, *synced), dry=True)
             proof = self._proof("record", found, prove=prove)
-            texts = purging.texts_of(self._work.home, scope_folder, file) if prove else ()
+            texts = purging.texts_of(self._work.home, scope_folder, file) if prove else []
+            texts += purging.texts_of_versions(self._work.home, earlier) if prove else []
             proof.put(texts=texts, records=(record,) if record else ())
             records, key = self._work.records, key_of(file)
             orders = self._ordered_record(scope_folder, file, record)
             records.release(
                 records.holding(scope_folder, key), key
             )  # records that were consolidated with it stay
+            found = purging.earlier(self._work.home, earlier, record or "")
             with records.locked(scope_folder, file):
-                found = purging.record(self._work.home, scope_folder, file)
+                found += purging.record(self._work.home, scope_folder, file)
             found += self._spread_purge(orders)
             self._forget_derived()
             return proof.finished(found, scope=scope_folder.place.scope, record=record)
+
+    def _earlier_versions(
+        self, name: str, scope: str | Scope | None, scope_folder: ScopeFolder, file: str
+    ) -> list[OwnVersion]:
+        """Return the versions of a record from when it had another name or was in another scope."""
+        found = history.own_versions(self._work.home, *self._history_of(name, scope))
+        return [each for each in found if (each.scope_folder, each.name) != (scope_folder, file)]
 
     def purge_text(self, text: str, *, dry_run: bool = False, prove: bool = False) -> Purge:
         """Delete a text permanently wherever it occurs; occurrences in attached sources are only reported."""

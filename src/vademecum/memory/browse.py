@@ -20,7 +20,7 @@ from vademecum import fields
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UsageError
 from vademecum.knowledge import trust as trusting
 from vademecum.search.base import as_of as moment_of
-from vademecum.store import Fact, archive, decisions, hub_rules, request_view
+from vademecum.store import Fact, Found, archive, decisions, hub_rules, request_view
 from vademecum.text import clock, outgoing
 from vademecum.types import Finding, Origin, Record
 
@@ -172,7 +172,7 @@ class Browse:
     def _rows(self, page: Iterable[tuple[Any, str, ScopeFolder, str, tuple[str, ...]]]) -> Iterable[TableRow]:
         for _, _, scope_folder, name, (origin, level, agent) in page:
             with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # deleted or damaged meanwhile
-                record = self._work.records.load(scope_folder, name).record
+                record = self._work.records.dated(self._work.records.load(scope_folder, name))
                 yield TableRow(outgoing.clean_record(record), origin, level, agent)
 
     def as_of(self, day: str, *, offset: int = 0, limit: int = 50) -> PastPage:
@@ -304,7 +304,7 @@ def _row_of(records: Records, scope_folder: ScopeFolder, name: str, content: byt
 
     Origin and trust are those of the record's current entry.
     """
-    record = records.parse(scope_folder, name, content)
+    record = records.dated(Found(records.parse(scope_folder, name, content), scope_folder, name))
     entry = trusting.current_entry(record)
     origin = entry.origin or Origin.USER
     sessions = len(trusting.find_sessions(entry, record, records)) if origin is Origin.AGENT else 0
@@ -321,7 +321,7 @@ def _row_of(records: Records, scope_folder: ScopeFolder, name: str, content: byt
     )
 
 
-ROWS = Fact("rows", f"4 {' '.join(fields.ORDERS)}", _row_of)
+ROWS = Fact("rows", f"5 {' '.join(fields.ORDERS)}", _row_of)
 
 
 def _spans(record: Record) -> tuple[tuple[str, str], ...]:

@@ -344,7 +344,8 @@ class Memory:
                 continue
             counted[each.record.place] += passes.is_countable(each)
             if (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
-                found.append(each.record if reveal else outgoing.clean_record(each.record))
+                record = self.workspace.records.dated(each)
+                found.append(record if reveal else outgoing.clean_record(record))
         found.sort(key=listing_order)
         if order is not None:
             position, newest_first = order
@@ -397,7 +398,7 @@ class Memory:
             chosen = sorted(sorted(rows), key=lambda row: row[-1][position], reverse=newest_first)
         for *_, number, name, _ in chosen[wanted.start : wanted.stop]:
             with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # deleted or damaged meanwhile
-                found.append(records.load(scope_folders[number], name).record)
+                found.append(records.dated(records.load(scope_folders[number], name)))
         return Listing(tuple(found), tuple(findings), most, dict(counted), len(rows))
 
     @request_view()
@@ -407,7 +408,7 @@ class Memory:
         Secrets in the record are replaced, unless `reveal` asks for the file as it is: for a person's eyes,
         never for a model.
         """
-        record = self.workspace.find(name, scope).record
+        record = self.workspace.records.dated(self.workspace.find(name, scope))
         return record if reveal else outgoing.clean_record(record)
 
     @request_view()

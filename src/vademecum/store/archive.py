@@ -16,16 +16,18 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from vademecum.errors import Malformed
 from vademecum.named_tuple import NamedTuple
 from vademecum.store import files
 from vademecum.store.folders import sync_all
-from vademecum.text import clock, filenames, normalise
+from vademecum.text import clock, document, filenames, normalise
 from vademecum.types import Entry, Origin, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home, ScopeFolder
     from vademecum.store.scopes import Caller
 
@@ -76,12 +78,56 @@ class StoredEntry(NamedTuple):
 def keep(
     home: Home, scope_folder: ScopeFolder, kind: str, name: str, content: bytes, *, why: str, at: datetime
 ) -> ArchivedVersion:
-    """Save a version of a file in the archive; it is on disk when this returns."""
+    """Save a version of a file in the archive; it is on disk when this returns.
+
+    If entries of a record were reworded or removed by hand, the text from before is saved too: until now only
+    the log of entries had it, which is kept by file name.
+    """
     parts = ("archive", *area(scope_folder), kind, name)
+    earlier = None if why in (HAND, "conflict") else _before_hand(home, scope_folder, kind, name, content)
+    if earlier is not None and all(
+        each.mark != files.digest(earlier)[:8] for each in images(home, scope_folder, kind, name)
+    ):
+        keep(home, scope_folder, kind, name, earlier, why=HAND, at=at)
     image = _image(parts, content, why, at)
     with home.folder(*parts, create=True) as folder, contextlib.suppress(FileExistsError):
         folder.create(image.parts[-1], content)  # or there is the very same version of the very same moment
     return image
+
+
+def changed_by_hand(home: Home, scope_folder: ScopeFolder, folder: Directory, name: str) -> datetime | None:
+    """Return when a record's file was saved if somebody changed it by hand, else None.
+
+    It was, if its entries are not those that are logged for it.
+    """
+    state, content = folder.stat(name), folder.read(name)
+    if content is None or state is None:
+        return None
+    try:
+        record, entries = document.record_id(content), document.parse(document.decode(content)).entries
+    except Malformed:
+        return None
+    logged = states(home, scope_folder, filenames.RECORDS, name)
+    own = {mark: each for (owner, mark), each in logged.items() if owner == record}
+    here = {fingerprint(entry) for entry in entries}
+    standing = {mark for mark, each in own.items() if not each.taken and each.entry.time}
+    by_hand = bool(own) and not (here <= own.keys() and standing <= here)
+    return clock.from_seconds(state.st_mtime) if by_hand else None
+
+
+def _before_hand(home: Home, scope_folder: ScopeFolder, kind: str, name: str, content: bytes) -> bytes | None:
+    """Return a record's text with the entries that an edit by hand has removed; None without such entries."""
+    if kind != filenames.RECORDS:
+        return None
+    try:
+        text = document.decode(content)
+        record, entries = document.record_id(content), document.parse(text).entries
+        lost = missing(home, scope_folder, kind, name, entries, record=record)
+        for entry in lost:
+            text = document.put_back(text, entry)
+    except Malformed:
+        return None
+    return text.encode() if lost else None
 
 
 def _image(parts: tuple[str, ...], content: bytes, why: str, at: datetime) -> ArchivedVersion:
@@ -184,6 +230,10 @@ def _write_images(
     found = []
     for each in stored_turns:
         content, folder = each.before or b"", folders[each.name]
+        earlier = _before_hand(home, scope_folder, kind, each.name, content)
+        if earlier is not None:
+            own = _image((*parts, each.name), earlier, HAND, each.at).parts[-1]
+            found.append(_StagedImage(folder, drafts.write(folder, own, earlier), own))
         image = _image((*parts, each.name), content, each.why, each.at).parts[-1]
         found.append(_StagedImage(folder, drafts.write(folder, image, content), image))
     return found

@@ -55,6 +55,18 @@ class Report(NamedTuple):
     problems: tuple[Finding, ...]
 
 
+class AuditChange(NamedTuple):
+    """A change of one file: its record, if it is one, the content before and after, and who made the text.
+
+    `made` is the field `generated` of a text that somebody wrote on another machine.
+    """
+
+    record: str | None
+    before: bytes | None = None
+    after: bytes | None = None
+    made: Mapping[str, Any] | None = None
+
+
 def write(
     home: Home,
     *,
@@ -95,17 +107,20 @@ def write_all(
     actor: str,
     operation: str,
     scope: Scope | None,
-    changes: Iterable[tuple[str | None, bytes | None, bytes | None]],
+    changes: Iterable[AuditChange],
 ) -> None:
-    """Append a line for each of many changes to the audit with a single sync, and update the head.
-
-    A change is the id of a record or None, and the content before and after.
-    """
+    """Append a line for each of many changes to the audit with a single sync, and update the head."""
     fields = {"at": clock.stamp(at), "actor": actor, "op": operation}
     line = {**fields, "scope": None if scope is None else str(scope)}
-    lines = [
-        {**line, "record": _named(record), "num": None, **_digests(before, after)}
-        for record, before, after in changes
+    lines: list[dict[str, Any]] = [
+        {
+            **line,
+            "record": _named(each.record),
+            "num": None,
+            **({"made": dict(each.made)} if each.made else {}),
+            **_digests(each.before, each.after),
+        }
+        for each in changes
     ]
     if lines:
         _write(home, at, lines)
@@ -197,6 +212,26 @@ def raw_lines(home: Home) -> Iterator[bytes]:
     """Yield all lines of the audit without parsing them, oldest first."""
     for name in _log_names(home):
         yield from home.lines("audit", name)
+
+
+_RECORD = lazy_pattern(rb'"record":"([^"]+)"')
+_AFTER = lazy_pattern(rb'"after":"([0-9a-f]{64})"')
+_known: dict[str, tuple[bytes | None, frozenset[bytes], frozenset[bytes]]] = {}  # by home, with the head
+
+
+def is_changed_by_hand(home: Home, record: str, content: bytes) -> bool:
+    """Return whether a text was made by hand: the audit names the record, but not this text of it."""
+    head, at = home.read("audit", HEAD), str(home.path)
+    if _known.get(at, (b"",))[0] != head or head is None:
+        ids: set[bytes] = set()
+        hashes: set[bytes] = set()
+        for raw in raw_lines(home):
+            ids.update(_RECORD.findall(raw))
+            hashes.update(_AFTER.findall(raw))
+        _known.clear()
+        _known[at] = head, frozenset(ids), frozenset(hashes)
+    _, named, seen = _known[at]
+    return record.encode() in named and files.digest(content).encode() not in seen
 
 
 def days_before(home: Home, before: datetime) -> list[str]:

@@ -97,6 +97,8 @@ class _Draft:
     version: str = ""
     before: bytes | None = None
     after: bytes | None = None
+    made: dict[str, Any] | None = None  # who made a text that arrived, and when
+    derived: bool = False  # the text after it is made from a later one
     other: bool = False  # a purge of a text, which may have changed this file
 
     @property
@@ -104,10 +106,13 @@ class _Draft:
         return self.before_hash is not None or self.after_hash is not None
 
 
-def events(home: Home, subject: HistorySubject, folders: Iterable[ScopeFolder] = ()) -> list[HistoryEvent]:
-    """Return the events of a record or document, oldest first.
+def read(
+    home: Home, subject: HistorySubject, folders: Iterable[ScopeFolder] = ()
+) -> tuple[list[HistoryEvent], list[ArchivedVersion]]:
+    """Return the events of a record or document, oldest first, and the versions that belong to no event.
 
-    `folders` are the visible folders in which it may have been under an earlier name.
+    Such a version was changed by hand before a purge. `folders` are the visible folders in which a record may
+    have been under an earlier name.
     """
     lines, unnamed = _read_audit(home, subject.record)
     owned = _own_versions(home, subject, folders, lines)
@@ -121,7 +126,8 @@ def events(home: Home, subject: HistorySubject, folders: Iterable[ScopeFolder] =
     drafts = _with_versions(home, drafts, versions)
     drafts = _with_changes_by_hand(home, drafts, subject, versions)
     _fill_texts(drafts, _contents(home, versions, subject), subject)
-    return [_finished(each) for each in drafts]
+    told = {each.version.rpartition("-")[2] for each in drafts}
+    return [_finished(each) for each in drafts], [each for each in versions if each.mark not in told]
 
 
 def own_versions(
@@ -129,6 +135,20 @@ def own_versions(
 ) -> list[OwnVersion]:
     """Return the archived versions of a record or document, oldest first."""
     return _own_versions(home, subject, folders, _read_audit(home, subject.record)[0])
+
+
+def last_version(home: Home, record: str, folders: Iterable[ScopeFolder]) -> OwnVersion | None:
+    """Return the last archived version of a record that is gone, whatever has its name now."""
+    lines, _ = _read_audit(home, record)
+    last = next((str(line["before"]) for line in reversed(lines) if line.get("before")), "")
+    found = [
+        OwnVersion(scope_folder, name, image)
+        for scope_folder in (folders if last else ())
+        for name in archive.names(home, scope_folder, filenames.RECORDS)
+        for image in archive.images(home, scope_folder, filenames.RECORDS, name)
+        if image.mark == last[:_MARK]
+    ]
+    return max(found, key=lambda each: each.image.at, default=None)
 
 
 # ---------------------------------------------------------------- the audit
@@ -155,7 +175,7 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 def _concerns(line: dict[str, Any], marks: set[str], known: Sequence[dict[str, Any]]) -> bool:
     """Return whether a line that names no record is about a text with one of these marks, or a purge."""
     if line.get("op") == PURGE:
-        return bool(known)
+        return bool(known) and _is_old_purge(line)
     return any(str(line.get(each) or "")[:_MARK] in marks for each in ("before", "after"))
 
 
@@ -175,8 +195,14 @@ def _draft(line: dict[str, Any]) -> _Draft:
         line.get("before") and str(line["before"]),
         line.get("after") and str(line["after"]),
         str(line.get("since") or ""),
-        other=line.get("record") is None and line.get("op") == PURGE,
+        made=line["made"] if isinstance(line.get("made"), dict) else None,
+        other=_is_old_purge(line),
     )
+
+
+def _is_old_purge(line: dict[str, Any]) -> bool:
+    """Return whether a line is of a purge that left no lines about the records that it changed."""
+    return line.get("op") == PURGE and line.get("record") is None and not line.get("run")
 
 
 def _pair(drafts: Iterable[_Draft]) -> list[_Draft]:
@@ -187,6 +213,7 @@ def _pair(drafts: Iterable[_Draft]) -> list[_Draft]:
         if last is not None and _is_one_event(last, each):
             last.before_hash = last.before_hash or each.before_hash
             last.after_hash = last.after_hash or each.after_hash
+            last.made = last.made or each.made
         elif not each.has_texts or each.before_hash != each.after_hash:  # else nothing was changed
             found.append(each)
     return found
@@ -333,7 +360,10 @@ def _with_changes_by_hand(
         if kept is not None and made.what == BY_HAND:
             by_hand.remove(kept)
             made.version, made.before = kept.id, home.read(*kept.parts)
-        found.append(made)
+        place = len(found)
+        while made.at and place and found[place - 1].at > made.at:
+            place -= 1
+        found.insert(place, made)
 
     for each in drafts:
         if each.other:
@@ -368,6 +398,7 @@ def _fill_texts(drafts: Sequence[_Draft], contents: dict[str, bytes], subject: H
     for each in reversed(drafts):
         if each.after_hash is not None or (not each.seq and each.before_hash is not None):
             known = contents.get((each.after_hash or "")[:_MARK])
+            each.derived = known is None
             each.after = known or (None if later is None else _as_of(later, each.at))
         if each.before is None and each.before_hash is not None:
             each.before = contents.get(each.before_hash[:_MARK])
@@ -417,9 +448,9 @@ def _finished(draft: _Draft) -> HistoryEvent:
     what, by, client, made = draft.what, draft.by, draft.client, ""
     if what == "sync":
         what, by, client = ARRIVED, "", ""
-        was, now = _generated(draft.before), _generated(draft.after)
-        if now != was:
-            by, client, made = (str(now.get(each) or "") for each in ("by", "client", "at"))
+        was, now = _generated(draft.before), {} if draft.derived else _generated(draft.after)
+        if draft.made is not None or (now and now != was):
+            by, client, made = (str((draft.made or now).get(each) or "") for each in ("by", "client", "at"))
     before, after = (
         None if each is None else each.decode(errors="replace") for each in (draft.before, draft.after)
     )

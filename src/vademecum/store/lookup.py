@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, scopes, short_numbers, sources
+from vademecum.store import archive, history, scopes, short_numbers, sources
 from vademecum.text import document, filenames, names, outgoing
 from vademecum.text.filenames import is_record, key_of
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from vademecum.store.home import Home, ScopeFolder
     from vademecum.store.records import Found, Records
@@ -154,7 +154,19 @@ def find_version(records: Records, name: str, places: Iterable[Place]) -> Versio
             last = None if file in here else _last(records, scope_folder, file)
             if last is not None and _answers(records, last, name, places):
                 gone_records.append(last)
-    return max(gone_records, key=lambda each: each.image.at, default=None)
+    found = max(gone_records, key=lambda each: each.image.at, default=None)
+    return found or _find_by_id(records, name, places)
+
+
+def _find_by_id(records: Records, name: str, places: Sequence[Place]) -> Version | None:
+    """Return the last version of a deleted record with this id; another record had its file name since."""
+    if not names.is_id(name) or any(own == name for _, own in records.living(places)):
+        return None
+    folders = [each for place in places for each in scopes.scope_folders(records.home, records.caller, place)]
+    last = history.last_version(records.home, name, folders)
+    if last is None or last.image.why not in archive.FORGOTTEN:
+        return None
+    return Version(last.scope_folder, last.name, last.image)
 
 
 def replaced_versions(records: Records, found: Found) -> list[archive.ArchivedVersion]:
@@ -201,7 +213,11 @@ def _files(scope_folder: ScopeFolder) -> set[str]:
 
 def _last(records: Records, scope_folder: ScopeFolder, file: str) -> Version | None:
     """Return the version that restores a file: the archived one, or the log of a file deleted by hand."""
-    images = archive.images(records.home, scope_folder, filenames.RECORDS, file)
+    images = [
+        image
+        for image in archive.images(records.home, scope_folder, filenames.RECORDS, file)
+        if image.why != archive.HAND
+    ]
     log = [*archive.kept(records.home, scope_folder, filenames.RECORDS, file)]
     newest = Version(scope_folder, file, images[-1]) if images else None
     if not log:

@@ -47,7 +47,9 @@ def known_projects(home: Home) -> list[KnownProject]:
     roots = _roots(home)
     ids = {*roots, *(name for name in home.names("memory", "project") if name[:1] != ".")}
     joined = {
-        alias: str(decision.get("project") or "") for alias, decision in decisions.every(home, "aliases")
+        alias: str(decision["project"])
+        for alias, decision in decisions.every(home, "aliases")
+        if decision.get("project")
     }
     found = [_known(home, each, roots.get(each), joined.get(each)) for each in sorted(ids)]
     projects = [each for each in found if each.records or each.days]

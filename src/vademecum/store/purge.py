@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from vademecum.store.history import OwnVersion
     from vademecum.store.home import Home
 
 MARK = "[purged]"
@@ -163,6 +164,48 @@ def record(home: Home, scope_folder: ScopeFolder, name: str, *, dry: bool = Fals
     return found
 
 
+def earlier(home: Home, versions: Iterable[OwnVersion], record: str, *, dry: bool = False) -> list[Purged]:
+    """Delete a record's versions and logged entries under the names and in the scopes that it had before.
+
+    A `dry` run deletes nothing, and returns what a real run would delete.
+    """
+    found: list[Purged] = []
+    places: dict[tuple[ScopeFolder, str], None] = {}
+    for scope_folder, name, image in versions:
+        places[scope_folder, name] = None
+        found += _from_heard(home, _texts_in(home.read(*image.parts)), dry=dry)
+        if not dry:
+            with home.folder(*image.parts[:-1]) as folder:
+                folder.delete(image.parts[-1])
+        found.append(Purged(image.path, 1))
+
+    def without(line: bytes) -> _Replaced:
+        try:
+            own = json.loads(line).get("record") == record
+        except (ValueError, AttributeError):
+            own = False
+        return _Replaced(b"" if own else line, int(own))
+
+    for scope_folder, name in places:
+        parts = ("archive", "kept", *archive.area(scope_folder), filenames.RECORDS, f"{name}.jsonl")
+        gone = _replace(home, home.path, parts, without, dry=dry) if home.read(*parts) else None
+        if gone is not None and gone.count:
+            found.append(Purged("/".join(parts), gone.count))
+    return found
+
+
+def texts_of_versions(home: Home, versions: Iterable[OwnVersion]) -> list[str]:
+    """Return the texts in archived versions; skip unreadable ones."""
+    return [text for each in versions for text in _texts_in(home.read(*each.image.parts))]
+
+
+def _texts_in(content: bytes | None) -> list[str]:
+    try:
+        return [entry.text for entry in document.parse(decode(content or b"")).entries]
+    except Malformed:
+        return []
+
+
 def texts_of(home: Home, scope_folder: ScopeFolder, name: str) -> list[str]:
     """Return the texts of a record: in its file, archived versions and log; skip unreadable versions."""
     found = [entry.text for _, entry in archive.kept(home, scope_folder, filenames.RECORDS, name)]
@@ -174,8 +217,7 @@ def texts_of(home: Home, scope_folder: ScopeFolder, name: str) -> list[str]:
         with folder:
             contents.append(folder.read(name))
     for content in contents:
-        with contextlib.suppress(Malformed):
-            found += [entry.text for entry in document.parse(decode(content or b"")).entries]
+        found += _texts_in(content)
     return found
 
 

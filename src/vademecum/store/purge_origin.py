@@ -478,11 +478,13 @@ class Proof:
             actor=work.caller.actor,
             client=work.caller.client,
             operation="purge",
+            run=stone.id,
             scope=scope,
             record=record,
         )
         if not stone.done:
             self._settle()
+        self._audit_records(found)
         if not stone.prove:
             log()
             return Purge(tuple(found))
@@ -496,6 +498,25 @@ class Proof:
         with work.home.lock(tombstones.FOLDER), work.home.folder(*parts, create=True) as folder:
             folder.update(f"{stone.id}.json", lambda _: content)
         return Purge(tuple(found), receipt=receipt)
+
+    def _audit_records(self, found: Sequence[Purged]) -> None:
+        """Write an audit line about each record of which something was deleted, for the record's history."""
+        work, tops = self._work, {"memory": self._work.home.path, "archive": self._work.home.path}
+        if self._shared is not None:
+            tops[self._shared.name] = self._shared.parent
+        left: dict[str, bytes | None] = {}  # the text of each record now, if it has one
+        for each in found:
+            first, *below = each.where.split("/")
+            if each.gone and first in tops and filenames.RECORDS in below and each.where.endswith(".md"):
+                with contextlib.suppress(OSError):
+                    content = (tops[first] / each.where).read_bytes()
+                    id = document.record_id(content)
+                    if id is not None:
+                        left[id] = left.get(id) if first == "archive" else content
+        changes = [audit.AuditChange(id, None, content) for id, content in left.items()]
+        audit.write_all(
+            work.home, at=work.now(), actor=work.caller.actor, operation="purge", scope=None, changes=changes
+        )
 
     def _receipt(self, found: Iterable[Purged]) -> dict[str, Any]:
         """Return the receipt: each place with its count and hashes of its file, but without any text."""

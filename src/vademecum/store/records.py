@@ -66,6 +66,7 @@ else:
     similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
 _WHERE = ("key", "num", "scope", "scope_id", "aliases")  # fields that tell where a record is
+_AT_ONCE = timedelta(seconds=10)  # between the time in a record and the end of its write
 _BEGINNING = 80  # characters of a superseded wording that are told
 
 
@@ -197,6 +198,28 @@ class Records:
         record = _from_front(scope_folder, name, parsed.front.values)
         entries = self._with_origins(scope_folder, name, parsed.entries)
         return replace(record, title=record.title or parsed.title or record.key, entries=entries)
+
+    def dated(self, found: Found) -> Record:
+        """Return a record with the time of its file as `updated`, if somebody changed it by hand since then.
+
+        The program's own writes leave a file of about that time, or a text that the audit knows. Files of a
+        repository are left out, since a checkout changes their times.
+        """
+        record, updated = found.record, clock.parse(found.record.updated)
+        if updated is None or record.id is None or found.scope_folder.shared or found.part:
+            return record
+        folder = found.scope_folder.open(filenames.RECORDS)
+        if folder is None:
+            return record
+        with folder:
+            state = folder.stat(found.name)
+            saved = None if state is None else clock.from_seconds(state.st_mtime)
+            if saved is None or saved - updated <= _AT_ONCE:
+                return record
+            content = folder.read(found.name)
+        if content is None or not audit.is_changed_by_hand(self.home, record.id, content):
+            return record
+        return replace(record, updated=clock.stamp(saved))
 
     def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
         """Return the record with this key, number, id or path, in one scope or in all visible ones.
@@ -439,8 +462,6 @@ class Records:
             with self._folder(found.scope_folder) as folder:
                 put(folder.read(found.name))
             reworded = self._reworded(found, seen, edited)
-            if reworded:
-                self._archive(found, _unedited(seen, reworded), archive.HAND)
             self._archive(found, seen, operation)
             record = self._apply(found, lambda current: put(current.encode()), operation=operation)
             self._log_edit(found, seen, edited, record=record.id)
@@ -499,7 +520,7 @@ class Records:
 
         with self.locked(found.scope_folder, found.name), self._folder(found.scope_folder) as folder:
             folder.sweep()
-            since = self._since(found.scope_folder, folder, found.name, folder.read(found.name))
+            since = archive.changed_by_hand(self.home, found.scope_folder, folder, found.name)
             holders = self.holding(found.scope_folder, filenames.key_of(found.name))
             content = folder.remove(found.name, keep)
             if content is None or image is None:
@@ -544,7 +565,7 @@ class Records:
                     self._archive(Found(record, scope_folder, name), current, why)
                 return after
 
-            since = self._since(scope_folder, folder, name, folder.read(name))
+            since = archive.changed_by_hand(self.home, scope_folder, folder, name)
             holders = self.holding(scope_folder, record.key)
             written = folder.update(name, put, mode=scope_folder.file_mode)
             record = self.parse(scope_folder, name, after)
@@ -636,7 +657,7 @@ class Records:
         seen = _no_copies(short_numbers.read_labels(self._numbered_folders(), wanted=filenames.is_record))
         with self.locked(scope_folder, name), self._folder(scope_folder, create=True) as folder:
             current = folder.read(name)
-            since = self._since(scope_folder, folder, name, current)
+            since = archive.changed_by_hand(self.home, scope_folder, folder, name)
             part_record = None if fresh else self._consolidated_part(scope_folder, name, current)
             holders = self.holding(scope_folder, part_record.part) if part_record is not None else []
             back = self._content_of(part_record) if part_record is not None and current is None else None
@@ -655,9 +676,9 @@ class Records:
                 supersede=supersede,
                 verified=self._verified if people.is_bound(self.caller) else None,
             )
-            if current is not None and draft.mode == "replace":
-                # The pre-image goes first.
-                archive.keep(self.home, scope_folder, filenames.RECORDS, name, current, why="replace", at=at)
+            if current is not None and (draft.mode == "replace" or since is not None):
+                # The pre-image goes first; a text that was typed into the file is nowhere else.
+                archive.keep(self.home, scope_folder, filenames.RECORDS, name, current, why=draft.mode, at=at)
             written = folder.update(
                 name, lambda found: join(back if found is None else found), mode=scope_folder.file_mode
             )
@@ -884,7 +905,7 @@ class Records:
             return after
 
         with self._folder(found.scope_folder) as folder:
-            since = self._since(found.scope_folder, folder, found.name, folder.read(found.name))
+            since = archive.changed_by_hand(self.home, found.scope_folder, folder, found.name)
             written = folder.update(found.name, change, mode=found.scope_folder.file_mode)
             record = self.parse(found.scope_folder, found.name, written.after)
             if written.changed:
@@ -1371,23 +1392,6 @@ class Records:
             after=after,
         )
 
-    def _since(
-        self, scope_folder: ScopeFolder, folder: Directory, name: str, content: bytes | None
-    ) -> datetime | None:
-        """Return when a file was saved if somebody changed it by hand, that is, if its entries are not those
-        that are logged; else None.
-        """
-        state = folder.stat(name)
-        if content is None or state is None:
-            return None
-        record = document.record_id(content)
-        logged = archive.states(self.home, scope_folder, filenames.RECORDS, name)
-        own = {mark: each for (owner, mark), each in logged.items() if owner == record}
-        here = {archive.fingerprint(entry) for entry in _entries(content)}
-        standing = {mark for mark, each in own.items() if not each.taken and each.entry.time}
-        by_hand = bool(own) and not (here <= own.keys() and standing <= here)
-        return clock.from_seconds(state.st_mtime) if by_hand else None
-
 
 def _no_folder(scope_folder: ScopeFolder, error: Exception) -> Finding:
     return Finding(
@@ -1424,14 +1428,6 @@ def _from_front(scope_folder: ScopeFolder, name: str, values: Mapping[str, Any])
         fields=values,
         **fields.read_typed(values),
     )
-
-
-def _unedited(content: bytes, lost: Iterable[Entry]) -> bytes:
-    """Return a file as it was before somebody reworded these entries by hand."""
-    text = decode(content)
-    for entry in lost:
-        text = document.put_back(text, entry)
-    return text.encode()
 
 
 def _says_all(content: bytes | None, record: Record) -> bool:

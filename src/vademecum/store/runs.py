@@ -109,6 +109,10 @@ class Run:
             if folder is None or folder.read(edit.name) != edit.before:
                 return EditResult(edit.path, False, CHANGED)
             self._begin()
+            records = edit.kind == filenames.RECORDS
+            since = (
+                archive.changed_by_hand(self.home, edit.scope_folder, folder, edit.name) if records else None
+            )
             image = None
             if edit.before is not None:
                 why = self.retired_as if edit.after is None else "revise"
@@ -119,7 +123,7 @@ class Run:
                 _replace(folder, edit)
             except _Changed:
                 return EditResult(edit.path, False, CHANGED)
-            self._tell(edit, operation)
+            self._tell(edit, operation, since)
         self._announce(edit)
         return EditResult(edit.path, True)
 
@@ -153,7 +157,7 @@ class Run:
         }
         _append(self.home, self.id, line)
 
-    def _tell(self, edit: Edit, operation: str) -> None:
+    def _tell(self, edit: Edit, operation: str, since: datetime | None) -> None:
         """Log the entries that an edit adds, and write a line to the audit."""
         record, num = _ids(edit.after if edit.after is not None else edit.before or b"")
         if edit.after is not None:
@@ -168,6 +172,7 @@ class Run:
             scope=edit.scope_folder.place.scope,
             record=record,
             num=num,
+            since=since,
             before=edit.before,
             after=edit.after,
         )

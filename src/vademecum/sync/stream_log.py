@@ -33,7 +33,7 @@ from vademecum.sync.stream_window import (
     render_line,
 )
 from vademecum.sync.workspace_key import covers, find_unsealed
-from vademecum.text import clock, document, filenames, names, secrets
+from vademecum.text import clock, document, filenames, frontmatter, names, secrets
 from vademecum.text.filenames import CONTEXT
 from vademecum.types import Finding
 
@@ -463,7 +463,7 @@ class HomeFiles:
             actor=self.actor,
             operation="sync",
             scope=self.scope_folder.place.scope,
-            changes=[(_record_of(each), each.before, each.after) for each in turns],
+            changes=[_audit_change(each) for each in turns],
         )
         if kind == filenames.PINNED:
             return
@@ -560,9 +560,22 @@ def _entries_of(content: bytes | None) -> tuple[Sequence[Entry], str | None]:
     return parsed.entries, str(record) if record else None
 
 
-def _record_of(turn: FileTurn) -> str | None:
-    content = turn.after if turn.after is not None else turn.before
-    return None if content is None else document.record_id(content)
+def _audit_change(turn: FileTurn) -> audit.AuditChange:
+    """Return the change of a file for the audit, with the writer of its text if it has another one now."""
+    before, after = _front(turn.before), _front(turn.after)
+    record = after.get("id") or before.get("id")
+    made = after.get("generated")
+    new = isinstance(made, dict) and made != before.get("generated")
+    return audit.AuditChange(
+        None if record is None else str(record), turn.before, turn.after, made if new else None
+    )
+
+
+def _front(content: bytes | None) -> Mapping[str, Any]:
+    try:
+        return frontmatter.parse(document.decode(content or b"")).values
+    except Malformed:
+        return {}
 
 
 def _name_of(change: FileChange) -> str:

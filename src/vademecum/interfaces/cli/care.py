@@ -82,7 +82,9 @@ def undo(run: str | None, listed: bool, as_json: bool, open_memory: OpenMemory) 
     else:
         restored = sum(result.done for result in results)
         output.line(
-            f"undid {undone}: {output.plural(restored, 'file')}" if results else f"{undone} is already undone"
+            f"undid {undone}: {output.plural(restored, 'change')}"
+            if results
+            else f"{undone} is already undone"
         )
         for each in results:
             if each.done and each.why:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.errors import InvalidText, VadeError
+from vademecum.errors import InvalidText, UsageError, VadeError
 from vademecum.interfaces.present.shape import VERSION
 from vademecum.progress import watched
 from vademecum.text import visible
@@ -326,9 +326,14 @@ def edit_text(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
     import tempfile
     from pathlib import Path
 
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if editor is None and not sys.stdin.isatty():
+        raise UsageError(
+            "an editor needs a terminal", hint="run it in one, or set EDITOR to a program that needs none"
+        )
+    editor = editor or "vi"
     draft = Path(tempfile.mkdtemp(prefix="vade-edit-"), name)
     draft.write_bytes(text.encode())
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         screen = sys.stderr if quiet else None
         code = subprocess.run([*shlex.split(editor), str(draft)], check=False, stdout=screen).returncode

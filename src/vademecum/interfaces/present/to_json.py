@@ -277,6 +277,7 @@ _audit_line = JsonShape(
     client=optional(TEXT),
     run=optional(TEXT),
     since=optional(TEXT),
+    made=optional(ANYTHING),
 )
 audit_json = JsonShape("audit", lines=many(prepared(_audit_line)))
 audit_verified_json = JsonShape("audit_verified", "lines:int problems", problems=many(finding_json))

@@ -36,7 +36,11 @@ def journal(memory: Memory, *, month: str = "", day: str = "") -> dict[str, Any]
     counts, findings = _counts(memory, f"{first:%Y-%m}")
     if chosen is None:
         fitting = [each for each, count in counts.items() if count and each <= now.isoformat()]
-        chosen = date.fromisoformat(max(fitting)) if fitting else (now if now.month == first.month else first)
+        chosen = (
+            date.fromisoformat(max(fitting))
+            if fitting
+            else (now if (now.year, now.month) == (first.year, first.month) else first)
+        )
     weeks = calendar.Calendar().monthdatescalendar(first.year, first.month)
     return {
         "month": f"{first:%Y-%m}",

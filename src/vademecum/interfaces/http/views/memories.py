@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from vademecum import fields
 from vademecum.interfaces.http.pages import PageView, ViewRequest
+from vademecum.interfaces.http.views.query import read_number
 from vademecum.interfaces.present.to_json import finding_json
 from vademecum.interfaces.present.to_text import shorten
 from vademecum.interfaces.web import labels
@@ -49,7 +50,7 @@ def data(ask: ViewRequest) -> dict[str, Any]:
     query = ask.query
     chosen = {facet: query.getlist(facet) for facet in FACETS if query.getlist(facet)}
     sort = query.get("sort", fields.DEFAULT_ORDER)
-    limit = int(query.get("limit", "")) if query.get("limit", "").isdecimal() else PAGE
+    limit = read_number(query.get("limit"), PAGE)
     page = ask.memory.browse.table(chosen, sort=sort, after=query.get("after", ""), limit=limit)
     facets = [_facet(name, page.facets.get(name, {}), chosen, sort) for name in FACETS]
     return {
