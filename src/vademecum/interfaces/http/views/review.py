@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from vademecum.interfaces.http.pages import PageView, ViewRequest
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import inbox_json
 from vademecum.memory.review import HEARD_KINDS, KINDS
-
-if TYPE_CHECKING:
-    from vademecum.types import Record
+from vademecum.types import Record
 
 _SHOWN = 100  # items of a page; the counts cover all items
 _NAMES = {
@@ -65,10 +63,10 @@ def data(ask: ViewRequest) -> dict[str, Any]:
     }
 
 
-def _record(record: Record | None) -> dict[str, str]:
+def _record(record: object) -> dict[str, str]:
     """Return the key of an item's record, and the title by which it is known in every view."""
-    if record is None:
-        return {"key": "", "record_title": ""}
+    if not isinstance(record, Record):
+        return {"key": str(getattr(record, "key", "")), "record_title": ""}
     return {"key": record.key, "record_title": clean_text(record.title)}
 
 
