@@ -114,7 +114,7 @@ def test_a_run_is_undone_from_the_list(web: Web) -> None:
 def test_today_says_what_was_added_by_whom_and_draws_a_year(web: Web) -> None:
     page = web.open("/today")
     added = page.locator("section", has_text="Added or changed today").inner_text()
-    assert "money" in added
+    assert "Money" in added
     assert "claude-code" in added
     assert page.locator(".heat rect").count() >= 365
     assert page.locator(".heat rect:not(.h0)").count() >= 2
@@ -127,7 +127,7 @@ def test_what_an_agent_saves_appears_by_itself(web: Web) -> None:
     page = web.open("/today")
     web.live(page)
     web.site.memory(agent="codex").store("Fresh from an agent.", key="fresh")
-    page.get_by_role("link", name="fresh", exact=True).wait_for()
+    page.get_by_role("link", name="Fresh", exact=True).wait_for()
 
 
 # ---------------------------------------------------------------- journal

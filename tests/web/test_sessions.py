@@ -83,7 +83,7 @@ def test_a_memory_leads_to_the_line_it_came_from_and_back(web: Web) -> None:
     page = web.open("/sessions/deploys?key=deploy-wait")
     at = page.locator(".turn[aria-current]")
     assert "Bash" in at.inner_text()
-    link = at.get_by_role("link", name="deploy-wait")
+    link = at.get_by_role("link", name="Deploy wait")
     assert (link.get_attribute("href") or "").endswith("/records/deploy-wait?scope=project")
 
 
