@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 STATEMENT_SECONDS = 5
 DEAD_ROWS = (
-    "a purge has emptied rows: their old content stays in the database's files until"
-    " `VACUUM FULL hub.fact, hub.document, hub.passage, hub.posting, hub.vector` as hub_owner, and in the"
-    " write-ahead log and backups until these are replaced"
+    "a purge has emptied rows: their old content stays in the database's files and statistics until"
+    " `VACUUM (FULL, ANALYZE) hub.fact, hub.document, hub.passage, hub.posting, hub.vector` as hub_owner,"
+    " and in the write-ahead log and backups until these are replaced"
 )
 _REMEMBERED = 10_000
 _DOWN_SECONDS = 1.0

@@ -203,15 +203,39 @@ def test_whoever_runs_the_hub_is_told_what_removes_the_dead_rows_of_a_purge(
     [said] = {
         each.getMessage() for each in caplog.records if each.name == "vademecum.hub" and each.levelno > 20
     }
-    assert "VACUUM FULL" in said
+    assert "VACUUM (FULL, ANALYZE)" in said
     assert SECRET not in said
     if postgres.cluster is None:
         return
     assert there
-    for statement in re.findall(r"`(VACUUM FULL [^`]*)`", said):
+    for statement in re.findall(r"`(VACUUM [^`]*)`", said):
         for each in statement.split("; "):
             world.sql(each)
     assert not _in_files(postgres, world)
+
+
+def test_the_statement_that_the_hub_logs_takes_a_purged_tag_out_of_the_statistics(
+    two: Pair, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = two
+    for number in range(3):
+        one.memory().store(f"Text {number}.", key=f"k{number}", scope="global", tags=["vorple42"])
+    meet(one, other)
+    world.sql("ANALYZE")
+    assert _in_statistics(world, "vorple42")
+    one.memory().archive.purge_text("vorple42")
+    meet(one, other)
+    said = " ".join(each.getMessage() for each in caplog.records if each.name == "vademecum.hub")
+    for statement in {*re.findall(r"`(VACUUM [^`]*)`", said)}:
+        world.sql(statement)
+    assert not _in_statistics(world, "vorple42")
+
+
+def _in_statistics(world: World, text: str) -> list[tuple[object, ...]]:
+    """The columns whose statistics hold a text."""
+    held = "coalesce(most_common_vals::text, '') || coalesce(histogram_bounds::text, '')"
+    held += " || coalesce(most_common_elems::text, '')"
+    return world.sql(f"SELECT tablename, attname FROM pg_stats WHERE {held} LIKE %s", f"%{text}%")
 
 
 def _in_files(postgres: Server, world: World) -> list[str]:
