@@ -277,8 +277,8 @@ def test_a_stranger_with_a_wrong_key_joins_again_without_a_new_code(
     wrong = typed(third, *words, "--code", one.invite(), "--key", "A" * 26, before=PERSON)
     assert wrong.returncode == 1
     assert wrong.stderr == (
-        "vade: this is not the key of that workspace: join again with the one that the first machine showed:"
-        f" `vade hub join {world.url}`\n"
+        "vade: this is not the key of that workspace: `vade sync key` shows the key on a machine that syncs;"
+        " `vade sync key set` takes it here\n"
     )
     key = (membership.key_of(one.home, one.joined) or b"").decode()
     right = typed(third, *words, "--key", key, before=PERSON)

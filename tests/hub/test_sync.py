@@ -209,7 +209,7 @@ def test_my_own_text_stays_mine_and_one_that_the_hub_made_up_is_never_taken(two:
         forger.made[-1] = facts.seal(made, key) if key else made
         assert world.push(forger, forger.made[-1], token=token).status == 200
     told = next(each for each in other.sync() if each.stream == "global")
-    assert told.done.refused == ["zzzzzzzz: it has another key"]
+    assert told.done.refused == ["zzzzzzzz: its changes have no seal"]
     assert other.files() == before
     one.memory().store("Still working.", key="still", scope="global")
     meet(one, other)

@@ -339,7 +339,7 @@ def describe_sent(unsent: int, problems: Sequence[str], refused: Sequence[str] =
         return f"{output.plural(unsent, 'change')} to send"
     if problems or refused:
         return "not everything is synced:"
-    return "everything was sent at the last sync"
+    return "everything was sent"
 
 
 def format_sync_status(each: dict[str, Any]) -> None:
