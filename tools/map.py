@@ -31,7 +31,7 @@ FLOORS = [
     ["types", "errors", "fields", "tokens", "lazy", "named_tuple", "progress"],
 ]
 GROUND = {*FLOORS[-1], *FLOORS[-2]}  # every floor above stands on it: drawn without a line from each
-INTERFACES = ["cli", "http", "mcp", "chat", "hooks", "install", "tools", "web", "present"]
+INTERFACES = ["cli", "http", "mcp", "chat", "hooks", "install", "tools", "web", "connections", "present"]
 ABOUT = {
     "vademecum_hub": "the hub's server",
     "adapters": "other frameworks",

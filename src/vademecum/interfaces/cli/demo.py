@@ -45,7 +45,8 @@ def demo(*, web: bool, port: int | None, opening: bool, as_json: bool, open_memo
         return
     if opening or port is not None:
         raise click.UsageError("--open and --port go with --web.")
-    with tempfile.TemporaryDirectory(prefix="vade-demo-") as folder:
+    # The process behind a hook may still write there.
+    with tempfile.TemporaryDirectory(prefix="vade-demo-", ignore_cleanup_errors=True) as folder:
         tour = Tour(Path(folder), quiet=as_json)
         played = run_steps(TOUR, tour)
     show_result(
@@ -304,7 +305,7 @@ def go_on_with_an_agent(tour: Tour) -> str:
     _wait_for_transcript(tour)
     sessions = tour.memory().sessions
     found = sessions.search(ASKED).hits
-    expect(bool(found) and found[0].role == "user", "what the person said to come first")
+    expect({each.role for each in found} == {"user", "assistant"}, "what was asked and what was answered")
     expect(not [each for each in found if "memory_search" in each.preview], "no call of memory's own tools")
     own = sessions.search(ASKED, own=True).hits
     expect(any("memory_search" in each.preview for each in own), "those calls when they are asked for")
