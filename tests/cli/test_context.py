@@ -306,5 +306,6 @@ def test_a_session_that_is_not_there_or_may_not_change_is_not_trimmed(
 
 def test_the_demo_shows_that_memorys_own_calls_are_not_found_and_names_the_last_session(vade: Vade) -> None:
     out = vade("demo")
-    assert "user: Why does the harbour crane stop at noon?" in out
+    assert "assistant: Its timer resets at twelve" in out
+    assert "memory_search" not in out
     assert 'claude-code: "Why does the harbour crane stop at noon?" · session_get' in out

@@ -211,6 +211,7 @@ PASSAGE = {
     "key",
     "type",
     "num",
+    "title",
     "time",
     "origin",
     "superseded",

@@ -160,7 +160,7 @@ def test_what_a_search_result_calls_a_session_is_what_the_next_tool_takes(memory
     spoken(memory, (Role.USER, "The lighthouse keeper is called Ione."), (Role.ASSISTANT, "Noted."))
     found = ask(memory, memory_search, query="lighthouse keeper")
     (hit,), (conversation,) = found["results"], found["conversations"]
-    assert (hit["source"], hit["role"], hit["group"]) == ("transcript", "user", conversation["group"])
+    assert (hit["role"], hit["group"]) == ("user", conversation["group"])
     assert conversation["session"] == "earlier"
     by_name = ask(memory, session_get, session=conversation["session"], place=hit["startLine"])
     by_other_names = ask(memory, session_get, session_id=hit["path"], line=hit["startLine"])

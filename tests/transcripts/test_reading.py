@@ -85,7 +85,8 @@ def test_words_alone_and_strong_matches_do_without_reading(memory: Memory) -> No
 def test_a_run_that_was_interrupted_goes_on_where_it_was(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_AT_ONCE", 2)
+    monkeypatch.setattr(reading, "FIRST_STEP", 2)
+    monkeypatch.setattr(reading, "LONGEST_STEP", 2)
     whole = Reader.embed
     read: list[str] = []
 

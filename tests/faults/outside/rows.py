@@ -351,12 +351,15 @@ READS = {
         "context inspect",
     ),
     *("sessions export", "sessions get", "sessions list", "sessions search", "sessions show"),
-    *("project list", "review approve list", "sources list", "token list"),
+    *("project list", "projects", "review approve list", "sources list", "token list"),
 }
 ELSEWHERE = {
     "open": "starts another program",
     "sync status": "keeps nothing",
     "sync held": "deletes one small file; tests/sync holds and drops texts",
+    "sync key set": "seals what is there again; tests/sync and tests/hub play it among machines",
+    "sync key paper": "writes one file outside of memory",
+    "sync key rotate": "needs a shared folder or a hub; tests/sync kills it",
     "sync off": "deletes one small file; `sync` itself is killed at every step by tests/sync and tests/hub",
     "hub create": "writes to PostgreSQL alone, in one transaction; tests/hub kills that",
     "hub demo": "works in folders of its own that it deletes",
@@ -377,6 +380,7 @@ ELSEWHERE = {
     "hub index": "writes to PostgreSQL alone",
     "hub migrate": "writes to PostgreSQL alone, in one transaction each; tests/hub fails them half way",
     "hub serve": "runs until it is stopped; tests/hub kills it",
+    "sessions distill": "asks a model, and saves one list in one step; tests/hooks runs it",
     "serve": "runs until it is stopped; its writes are those of memory, and tests/http_door cuts them off",
     "demo": "works in a folder of its own that it deletes",
 }
