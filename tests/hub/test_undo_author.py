@@ -135,3 +135,7 @@ def test_the_command_lists_asks_and_tells_what_stays(
     assert LAW in anna.text("releases")
     assert "role owner" in refused(capsys, will.base / "home", *words)["message"]
     assert "not a time" in refused(capsys, home, "hub", "undo", "--by", "x", "--since", "soon")["message"]
+    for span in ("2m", "30min", "yesterday"):
+        assert (
+            vade(capsys, home, "hub", "undo", "--by", "nobody", "--since", span, "--dry-run")["files"] == []
+        )

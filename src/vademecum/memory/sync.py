@@ -449,15 +449,10 @@ def undo_author(memory: Memory, by: str, since: str, workspace: str = "", *, dry
 
 def _moment(memory: Memory, since: str) -> datetime:
     """Return the moment that a person named by a date, or by a duration before the present."""
-    from vademecum.memory import tokens
-
-    try:
-        return memory.workspace.now() - tokens.parse_span(since)
-    except UsageError:
-        given = clock.parse_given(since, "--since")
+    given = clock.parse_since(since, "--since", now=memory.workspace.now())
     if given is None:
         raise UsageError(
-            "since when is not said", hint="write `--since 2h` or `--since 2026-11-15T09:15:00Z`"
+            "since when is not said", hint="write `--since 30min`, `--since 2h` or `--since yesterday`"
         )
     return given
 

@@ -74,6 +74,27 @@ def parse_given(text: str | None, what: str, *, end: bool = False) -> datetime |
         ) from error
 
 
+_SPAN = re.compile(r"(\d{1,6})\s*(m|min|minutes?|h|hours?|d|days?|w|weeks?)")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_since(text: str, what: str, *, now: datetime) -> datetime | None:
+    """Return the moment named by a date, by `yesterday`, or by a span before `now` such as `2h`.
+
+    None if nothing was typed; `yesterday` begins with the first second of that local day.
+    """
+    given = text.strip().lower()
+    if given == "yesterday":
+        return parse_given(f"{now.astimezone().date() - timedelta(days=1)}", what)
+    span = _SPAN.fullmatch(given)
+    if span is None:
+        return parse_given(text, what)
+    try:
+        return now - timedelta(**{_UNITS[span[2][0]]: int(span[1])})
+    except OverflowError as error:  # before the first day of the calendar
+        raise UsageError(f"{text!r} is not a time for {what}", hint="write it as 30min, 2h or 3d") from error
+
+
 def micro(moment: datetime) -> int:
     """Return a moment as the number of microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)

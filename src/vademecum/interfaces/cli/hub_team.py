@@ -81,7 +81,9 @@ def leave(name: str, archive: bool, as_json: bool, open_memory: OpenMemory) -> N
 
 @click.command()
 @click.option("--by", metavar="MEMBER", required=True, help="Who wrote it, or whose agents did.")
-@click.option("--since", metavar="TIME", required=True, help="Since when: 2h, 3d, or 2026-11-15T09:15:00Z.")
+@click.option(
+    "--since", metavar="TIME", required=True, help="Since when: 30min, 2h, 3d, yesterday, or a time."
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Only list it.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @workspace_option
