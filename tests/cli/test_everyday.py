@@ -110,6 +110,12 @@ def test_a_renamed_record_is_found_by_both_keys_and_undone_byte_for_byte(vade: V
     vade("rename", "billing", "invoices")
     vade("undo")
     assert (vade.home / vade.json("show", "billing")["path"]).read_bytes() == before
+    for command in ("show", "restore"):  # the record is here, so the archive is no way to it
+        vade(command, "invoices")
+        assert "it is called billing now; `vade show billing` shows it" in vade.err
+    vade("forget", "billing", "--yes")
+    vade("show", "billing")
+    assert "`vade restore billing` restores it" in vade.err
 
 
 def test_a_key_that_is_taken_or_no_key_is_refused_and_nothing_changes(vade: Vade) -> None:

@@ -76,6 +76,16 @@ def test_today_says_what_waits_and_what_is_wrong(tmp_path: Path) -> None:
     assert found["problems"]
 
 
+def test_today_says_that_a_file_of_an_attached_folder_cannot_be_read(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "broken.md").write_bytes(b"\xff\xfe\x00")
+    memory.sources.add(tmp_path / "notes")
+    answer = memory.search("anything")
+    assert answer.degraded[0].startswith("1 file could not be read")
+    assert today(memory)["health"] == {"tone": "warn", "text": "1 file could not be read"}
+
+
 def test_a_year_of_activity_is_a_cell_for_every_day(tmp_path: Path) -> None:
     for back, count in ((400, 5), (200, 2), (3, 1), (0, 8)):
         memory = opened(tmp_path, at=NOON - timedelta(days=back))

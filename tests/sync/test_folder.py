@@ -116,6 +116,15 @@ def test_my_own_text_stays_mine_on_my_other_machine(two: tuple[Machine, Machine]
     assert entry.origin is Origin.USER
 
 
+def test_a_wrong_key_for_a_new_folder_is_to_be_typed_again(tmp_path: Path) -> None:
+    (tmp_path / "carrier").mkdir()
+    Machine(tmp_path, "one", tmp_path / "carrier")
+    with pytest.raises(WrongKey) as wrong:
+        Machine(tmp_path, "two", tmp_path / "carrier", "0" * 26)
+    assert "run this again" in wrong.value.hint
+    assert "key set" not in wrong.value.hint  # it needs a folder that this home has joined
+
+
 def test_who_can_write_to_the_folder_but_has_no_key_cannot_make_up_a_text(
     two: tuple[Machine, Machine], tmp_path: Path
 ) -> None:

@@ -414,7 +414,9 @@ class Searcher:
             degraded.append(f"{report.pending} files are not indexed yet; run `vade index`")
         if failed:
             first = findings[0]
-            degraded.append(f"{failed} files could not be read, first {first.where}: {first.why}")
+            degraded.append(
+                f"{failed} file{'s' * (failed > 1)} could not be read, first {first.where}: {first.why}"
+            )
         if coverage.unread > FEW_UNREAD and not found.by_words:
             degraded.append(
                 f"{coverage.unread} passages are not read yet, and are found by their own words only;"

@@ -233,9 +233,8 @@ class Records:
         if not found:
             where = f" in {scope} memory" if scope else ""
             key = name.removesuffix(".md")
-            hint = f"it is in the archive; `vade restore {key}` restores it"
-            archived = names.is_key(key) and self._is_archived(key, places)
-            raise NotFound(f"no record {names.shown(name)}{where}", hint=hint if archived else NotFound.hint)
+            hint = self._hint_of_archive(key, places) if names.is_key(key) else ""
+            raise NotFound(f"no record {names.shown(name)}{where}", hint=hint or NotFound.hint)
         # A key is the nearest one's; a number or an id is one record's alone, and never quietly another's.
         shared = len(found) > 1 and found[0].record.key != name.removesuffix(".md")
         if len(found) > 1 and (only or (shared and self._is_number(name))):
@@ -992,14 +991,23 @@ class Records:
                         parts.append(_narrowed(found, part))
         yield from direct or parts
 
-    def _is_archived(self, key: str, places: Iterable[Place]) -> bool:
-        """Return whether the archive has a version of a removed record with this key."""
-        scope_folders = [scope_folder for scope_folder in self._scope_folders(places) if scope_folder.trusted]
-        images = (
-            archive.images(self.home, scope_folder, filenames.RECORDS, f"{key}.md")
-            for scope_folder in scope_folders
-        )
-        return any(each.why in archive.FORGOTTEN for some in images for each in some)
+    def _hint_of_archive(self, key: str, places: Sequence[Place]) -> str:
+        """Return how to reach the record that had this key: by the key it has now, or from the archive; ''
+        if the archive has no version of a removed record with this key.
+        """
+        name, living = f"{key}.md", {own: here for here, own in self.living(places) if own}
+        hint = ""
+        for scope_folder in filter(lambda each: each.trusted, self._scope_folders(places)):
+            for image in archive.images(self.home, scope_folder, filenames.RECORDS, name):
+                if image.why not in archive.FORGOTTEN:
+                    continue
+                with contextlib.suppress(Malformed):
+                    content = self.home.read(*image.parts) or b""
+                    if here := living.get(self.parse(scope_folder, name, content).id or ""):
+                        hint = hint or f"it is called {here} now; `vade show {here}` shows it"
+                        continue
+                return f"it is in the archive; `vade restore {key}` restores it"
+        return hint
 
     def _with_alias(self, key: str, scope_folders: Iterable[ScopeFolder]) -> Iterator[Found]:
         """Yield the records that had this key earlier, at most one for each place."""

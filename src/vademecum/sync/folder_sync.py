@@ -24,6 +24,7 @@ from vademecum.sync.membership import FOLDER, SHARED
 from vademecum.sync.stream_log import DiskLog, HomeFiles
 from vademecum.sync.stream_sync import Forked, SyncStream
 from vademecum.sync.workspace_key import (
+    RETYPE_KEY,
     TAKE_KEY,
     KeyRecord,
     WrongKey,
@@ -316,7 +317,7 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
                     hint="pass the one that the first machine showed, with VADE_SYNC_KEY",
                 )
         if not record.fits(key):
-            raise WrongKey("this is not the key of that folder", hint=TAKE_KEY)
+            raise WrongKey("this is not the key of that folder", hint=RETYPE_KEY if typed else TAKE_KEY)
     with home.disk(FOLDER, SHARED, create=True) as folder:
         save_key(folder, key, record.verify(key))
         before = hub_rules.load(folder.read(WORKSPACE_FILE))

@@ -31,6 +31,7 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 _KEY_LENGTH = 26
 _CHECK = re.compile(r"[0-9a-f]{64}")
 TAKE_KEY = "`vade sync key` shows the key on a machine that syncs; `vade sync key set` takes it here"
+RETYPE_KEY = "`vade sync key` shows the key on a machine that syncs; run this again and type that one"
 
 End: TypeAlias = tuple[int, str]  # the number and the hash of a replica's last accepted fact
 StreamEnds: TypeAlias = "Mapping[str, End]"  # by replica
@@ -53,7 +54,7 @@ def read_key(typed: str) -> str:
     plain = "".join(each for each in typed.upper() if each.isalnum()).translate(str.maketrans("ILO", "110"))
     if len(plain) != _KEY_LENGTH or not set(plain) <= set(_ALPHABET):
         raise UsageError(
-            f"a workspace's key has {_KEY_LENGTH} letters and digits", hint="type it as it was shown"
+            f"a key of a sync has {_KEY_LENGTH} letters and digits", hint="type it as it was shown"
         )
     return plain
 

@@ -6,6 +6,7 @@ import contextlib
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,11 +28,12 @@ from vademecum.interfaces.present.to_text import shorten, show_answer, show_find
 from vademecum.store import request_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vademecum import Answer, Listing
     from vademecum.interfaces.cli.options import OpenMemory
     from vademecum.memory import Memory
+    from vademecum.memory.elsewhere import ProjectAnswer
     from vademecum.memory.status import Status
     from vademecum.memory.values import Survey, SyncReport, Trust
     from vademecum.types import Entry, Record
@@ -543,9 +545,17 @@ def search(
         answer = memory.recall(query, type=kind, limit=limit, include_related=include_related, **given)
     else:
         answer = memory.search(query, explain=explain, chars=0 if full else None, **given)
-    show_answer(answer, query, explain=explain, as_json=as_json)
+    others: list[ProjectAnswer] = []
     if everything:
-        show_other_projects(memory, query)
+        from vademecum.memory.elsewhere import search_elsewhere
+
+        others = [*search_elsewhere(memory, query, max_results=3)]
+    if others:  # none of their matches is weak
+        from vademecum.search.relevance import ONLY_WEAK
+
+        answer = replace(answer, notes=tuple(each for each in answer.notes if each != ONLY_WEAK))
+    show_answer(answer, query, explain=explain, as_json=as_json)
+    show_other_projects(others, query)
     if everything or (plain and not as_json and all(each.match == "weak" for each in answer.results)):
         now, found_here = given["now"], bool(answer.results)
         found = memory.sessions.search_elsewhere(query, max_results=5, now=now) if everything else ()
@@ -556,11 +566,9 @@ def search(
             show_elsewhere(memory, query, "vade search --all", found_here=found_here, now=now)
 
 
-def show_other_projects(memory: Memory, query: str) -> None:
+def show_other_projects(others: Iterable[ProjectAnswer], query: str) -> None:
     """Print what the memory of each other project answers."""
-    from vademecum.memory.elsewhere import search_elsewhere
-
-    for project, answer in search_elsewhere(memory, query, max_results=3):
+    for project, answer in others:
         output.line(f"\nIn {project.name}:\n")
         show_passages(answer, query)
 

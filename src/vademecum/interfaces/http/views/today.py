@@ -148,6 +148,10 @@ def _health(status: Any, problems: Sequence[Any]) -> dict[str, str]:
     if problems:
         count = len(problems)
         return {"tone": "warn", "text": f"{count} warning{'s' if count > 1 else ''} to look at"}
+    failed = len(status.coverage.failed) if status.coverage else 0
+    if failed:
+        text = "1 file could not be read" if failed == 1 else f"{failed:,} files could not be read"
+        return {"tone": "warn", "text": text}
     waits = status.coverage.pending if status.coverage else 0
     if waits:
         return {"tone": "", "text": f"all files can be read; {waits:,} still to be indexed"}

@@ -177,7 +177,7 @@ const everywhere = (words) => (words ? [{ icon: "projects", text: `Search all pr
 function commands(words) {
   const fits = (text) => text.toLowerCase().includes(words.toLowerCase());
   if (mode === "projects") {
-    return (projects ?? []).map((each) => ({ icon: "projects", text: each.name, more: each.path ?? "", where: `${each.records} records`, path: `${VIEWS.has(document.body.dataset.view) ? document.body.dataset.view : "/memories"}?project=${encodeURIComponent(each.id)}` })).filter((each) => fits(`${each.text} ${each.more}`));
+    return (projects ?? []).map((each) => ({ icon: "projects", text: each.name, more: each.path ?? "", where: each.records === 1 ? "1 record" : `${each.records} records`, path: `${VIEWS.has(document.body.dataset.view) ? document.body.dataset.view : "/memories"}?project=${encodeURIComponent(each.id)}` })).filter((each) => fits(`${each.text} ${each.more}`));
   }
   return COMMANDS.filter((each) => fits(`${each.text} ${each.words ?? ""}`));
 }
