@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 import tarfile
 from typing import TYPE_CHECKING
@@ -116,6 +117,33 @@ def test_a_renamed_record_is_found_by_both_keys_and_undone_byte_for_byte(vade: V
     vade("forget", "billing", "--yes")
     vade("show", "billing")
     assert "`vade restore billing` restores it" in vade.err
+
+
+def test_a_restored_version_has_lost_nothing_by_hand(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/Friday/Monday/ "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    vade("add", "Deploys on Friday", "--key", "deploys")
+    vade("edit", "deploys")
+    [version] = re.findall(r"\d{8}T\d{12}Z-[0-9a-f]+", vade("show", "deploys"))
+    vade("restore", version)
+    shown = vade("show", "deploys")
+    assert "Deploys on Friday" in shown
+    assert "by hand" not in shown
+    vade("restore", "deploys")
+    assert vade.code == 1, "both texts in one record would be a contradiction"
+    assert len(re.findall(r"\d{8}T\d{12}Z-[0-9a-f]+", shown)) == 2  # and the edit can come back, too
+
+
+def test_a_file_that_cannot_be_read_is_named_when_a_text_is_added_to_it(vade: Vade) -> None:
+    vade("add", "Deploys on Friday", "--key", "deploys")
+    path = vade.json("show", "deploys")["path"]
+    (vade.home / path).write_text("---\nkey: [open\n---\n")
+    vade("add", "And on Monday", "--key", "deploys")
+    assert f"vade: {path}: " in vade.err
 
 
 def test_a_key_that_is_taken_or_no_key_is_refused_and_nothing_changes(vade: Vade) -> None:

@@ -569,6 +569,9 @@ class Records:
             written = folder.update(name, put, mode=scope_folder.file_mode)
             record = self.parse(scope_folder, name, after)
             self._audit_restored(record, written, since=since)
+            before = written.before
+            if before is not None and document.record_id(before) == record.id:
+                self._log_edit(Found(record, scope_folder, name), before, decode(after), record=record.id)
         self.announce(Change(ChangeKind.WRITTEN, scope_folder.place, record.path))
         self.release(holders, record.key)
         return record
@@ -1285,7 +1288,10 @@ class Records:
 
     def _labelled(self, scope_folder: ScopeFolder, name: str, content: bytes) -> Record:
         """Return a record parsed from its frontmatter alone."""
-        return _from_front(scope_folder, name, frontmatter.parse(decode(content)).values)
+        try:
+            return _from_front(scope_folder, name, frontmatter.parse(decode(content)).values)
+        except Malformed as error:
+            raise Malformed(f"{scope_folder.name_of(filenames.RECORDS, name)}: {error}") from error
 
     def _number(
         self, scope_folder: ScopeFolder, name: str, current: bytes | None, *, above: int = 0
