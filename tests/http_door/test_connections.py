@@ -151,3 +151,18 @@ def test_the_apis_description_is_made_once(tmp_path: Path, monkeypatch: pytest.M
     client = made(tmp_path).client("read")
     assert len({client("GET", "/openapi.json").content for _ in range(3)}) == 1
     assert len(described) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of open files")
+def test_the_limit_of_open_files_is_raised_for_all_connections_of_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import resource
+
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1 << 20))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits))
+    connections.ConnectionTable(ConnectionLimits(total=2048))
+    [(soft, hard)] = raised
+    assert soft > 2048
+    assert hard == 1 << 20

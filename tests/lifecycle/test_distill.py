@@ -18,6 +18,7 @@ from vademecum.lifecycle.proposals import ConversationTurn, ModelProposal, Suppo
 from vademecum.llm.base import ModelAnswer, ModelUsage
 from vademecum.memory import background_reading, connect, distilling
 from vademecum.store import Home, capture_model, heard
+from vademecum.text import clock
 from vademecum.transcripts.messages import OWN_REQUEST
 from vademecum.types import Origin
 
@@ -206,6 +207,18 @@ def test_a_day_has_its_limit(memory: Memory, tmp_path: Path) -> None:
         assert second == [60]
 
 
+def test_what_a_model_spent_before_midnight_leaves_the_count_of_the_new_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, days = Home(tmp_path / "home"), iter(("2026-11-15T23:59:00Z", "2026-11-16T00:01:00Z"))
+    monkeypatch.setattr(clock, "now", lambda: clock.parse(next(days)))
+    with capture_model.spending(home, 60, limit=100) as evening:
+        with capture_model.spending(home, 50, limit=100) as morning:
+            assert (evening, morning) == ([60], [50])
+        evening[0] = 30
+    assert capture_model.tokens_spent(home, "2026-11-16") == 50
+
+
 def test_no_model_reads_a_session_before_a_person_confirmed_it(memory: Memory, tmp_path: Path) -> None:
     session = imported(memory)
     with pytest.raises(ConfigError, match="no model"):
@@ -267,6 +280,22 @@ def test_the_process_serves_requests_that_are_due_and_gives_up_after_three_failu
         distilling.serve(memory.home)
     assert asked == [session] * 3
     assert memory.home.names("heard", "requests") == []
+
+
+def test_a_request_that_a_later_turn_left_meanwhile_stays(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_reading, "start_process", lambda *_: None)
+    session = imported(memory)
+    distilling.ask(memory, session, is_over=True)
+
+    def go_on(*_: Any, **__: Any) -> heard.Distilled:
+        distilling.ask(memory, session, is_over=False)
+        return heard.Distilled()
+
+    monkeypatch.setattr("vademecum.lifecycle.heard_list.HeardList.distill", go_on)
+    distilling.serve(memory.home)
+    assert len(memory.home.names("heard", "requests")) == 1
 
 
 def test_a_session_in_which_memory_asked_an_agent_is_not_imported(memory: Memory) -> None:

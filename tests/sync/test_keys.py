@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -12,7 +13,8 @@ import pytest
 from allowing import allow
 from sync.test_folder import Machine, meet
 from vademecum.interfaces.cli.app import run
-from vademecum.sync import facts
+from vademecum.store import Home
+from vademecum.sync import facts, membership
 from vademecum.sync import folder_sync as shared
 from vademecum.sync.facts import seal
 from vademecum.sync.workspace_key import WrongKey
@@ -158,3 +160,30 @@ def test_the_key_is_shown_with_its_place_and_copied_to_paper(
     assert page.stat().st_mode & 0o777 == 0o600
     assert run(["sync", "key", "paper", str(page), "--home", str(one.base / "home")]) == 1
     assert "already exists" in capsys.readouterr().err
+
+
+def test_no_page_is_made_of_a_key_that_is_not_here(
+    tmp_path: Path, carrier: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = Machine(tmp_path, "one", carrier)
+    [shown] = vade(capsys, one, "sync", "key")["keys"]
+    Path(shown["file"]).unlink()
+    page = tmp_path / "page.txt"
+    assert run(["sync", "key", "paper", str(page), "--home", str(one.base / "home")]) == 1
+    assert "is not here" in capsys.readouterr().err
+    assert not page.exists()
+
+
+def test_a_workspace_without_its_key_is_found_beside_another_one_at_the_same_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "https://hub.example"
+    joined = [
+        SimpleNamespace(workspace=name, kind="personal", url=url, key=key)
+        for name, key in (("a", b"K"), ("b", None))
+    ]
+    monkeypatch.setattr(membership, "list_memberships", lambda home: joined)
+    monkeypatch.setattr(membership, "key_of", lambda home, each: each.key)
+    home = Home(tmp_path)
+    assert membership.find_joined(home, url, keyless=True) is joined[1]
+    assert membership.find_joined(home, url, keyless=False) is joined[0]

@@ -29,10 +29,10 @@ LARGEST_HEAD = 16 << 10  # bytes of a request's head
 TURNS = 4  # requests of strangers that are answered at the same time, so that others are not kept waiting
 STREAMS = 16  # event streams of one token or one page at the same time
 _CREDENTIALS = (b"authorization", b"cookie")
-_STATE = "connection"  # under which the state of a request has its connection
+_STATE = "connection"  # the name of the connection in the state of a request
 _SETTLED = 0.25  # seconds for which a new connection is left alone; by then an honest request has come
-_ACCEPTED = 64  # connections that are accepted before those that sent something are read
-_WAITING = 2048  # connections that the system keeps for us meanwhile
+_ACCEPTED = 64  # new connections that are accepted at once, before requests that have arrived are read
+_WAITING = 2048  # further new connections that the system holds until they are accepted
 _FILES = 256  # files that a server has open besides its connections
 
 
@@ -93,7 +93,7 @@ class GuardedConnection(H11Protocol):
         self._update_timer()
 
     def on_response_complete(self) -> None:
-        """Go on with the data of a next request, which may have arrived already."""
+        """Continue with the data of a next request, which may have arrived already."""
         super().on_response_complete()
         self._update_timer()
 
@@ -104,7 +104,7 @@ class GuardedConnection(H11Protocol):
             self._reading = self.loop.call_later(self.table.limits.reading, self.drop)
 
     def resume_writing(self) -> None:
-        """Go on, because the client has read."""
+        """Continue to write, because the client has read."""
         self._stop_reading_timer()
         super().resume_writing()
 
@@ -125,7 +125,7 @@ class GuardedConnection(H11Protocol):
         return self._reading is None and not self.refused, self.busy, shows_token, self.since
 
     def identify(self, caller: str) -> None:
-        """Note whose connection it is; drop the caller's least worthy one if they have too many."""
+        """Note whose connection it is; if the caller has too many, drop the one with the smallest worth."""
         if caller != self.caller:
             self.table.move(self, caller)
 
@@ -183,7 +183,7 @@ class ConnectionTable:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._total = min(limits.total, _open_files() - _FILES)
+        self._total = min(limits.total, _open_files(limits.total + 2 * _FILES) - _FILES)
         self._proxies = [ipaddress.ip_network(each, strict=False) for each in limits.proxies]
         self._strangers: defaultdict[str, set[GuardedConnection]] = defaultdict(set)
         self._callers: defaultdict[str, set[GuardedConnection]] = defaultdict(set)
@@ -257,7 +257,7 @@ class ConnectionTable:
 
 
 def _drop(connections: Iterable[GuardedConnection], count: int) -> None:
-    """Drop so many of these connections, the least worthy ones."""
+    """Drop `count` of these connections, those with the smallest worth."""
     for each in sorted(connections, key=lambda each: each.worth)[: max(count, 0)]:
         each.drop()
 
@@ -289,7 +289,7 @@ def is_loopback(address: str) -> bool:
 
 
 def server_options(limits: ConnectionLimits) -> dict[str, Any]:
-    """Return the options of `uvicorn.Config` by which a server has these limits."""
+    """Return the options of `uvicorn.Config` that give a server these limits."""
     return {
         "http": ConnectionTable(limits),
         "ws": "none",
@@ -303,7 +303,7 @@ def server_options(limits: ConnectionLimits) -> dict[str, Any]:
 
 
 class Server(uvicorn.Server):
-    """A server that reads what has come before it accepts all who wait."""
+    """A server that reads the requests of the connections it has before it accepts more."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections, a few at a time; the system keeps the others meanwhile."""
@@ -312,14 +312,13 @@ class Server(uvicorn.Server):
             each.listen(_WAITING)
 
 
-def _open_files() -> int:
-    """Return how many files this process may have open, after raising the limit as far as allowed."""
+def _open_files(wanted: int) -> int:
+    """Return how many files this process may have open, after raising a limit below `wanted` if allowed."""
     if sys.platform == "win32":
         return 1 << 16
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = LOCAL.total + 2 * _FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,9 +1,9 @@
 """Let the model of `capture.model` read sessions after their end, in a process of its own.
 
-No hook waits for it: a hook leaves a request, and starts the process if a request is due. One lock admits one
-process to a home. A request names a session and its project's folder, and holds no text. A session whose end
-no hook notices is due half an hour after its last turn. A model that fails is asked again after the next
-session, three times at most.
+No hook waits for the model: a hook leaves a request, and starts the process if a request is due. A lock
+allows one such process for each home. A request names a session and its project's folder, and has no text. If
+no hook reports the end of a session, its request is due half an hour after its last turn. If the model fails,
+it is asked again after the next session, at most three times in all.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def main(home: str) -> None:
 
 
 def serve(home: Home) -> None:
-    """Serve the requests that are due, unless another process does; new ones come with the next session."""
+    """Serve the requests that are due, unless another process serves them."""
     with contextlib.suppress(Locked), home._replace(lock_seconds=0.0).lock(LOCK, derived=True):
         for request in [*_requests(home)]:
-            if request.at <= time.time() and not _distill(home, request) and request.tries + 1 < _TRIES:
-                _leave(home, request._replace(tries=request.tries + 1))
-            elif request.at <= time.time():
-                _drop(home, request)
+            if request.at <= time.time():
+                is_done = _distill(home, request)
+                again = None if is_done or request.tries + 1 == _TRIES else request.tries + 1
+                _settle(home, request, again=again)
 
 
 def _distill(home: Home, request: DistillRequest) -> bool:
@@ -106,20 +106,42 @@ def _name(request: DistillRequest) -> str:
 
 def _leave(home: Home, request: DistillRequest) -> None:
     with home.folder(*_FOLDER, create=True) as folder:
-        folder.update(_name(request), lambda _: json.dumps(request._asdict()).encode())
+        folder.update(_name(request), lambda _: _render(request))
 
 
-def _drop(home: Home, request: DistillRequest) -> None:
+def _settle(home: Home, request: DistillRequest, *, again: int | None) -> None:
+    """Delete a request, or keep it with `again` as the number of its tries.
+
+    A request that another turn of the session has left meanwhile stays as it is.
+    """
     with contextlib.suppress(FileNotFoundError), home.folder(*_FOLDER) as folder:
-        folder.delete(_name(request))
+        if _parse(folder.read(_name(request))) != request:
+            return
+        if again is None:
+            folder.delete(_name(request))
+        else:
+            folder.update(_name(request), lambda _: _render(request._replace(tries=again)))
+
+
+def _render(request: DistillRequest) -> bytes:
+    return json.dumps(request._asdict()).encode()
 
 
 def _requests(home: Home) -> Iterator[DistillRequest]:
     for name in home.names(*_FOLDER):
-        with contextlib.suppress(ValueError, TypeError, VadeError):
-            found = DistillRequest(**json.loads(home.read(*_FOLDER, name) or b""))
-            if isinstance(found.at, float | int) and isinstance(found.tries, int):
+        with contextlib.suppress(VadeError):
+            found = _parse(home.read(*_FOLDER, name))
+            if found is not None:
                 yield found
+
+
+def _parse(content: bytes | None) -> DistillRequest | None:
+    """Return the request in a file; None for other content."""
+    try:
+        found = DistillRequest(**json.loads(content or b""))
+    except (ValueError, TypeError):
+        return None
+    return found if isinstance(found.at, float | int) and isinstance(found.tries, int) else None
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ KINDS = {  # in the order of display, with the meaning of a yes
     "signal": "Things you said that are worth saving: yes saves them as memories",
     "lesson": "What failures and refusals in sessions teach: yes saves it as a lesson",
 }
-HEARD_KINDS = ("signal", "lesson")  # of what was heard in sessions; one key accepts all of a session
+HEARD_KINDS = ("signal", "lesson")  # heard in sessions; one key accepts all items of a session
 _KEEPS_ORIGIN = ("store", "note", "learn")  # operations whose text keeps the origin of its requester
-_NOTED = 10  # sessions that a model was asked about, of which the inbox says what went wrong
+_NOTED = 10  # last sessions that a model was asked about, whose problems the inbox shows
 _KNOWN = 90.0  # out of 100: a text this similar to one in memory is known already
 _WHERE = {"preference": (Scope.GLOBAL, "user"), "correction": (Scope.PROJECT, "feedback")}
 
@@ -401,11 +401,11 @@ class Review:
             yield each, f"{why}; said otherwise later" if each.outcome == heard.CONTRADICTED else why
 
     def _model_notes(self) -> Iterator[str]:
-        """Yield what went wrong when a model was asked about recent sessions, and what was refused."""
+        """Yield why a model has not read a recent session, and why proposals of a model were refused."""
         for session, result in self._memory.heard.distilled()[:_NOTED]:
             if result.problem:
                 again = f"`vade sessions distill {session}` asks again"
-                yield f"{result.model} proposed nothing of {session}: {result.problem}; {again}"
+                yield f"{result.model} has not read all of {session}: {result.problem}; {again}"
             elif result.refused:
                 why = ", ".join(f"{count} × {reason}" for reason, count in result.refused.items())
                 refused = sum(result.refused.values())

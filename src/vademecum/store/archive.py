@@ -56,6 +56,11 @@ class ArchivedVersion(NamedTuple):
         return f"{self.at[:4]}-{self.at[4:6]}-{self.at[6:8]}"
 
     @property
+    def time(self) -> str:
+        """Return the time at which the version was archived, as records write it: 2026-11-15T09:30:00Z."""
+        return f"{self.day}T{self.at[9:11]}:{self.at[11:13]}:{self.at[13:15]}Z"
+
+    @property
     def path(self) -> str:
         """Return the version's path below the home."""
         return "/".join(self.parts)
@@ -80,8 +85,8 @@ def keep(
 ) -> ArchivedVersion:
     """Save a version of a file in the archive; it is on disk when this returns.
 
-    If entries of a record were reworded or removed by hand, the text from before is saved too: until now only
-    the log of entries had it, which is kept by file name.
+    If entries of a record were reworded or removed by hand, the text from before that edit is saved too. Only
+    the log of entries had that text, and the log belongs to a file name, which may change.
     """
     parts = ("archive", *area(scope_folder), kind, name)
     earlier = None if why in (HAND, "conflict") else _before_hand(home, scope_folder, kind, name, content)
@@ -98,7 +103,7 @@ def keep(
 def changed_by_hand(home: Home, scope_folder: ScopeFolder, folder: Directory, name: str) -> datetime | None:
     """Return when a record's file was saved if somebody changed it by hand, else None.
 
-    It was, if its entries are not those that are logged for it.
+    A file counts as changed by hand if its entries are not those that are logged for it.
     """
     state, content = folder.stat(name), folder.read(name)
     if content is None or state is None:
@@ -474,7 +479,7 @@ def states(
 ) -> dict[tuple[str | None, str], StoredEntry]:
     """Return each entry's last logged state with all its sessions, by record and fingerprint.
 
-    They are in the order in which the entries were logged first.
+    The states are in the order in which their entries were first logged.
     """
     found: dict[tuple[str | None, str], StoredEntry] = {}
     content = home.read("archive", "kept", *area(scope_folder), kind, f"{name}.jsonl") or b""

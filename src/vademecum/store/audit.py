@@ -216,21 +216,23 @@ def raw_lines(home: Home) -> Iterator[bytes]:
 
 _RECORD = lazy_pattern(rb'"record":"([^"]+)"')
 _AFTER = lazy_pattern(rb'"after":"([0-9a-f]{64})"')
-_known: dict[str, tuple[bytes | None, frozenset[bytes], frozenset[bytes]]] = {}  # by home, with the head
+_known: dict[str, tuple[bytes | None, frozenset[bytes], frozenset[bytes]]] = {}  # by home: head, ids, hashes
 
 
 def is_changed_by_hand(home: Home, record: str, content: bytes) -> bool:
     """Return whether a text was made by hand: the audit names the record, but not this text of it."""
     head, at = home.read("audit", HEAD), str(home.path)
-    if _known.get(at, (b"",))[0] != head or head is None:
+    known = _known.get(at)
+    if known is None or head is None or known[0] != head:
         ids: set[bytes] = set()
         hashes: set[bytes] = set()
         for raw in raw_lines(home):
             ids.update(_RECORD.findall(raw))
             hashes.update(_AFTER.findall(raw))
-        _known.clear()
-        _known[at] = head, frozenset(ids), frozenset(hashes)
-    _, named, seen = _known[at]
+        known = head, frozenset(ids), frozenset(hashes)
+        _known.clear()  # another thread may do so at any time
+        _known[at] = known
+    _, named, seen = known
     return record.encode() in named and files.digest(content).encode() not in seen
 
 

@@ -1,7 +1,7 @@
-"""The language model that reads sessions after their end: a person's consent to it, and what it may spend.
+"""The language model that reads sessions after their end: a person's consent to it, and its spent tokens.
 
-Both are small files in `heard/` of the home. Consent names the model and where it runs, so that another model
-or another address needs another consent.
+Each is a small file in `heard/` of the home. The consent names the model and its address: another model, or
+the same model at another address, needs another consent.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def tokens_spent(home: Home, day: str) -> int:
 def spending(home: Home, tokens: int, *, limit: int) -> Iterator[list[int]]:
     """Reserve tokens of the day's limit, and yield a list with their number, empty when too few are left.
 
-    The caller replaces the number by what was really spent. After a
-    failure the whole reservation counts, since the provider may have counted it.
+    The caller replaces the number by the tokens that were really spent. After a failure the whole reservation
+    counts, since the provider may have counted it.
     """
     day = clock.stamp(clock.now())[:10]
     with home.lock(f"{FOLDER}/{_SPENT}"):
@@ -56,8 +56,9 @@ def spending(home: Home, tokens: int, *, limit: int) -> Iterator[list[int]]:
     finally:
         if reserved and reserved[0] != tokens:
             with home.lock(f"{FOLDER}/{_SPENT}"):
-                spent = max(0, tokens_spent(home, day) + reserved[0] - tokens)
-                _write(home, _SPENT, {"day": day, "tokens": spent})
+                if _read(home, _SPENT).get("day") == day:  # else another day has begun, with its own count
+                    spent = max(0, tokens_spent(home, day) + reserved[0] - tokens)
+                    _write(home, _SPENT, {"day": day, "tokens": spent})
 
 
 def _read(home: Home, name: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The history of a record or pinned document: every event once, in order, with its time and its actor.
 
-A history belongs to a record's id, so a rename or a move keeps it. The audit tells when, what and who; the
-archive has the texts. Both name a text by its hash. An edit by hand has no line of its own: it shows where a
-change found another text than the change before it had left.
+A history belongs to a record's id, so a rename or a move keeps it. The audit has the time, kind and actor of
+each event; the archive has the texts. Both name a text by its hash. An edit by hand has no line in the audit:
+it is recognised where the text before a change is not the text after the last change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DELETED_BY_HAND = "deleted by hand"
 ARRIVED = "arrived"
 CONFLICT = "conflict"  # a text that lost to a save made meanwhile: it never was in the file
 PURGE = "purge"
-# A new file and the archived old one are one event, such as a rename.
+# Events with two lines in the audit, one for the new file and one for the old file.
 _IN_TWO_LINES = frozenset({"rename", "move", "share", "unshare", "undo", "sync"})
 _TOGETHER = 2  # seconds between the two lines of one event, where no run tells that they belong together
 _MARK = 8  # characters of a hash by which the archive names a version
@@ -66,10 +66,10 @@ class HistorySubject(NamedTuple):
     scope_folder: ScopeFolder
     kind: str  # RECORDS or PINNED of `filenames`
     name: str
-    record: str | None = None  # its id; None for a document, and for a record without an id
+    record: str | None = None  # the record's id; None for a document, and for a record without an id
     content: bytes | None = None  # None for a file that is gone
     changed: datetime | None = None
-    part: bool = False  # it is a part of a consolidation, so the missing file is not deleted
+    part: bool = False  # whether it is a part of a consolidation: then no file of its own was deleted
     lost: tuple[Entry, ...] = ()  # saved entries that an edit by hand has removed from the file
 
 
@@ -98,8 +98,8 @@ class _Draft:
     before: bytes | None = None
     after: bytes | None = None
     made: dict[str, Any] | None = None  # who made a text that arrived, and when
-    derived: bool = False  # the text after it is made from a later one
-    other: bool = False  # a purge of a text, which may have changed this file
+    derived: bool = False  # whether the text after the event was computed from a later text
+    other: bool = False  # whether it is a purge that may have changed this file
 
     @property
     def has_texts(self) -> bool:
@@ -126,8 +126,8 @@ def read(
     drafts = _with_versions(home, drafts, versions)
     drafts = _with_changes_by_hand(home, drafts, subject, versions)
     _fill_texts(drafts, _contents(home, versions, subject), subject)
-    told = {each.version.rpartition("-")[2] for each in drafts}
-    return [_finished(each) for each in drafts], [each for each in versions if each.mark not in told]
+    used = {each.version.rpartition("-")[2] for each in drafts}
+    return [_finished(each) for each in drafts], [each for each in versions if each.mark not in used]
 
 
 def own_versions(
@@ -281,11 +281,6 @@ def _earlier_names(content: bytes | None) -> list[str]:
     return [f"{each}.md" for each in aliases if isinstance(each, str)] if isinstance(aliases, list) else []
 
 
-def _moment(image: ArchivedVersion) -> str:
-    at = image.at
-    return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[9:11]}:{at[11:13]}:{at[13:15]}Z"
-
-
 def _contents(home: Home, versions: Iterable[ArchivedVersion], subject: HistorySubject) -> dict[str, bytes]:
     """Return the known texts by mark. A purge changes a version's text, and not its mark."""
     found = {}
@@ -299,24 +294,23 @@ def _contents(home: Home, versions: Iterable[ArchivedVersion], subject: HistoryS
 
 
 def _with_versions(home: Home, drafts: list[_Draft], versions: Sequence[ArchivedVersion]) -> list[_Draft]:
-    """Give each event the version that it archived; a version that no event archived is one itself.
+    """Set the archived version of each event, and add an event for each version without one.
 
-    So the versions of a home whose audit does not reach back so far are events all the same.
+    So versions from before the beginning of the audit are events too.
     """
     used: set[tuple[str, ...]] = set()
     for each in drafts:
         mark = (each.before_hash or "")[:_MARK]
         same = [image for image in versions if image.mark == mark and image.parts not in used]
         if mark and same:
-            image = min(same, key=lambda image: abs(_seconds(_moment(image)) - _seconds(each.at)))
+            image = min(same, key=lambda image: abs(_seconds(image.time) - _seconds(each.at)))
             each.version = image.id
             used.add(image.parts)
-    told = {(each.before_hash or "")[:_MARK] for each in drafts}
+    known = {(each.before_hash or "")[:_MARK] for each in drafts}
     for image in versions:
-        again = image.mark in told and image.why != archive.HAND
-        if image.parts in used or again or image.why == archive.HAND:
+        if image.parts in used or image.mark in known or image.why == archive.HAND:
             continue
-        own = _Draft(_moment(image), image.why, version=image.id)
+        own = _Draft(image.time, image.why, version=image.id)
         if image.why != CONFLICT:
             own.before_hash, own.before = image.mark, home.read(*image.parts)
         at = next((at for at, each in enumerate(drafts) if each.at > own.at), len(drafts))
@@ -341,7 +335,7 @@ def _seconds(stamp: str | None) -> float:
 def _with_changes_by_hand(
     home: Home, drafts: Sequence[_Draft], subject: HistorySubject, versions: Sequence[ArchivedVersion]
 ) -> list[_Draft]:
-    """Return the events with one more wherever a text is not the one that the last change left."""
+    """Return the events, with an event by hand wherever a text differs from that after the last change."""
     by_hand = [image for image in versions if image.why == archive.HAND]
     found: list[_Draft] = []
     last: _Draft | None = None  # the last line of the audit that names a text
@@ -356,7 +350,7 @@ def _with_changes_by_hand(
         else:
             made = _Draft(at, DELETED_BY_HAND if now is None else BY_HAND)
         made.before_hash, made.after_hash = left, now
-        kept = next((image for image in by_hand if _moment(image) >= last.at), None)
+        kept = next((image for image in by_hand if image.time >= last.at), None)
         if kept is not None and made.what == BY_HAND:
             by_hand.remove(kept)
             made.version, made.before = kept.id, home.read(*kept.parts)
@@ -391,8 +385,9 @@ def _same(one: str | None, other: str | None) -> bool:
 def _fill_texts(drafts: Sequence[_Draft], contents: dict[str, bytes], subject: HistorySubject) -> None:
     """Set the texts before and after each event where they are known.
 
-    A text that only grew was not archived: it is the next known text without its later entries. Nor was one
-    that was edited by hand: it is the text after the edit with the entries that are lost since then.
+    A text that only grew was not archived: it is computed from the next known text, without later entries.
+    Neither was a text from before an edit by hand: it is computed from the text after the edit, with the
+    entries that the edit removed.
     """
     later = subject.content
     for each in reversed(drafts):

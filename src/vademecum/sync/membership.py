@@ -324,10 +324,11 @@ def key_of(home: Home, joined: Membership) -> bytes | None:
 def find_joined(home: Home, url: str, *, keyless: bool) -> Membership | None:
     """Return the joined personal workspace at this address; None without one.
 
-    With `keyless`, only a workspace counts whose key is missing here, as after a wrong key was typed.
+    With `keyless`, workspaces whose key is here are ignored: a wrong key that was typed leaves one without.
     """
     address = check_address(url)
     for each in list_memberships(home):
-        if each.kind == "personal" and each.url == address:
-            return None if keyless and key_of(home, each) else each
+        is_wanted = each.kind == "personal" and each.url == address
+        if is_wanted and not (keyless and key_of(home, each)):
+            return each
     return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.errors import Collision
+from vademecum.errors import Collision, NotFound
 from vademecum.interfaces.cli.options import ask, common
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.shape import VERSION
@@ -24,7 +24,7 @@ _workspace = click.option(
     "--workspace",
     metavar="NAME",
     default="",
-    help="Which one, where there are several; `folder` for the folder.",
+    help="The workspace, if there are several; `folder` means the folder.",
 )
 
 
@@ -33,10 +33,11 @@ _workspace = click.option(
 @common
 @click.pass_context
 def key(ctx: click.Context, workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
-    """Show the key that your machines share, and where it lies.
+    """Show the key that your machines share, and its file.
 
-    A folder and a personal workspace have a key. It seals what your machines send; a machine with another key
-    neither sends nor receives. Keep a copy of it outside of your machines: `vade sync key paper`.
+    A synced folder has a key, and so has a personal workspace. The key seals what your machines send; a
+    machine with another key neither sends nor receives. Keep a copy outside of your machines:
+    `vade sync key paper`.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -59,11 +60,13 @@ def key(ctx: click.Context, workspace: str, as_json: bool, open_memory: OpenMemo
 def paper(file: Path | None, workspace: str, as_json: bool, open_memory: OpenMemory) -> None:
     """Write a page with the key, to print and keep.
 
-    It goes into a new FILE, or to the terminal.
+    The page goes into a new FILE, or to the terminal.
     """
     from vademecum.memory import sync as syncing
 
     meant = syncing.find_sync_key(open_memory(), workspace)
+    if not meant.key:
+        raise NotFound(f"the key of {meant.name} is not here", hint="`vade sync key set` takes it")
     page = _make_page(meant)
     if file is None and not as_json:
         click.echo(page, nl=False)
@@ -142,8 +145,9 @@ def _make_page(each: SyncKey) -> str:
     use = "vade sync --folder PATH" if each.kind == "folder" else "vade hub join URL"
     return (
         f"Vademecum: the key of {each.name}\n\n    {each.key}\n\n"
-        f"On a new machine, `{use}` asks for it. On a machine that has lost it, `vade sync key set` does.\n"
-        f"Whoever has it and reaches what is synced can write to your memory.\n"
+        f"On a new machine, `{use}` asks for the key. On a machine that has lost the key,\n"
+        "`vade sync key set` takes it.\n"
+        "Whoever has the key, and access to the folder or hub, can write to your memory.\n"
     )
 
 

@@ -410,10 +410,11 @@ def show_merged(merged: Merged | None) -> None:
 
 
 def show_distilled(session: str, result: Distilled) -> None:
-    """Print what a model proposed of a session, and what became of it."""
+    """Print how many statements a model proposed of a session, were added and were refused."""
     if result.problem:
-        output.error(f"{result.model} proposed nothing of {session}: {result.problem}")
-        return
+        output.error(f"{result.model} has not read all of {session}: {result.problem}")
+        if not result.proposed:
+            return
     proposed = output.plural(result.proposed, "statement")
     output.line(f"{result.model} proposed {proposed} of {session}; {result.added} added to `vade review`")
     for reason, count in result.refused.items():

@@ -1,4 +1,4 @@
-"""Archive: records that were archived or deleted, each with the way back."""
+"""Archive: records that were archived or deleted, each with the version that restores it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ def data(ask: ViewRequest) -> dict[str, Any]:
     """Return a page of archived records, the last archived first; `?q=WORDS` filters them."""
     memory, words = ask.memory, ask.query.get("q", "")[:200]
     found = sorted(memory.archive.forgotten(), key=lambda each: each.image.at, reverse=True)
-    rows = [archived(memory, each) for each in found] if words.strip() else []
-    if words.strip():
-        wanted = words.lower().split()
+    wanted, start = words.lower().split(), read_number(ask.query.get("after"))
+    if wanted:
+        rows = [archived(memory, each) for each in found]
         rows = [row for row in rows if all(word in _words_of(row) for word in wanted)]
-    start = read_number(ask.query.get("after"))
-    count = len(rows) if words.strip() else len(found)
-    page = rows or [archived(memory, each) for each in found[start : start + PAGE] if not words.strip()]
-    page = page[start : start + PAGE] if rows else page
+        count, page = len(rows), rows[start : start + PAGE]
+    else:
+        count, page = len(found), [archived(memory, each) for each in found[start : start + PAGE]]
     _put_writers(memory, page)
     after = start + PAGE
     return {
@@ -69,7 +68,7 @@ def archived(memory: Memory, version: Version) -> dict[str, Any]:
         "type": str(record.type) if record else "",
         "scope": str(version.scope_folder.place.scope),
         "version": version.image.id,
-        "at": time_of(version.image.at),
+        "at": version.image.time,
         "why": _WHY.get(version.why, version.why),
         "by": "",
         "text": text[:CUT],
@@ -77,14 +76,8 @@ def archived(memory: Memory, version: Version) -> dict[str, Any]:
     }
 
 
-def time_of(stamp: str) -> str:
-    """Return the time in the name of an archived version as records write it: 2026-11-15T09:30:00Z."""
-    day, clock = stamp[:8], stamp[9:15]
-    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}Z"
-
-
 def find_archived(memory: Memory, name: str, scope: str | None) -> dict[str, Any] | None:
-    """Return the archived record of this key, number or id; None if there is none."""
+    """Return the archived record with this key, number or id; None if there is none."""
     for each in memory.archive.forgotten(scope=scope):
         row = archived(memory, each)
         if name in (row["key"], row["id"], str(row["num"]), f"#{row['num']}"):
@@ -98,7 +91,7 @@ def _words_of(row: Mapping[str, Any]) -> str:
 
 
 def _put_writers(memory: Memory, rows: Iterable[dict[str, Any]]) -> None:
-    """Put into each row who archived the record, as the audit of that day has it."""
+    """Add to each row who archived the record, from the audit of that day."""
     rows = [*rows]
     for day in {row["at"][:10] for row in rows}:
         gone = {
