@@ -812,7 +812,7 @@ class SyncSettings(SettingsGroup):
 
 
 class Asking(StrEnum):
-    """When an agent is asked about statements of the user that were heard and not saved."""
+    """The moment at which an agent is asked about statements that were heard and not saved."""
 
     OFF = "off"
     END = "end"
@@ -823,15 +823,15 @@ class CaptureSettings(SettingsGroup):
 
     nudge: bool = setting(
         True,
-        "Tell agents which words of a prompt may be worth saving, at most five times a session, and after a"
-        " compaction what was heard and not saved.",
+        "Tell agents which words of a prompt may be worth saving, at most five times a session; after a"
+        " compaction, list for them the statements that were heard and not saved.",
         BOOLEAN,
         NEVER,
     )
     hear: bool = setting(
         True,
-        "Keep what you say in sessions and may want to save for your review. Off, nothing is heard, and what"
-        " was heard is not shown.",
+        "Collect for your review what you say in sessions and may want to save. When this is off, nothing is"
+        " heard, and statements heard before are not shown.",
         BOOLEAN,
         NEVER,
     )
@@ -844,8 +844,8 @@ class CaptureSettings(SettingsGroup):
     )
     ask: Asking = setting(
         Asking.OFF,
-        "Keep an agent at work once a session, at the end of a turn, to ask about statements that were heard"
-        " and not saved: `off` or `end`.",
+        "Ask the agent, once a session at the end of a turn, about statements that were heard and not saved:"
+        " `end`, or `off` for never.",
         choice(Asking),
         NEVER,
         only_file=True,

@@ -89,7 +89,9 @@ class RecordField(NamedTuple):
     indexed: bool = False  # the index has a column of it
     words: bool = True  # a purge of a text looks into the value
     imported: bool = True  # an import keeps the value that another system or home gave it
-    personal: bool = False  # it says what a person decided or who wrote: dropped from what others write
+    personal: bool = (
+        False  # only a person or memory itself sets the value: a person's decision, or the writer
+    )
 
     def value_of(self, record: Record) -> Any:
         """Return the value that a record has in this field."""

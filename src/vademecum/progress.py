@@ -42,7 +42,7 @@ def counted(things: Sequence[T], what: str) -> Iterator[T]:
 
 
 def counted_up(things: Iterable[T], what: str) -> Iterator[T]:
-    """Yield the items one by one, and report how many are finished; their total is not known, so it is 0."""
+    """Yield the items one by one, and report how many are finished, with 0 for the unknown total."""
     step = _watching.get()
     for done, thing in enumerate(things):
         if step is not None:

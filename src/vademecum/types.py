@@ -331,14 +331,14 @@ class Stored(NamedTuple):
     merged: Merged | None = None  # what it was merged with, unasked
     purged: str = ""  # when a person purged this very text, which is stored again now
     team: str = ""  # the team that shares it
-    dropped: tuple[str, ...] = ()  # fields that only a person sets, and that were given by somebody else
+    dropped: tuple[str, ...] = ()  # given fields that were not saved, because only a person sets them
 
 
 class Edited(NamedTuple):
     """The confirmation that an edited text was saved; secrets in it are named by kind."""
 
     secrets: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()  # fields that only a person sets, and that somebody else had changed
+    dropped: tuple[str, ...] = ()  # changed fields that were not saved, because only a person sets them
 
 
 class Noted(NamedTuple):

@@ -67,7 +67,7 @@ class HubChanges:
         own = [each for each in self._listeners if each.caller.ws == caller.ws]
         same = sum((each.caller.token, each.session) == (caller.token, session) for each in own)
         if same >= STREAMS:
-            raise busy("this token, or this page, listens too often already", seconds=30)
+            raise busy("this token or page has too many open event streams already", seconds=30)
         if len(own) >= MOST or len(self._listeners) >= MOST_OF_ALL:
             raise busy("too many listen to this workspace already", seconds=30)
         listener = HubListener(caller, session)

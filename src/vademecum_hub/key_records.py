@@ -1,7 +1,7 @@
 """The public record of a personal workspace's key: kept for the owner's machines, and checked at each push.
 
-The hub can check no seal, because it has no key. It keeps a machine with another key from sending, and it
-replaces seals of facts for a machine that sent them under a wrong key.
+The hub cannot check seals, because it has no key. It rejects what a machine with another key sends, and it
+replaces the seals of facts for a machine that had sent them under a wrong key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def show_key(connection: Connection[Any], caller: HubCaller) -> dict[str, Any]:
 
 
 def keep_key(connection: Connection[Any], caller: HubCaller, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Save the record of the first key, or of a later generation, and return the record that holds.
+    """Save the record of the first key, or of a later generation, and return the record that is valid now.
 
     With `heads`, a later generation is taken only if no stream has facts that the client does not know.
     """

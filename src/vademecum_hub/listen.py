@@ -40,7 +40,7 @@ HOST, PORT = "127.0.0.1", 8389
 POOL = 24  # connections, more than requests that run at a time, so that none waits for a connection
 SWITCH = 0.0005  # seconds until the interpreter switches threads, so that short requests wait less
 _DATABASE = "check `--database`, such as postgresql://hub_app@host/name"
-# Machines send and read much at once, also through slow lines; a member has several of them.
+# Machines send and read much at once, also over slow networks, and a member has several machines.
 LIMITS = ConnectionLimits(sending=SLOWEST, reading=SLOWEST, idle=20, body=LARGEST_BODY, total=2048)
 _WAIT = 5.0  # seconds for a connection of the pool
 

@@ -93,7 +93,9 @@ class Hub:
         self.catch_up = IndexCatchUp(self.transaction)
         self.changes = HubChanges()
         self._last_seen: dict[str, float] = {}
-        self._down_until = 0.0  # on the monotonic clock: requests are answered without asking the database
+        self._down_until = (
+            0.0  # on the monotonic clock; until then, requests fail without asking the database
+        )
 
     @contextlib.contextmanager
     def transaction(self, *, snapshot: bool = False) -> Iterator[Connection[Any]]:
@@ -125,7 +127,7 @@ class Hub:
             raise _make_database_rejection() from error
 
     def _is_database_down(self) -> bool:
-        """Return whether the database refuses a new connection; then ask it again only after a second."""
+        """Return whether the database refuses a new connection; if so, requests fail at once for a second."""
         address = self.pool.conninfo
         try:
             psycopg.connect(address if isinstance(address, str) else address(), connect_timeout=2).close()
@@ -506,7 +508,7 @@ def _add_open_routes(app: FastAPI, hub: Hub) -> None:
 
     @app.get("/health")
     async def health() -> Response:
-        """Report that the server runs, also while the database is away."""
+        """Report that the server runs, also while the database does not answer."""
         return _make_response({"protocol": PROTOCOL, "version": __version__})
 
     @app.get("/ready")

@@ -48,7 +48,7 @@ class ModelCommand(NamedTuple):
 
     words: tuple[str, ...]
     environ: Mapping[str, str] = {}
-    # yields the answer's text in what the command prints; raises ValueError if there is none
+    # returns the answer's text from the command's output; raises ValueError if the output has none
     read: Callable[[str], str] = str.strip
 
 
@@ -102,7 +102,7 @@ class HookInput(NamedTuple):
     transcript: str = ""
     source: str = ""  # why the session begins: it was started, resumed, cleared or compacted
     subagent: str = ""  # the id of the subagent that calls the hook; empty for the main conversation
-    goes_on: bool = False  # whether a hook of the turn's end already kept the agent at work
+    goes_on: bool = False  # whether a hook has already kept the agent at work at the end of this turn
 
 
 def read_common(raw: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
@@ -124,7 +124,7 @@ def additional_context(event: str, context: str) -> str:
 
 
 def keep_working(reason: str) -> str:
-    """Return the answer to the end of a turn that keeps the agent at work, in Claude Code's format."""
+    """Return the answer of a `stop` hook that keeps the agent at work, in Claude Code's format."""
     return json.dumps({"decision": "block", "reason": reason})
 
 
@@ -151,8 +151,8 @@ class Hooks(NamedTuple):
     announces: bool = True
     # whether a resumed session still holds what hooks gave it; otherwise all of it is given again
     remembers: bool = True
-    # the answer to `stop` that keeps the agent at work, made from the text for its model; None where a hook
-    # cannot do that
+    # makes, from a text for the model, the answer of a `stop` hook that keeps the agent at work; None if the
+    # agent has no such answer
     keep_working: Callable[[str], str] | None = None
 
 

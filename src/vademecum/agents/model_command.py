@@ -1,7 +1,8 @@
 """Ask a language model through the command of an agent that a person uses, such as `claude -p`.
 
 The agent answers one prompt in an empty folder. Its hooks, tools and servers are off, and memory is incognito
-for whatever it starts all the same. Its session is never imported: the prompt begins with `OWN_REQUEST`.
+for any program that it starts nevertheless. Its session is never imported, because the prompt begins with
+`OWN_REQUEST`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def find_lessons(messages: Sequence[Message]) -> list[FailureLesson]:
 
 
 def find_statements(events: Sequence[MessageEvent]) -> list[HeardStatement]:
-    """Return what the failures in a session teach, as statements that were heard in the session."""
+    """Return the lessons from failures in a session, as statements that were heard in the session."""
     from vademecum.knowledge import lessons
     from vademecum.store import heard
 

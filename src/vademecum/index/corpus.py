@@ -36,11 +36,11 @@ _WORDY = lazy_pattern(r"[^\W\d_]{3}")
 # Errors of a file and not of the system: a link in place of a folder, a name that is too long.
 _OF_THE_FILE = (errno.ELOOP, errno.ENAMETOOLONG)
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # other names of a note, and characters of each
-MOST_LINES = 250_000  # of a file that is indexed; a larger one is told, and would take seconds of each search
+MOST_LINES = 250_000  # of a file that is indexed; a longer file would take seconds of each search
 _MOST_TAGS = 50  # tags in the text of a note
 _TAG = lazy_pattern(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
 _CODE = lazy_pattern(r"`[^`\n]{1,300}`")
-NOT_READ_NOW = "not read now"  # a folder whose error may pass: the index keeps its files
+NOT_READ_NOW = "not read now"  # the finding for a folder whose error may pass: the index keeps its files
 
 
 class Corpus:
@@ -147,8 +147,8 @@ def _below(top: str, parts: tuple[str, ...]) -> Directory | None:
 def may_pass(error: Exception) -> bool:
     """Return whether reading failed for a reason of the system, such as too many open files.
 
-    That says nothing of a file, so the index keeps what it has of it. A file that is gone or may not be read
-    is another case.
+    After such an error the index keeps what it has of the file. After others it does not: a file that is
+    gone, or that may not be read, leaves the index.
     """
     facts = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
     return isinstance(error, OSError) and not isinstance(error, facts) and error.errno not in _OF_THE_FILE

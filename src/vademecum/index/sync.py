@@ -377,7 +377,7 @@ class Sync:
                     item, known = waiting[done]
                     try:
                         document = self._read(item, known, report)
-                    except OSError as error:  # what the index has of it stays, and the next sync reads it
+                    except OSError as error:  # the index keeps the file as it was; the next sync reads it
                         report.findings.append(_not_indexed(item.path, _tell_kept(error)))
                         done += 1
                         continue
@@ -510,13 +510,13 @@ def _unreadable(folder: IndexedFolder, error: Exception) -> Finding:
 
 
 def _tell_kept(error: Exception) -> str:
-    """Return why a file or folder is not read now; what was indexed of it before is searched."""
+    """Return why a file or folder is not read now, and that its earlier passages are searched."""
     why = str(getattr(error, "strerror", None) or error)
     return f"{why}; what was indexed before is searched, and the next search tries again"
 
 
 def _keep(known: dict[str, KnownFile], folder: str | None) -> None:
-    """Take the files below a folder, if there is one, from `known`: the rest of these leave the index."""
+    """Remove the files below a folder, if one is given, from `known`: files left there leave the index."""
     if folder is not None:
         for id_ in [each for each in known if each.startswith(f"{folder}/")]:
             del known[id_]

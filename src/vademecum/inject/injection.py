@@ -48,7 +48,7 @@ class HookDelivery(NamedTuple):
     at_prompt: bool  # whether each prompt brings back matching records
 
 
-_TOLD = 3  # statements heard in recent sessions
+_MOST_HEARD = 3  # statements of recent sessions in a block
 _CANDIDATES = 24  # hits that are considered for one prompt,
 _ALIKE = 3  # and hits by a model
 _NEAR = 0.3  # the likeness in meaning, as static vectors see it, that is enough
@@ -143,8 +143,8 @@ class Injection:
     def heard(self) -> Sequence[HeardStatement]:
         """Return up to three statements that the user typed in recent sessions and nobody decided about.
 
-        The caller's own session is left out, and so is what another agent's memory heard. Of a session's
-        text nothing else is among them: no lessons, and nothing that a model proposed.
+        Left out are the caller's own session, statements of another agent's memory, lessons, and statements
+        that a model proposed.
         """
         from vademecum.store import hook_log
 
@@ -170,7 +170,7 @@ class Injection:
                 is_open = each.outcome in heard.UNDECIDED and not heard.is_faded(each, days=days, now=now)
                 if is_typed and is_open and each.agent in ("", settings.agent):
                     found.setdefault(each.id, each)
-        return [*found.values()][:_TOLD]
+        return [*found.values()][:_MOST_HEARD]
 
     def remind(
         self,

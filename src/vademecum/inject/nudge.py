@@ -44,7 +44,7 @@ _MADE = lazy_pattern(
     r"\s*(?:<[a-z][\w-]*>|\[SYSTEM|\[Request interrupted|Caveat: The messages below)"
     r"|[\s\S]{0,2000}<command-(?:name|message|args)>"
 )
-# Orders to memory itself: the agent has the prompt, and no echo helps.
+# Orders to memory itself: the agent reads them in the prompt, so it needs no line about them.
 _ORDER = lazy_pattern(
     r"\b(?:remember|memori[sz]e|memory_\w+|(?:store|save) (?:this|that|it)\b)", re.IGNORECASE
 )
@@ -102,7 +102,7 @@ def render_unsaved(statements: Sequence[HeardStatement], *, at_end: bool = False
 
 
 def _quote(text: str) -> str:
-    """Return a statement as data for a line between quotation marks."""
+    """Return a statement as one line, cut and safe to stand between quotation marks."""
     short = text if len(text) <= _QUOTED else text[: _QUOTED - 1].rstrip() + "…"
     return " ".join(safe(short).split()).replace("“", '"').replace("”", '"').rstrip(".")
 

@@ -127,7 +127,7 @@ class Mapped(NamedTuple):
     outcome: str
     added: int = 0  # entries, sections or messages
     secrets: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()  # a person's decisions there, which are none here
+    dropped: tuple[str, ...] = ()  # a person's decisions in the other system, which do not hold here
 
 
 Piece = TopicPiece | NotesPiece | SectionPiece | LessonsPiece | TranscriptPiece | Skipped
@@ -189,7 +189,7 @@ class _CannotImport(Exception):
 
 
 def _decisions_in(piece: TopicPiece) -> tuple[str, ...]:
-    """Return what somebody decided about a topic in the other system; here only this person decides."""
+    """Return the names of a topic's fields by which somebody decided in the other system."""
     given: Mapping[str, Any] = {}
     with contextlib.suppress(Malformed):
         given = frontmatter.parse(piece.front).values if piece.front else {}
@@ -197,7 +197,7 @@ def _decisions_in(piece: TopicPiece) -> tuple[str, ...]:
 
 
 def _is_kept(generated: object) -> bool:
-    """Whether the name of a writer may stay in a record that is imported: a program's may, a person's not."""
+    """Whether an imported record keeps the name of its writer: a program's is kept, a person's is not."""
     by = generated.get("by") if isinstance(generated, dict) else None
     return isinstance(by, str) and not by.startswith("human:")
 
@@ -367,7 +367,7 @@ class Intake:
             "confidence": piece.confidence if given.get("confidence") is None else given["confidence"],
             **piece.fields,
         }
-        # Who wrote it, vouched for it or protected it there, is no word of anybody's here.
+        # The other system's writer, verification and protection decide nothing here: they become claims.
         claims = {each: given[each] for each in _DECIDED if given.get(each)}
         if piece.protected:
             claims["protected"] = True

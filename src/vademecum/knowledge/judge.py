@@ -543,8 +543,8 @@ def is_explicit(sentence: Sentence) -> bool:
 def read_signals(text: str, before: str = "", *, shift: float = 0.0) -> SignalReading:
     """Return the sentences of a user's message that are worth saving, or why none is.
 
-    `before` is the turn before the message; `shift` raises the bar. A message that is not English is read by
-    cues.
+    `before` is the turn before the message; `shift` is added to the judge's threshold. A message that is not
+    English is read by cues.
     """
     judged = score_message(text, before, shift=shift)
     if not is_english(judged.message.words):

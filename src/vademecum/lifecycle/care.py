@@ -153,7 +153,7 @@ class Care:
         self._work.state.happened(name, now)
         try:
             with self._work.reported("sweep"):
-                # Nobody asked for it but the user's own setting, whoever happens to be at work here.
+                # The user's setting asks for this sweep, and not the present caller.
                 records = self._work.records.for_caller(
                     self._work.caller._replace(approved=True, actor=sweeping.ACTOR)
                 )
@@ -652,9 +652,9 @@ class Care:
             return found.record.path, document.decode(content or b"")
 
     def edited(self, name: str, before: str, after: str, *, scope: str | Scope | None = None) -> Edited:
-        """Save the text `after`, which somebody made of `before`.
+        """Save the text `after`, an edit of the text `before`.
 
-        From anybody but a person who decides, fields such as `protected` keep the values that they have.
+        Unless the caller is a person who decides, fields such as `protected` keep the values of `before`.
         """
         from vademecum.text import document
 

@@ -1,8 +1,8 @@
-"""Ask a language model what to remember of a session, and hear what the session supports.
+"""Ask a language model what to remember of a session, and add the supported proposals to the heard list.
 
-The model proposes, and code refuses: `proposals` compares each proposal with the session, and this module
-with memory. What is left waits in the heard list like everything that was heard there; no record is made. A
-model that fails or talks nonsense changes nothing but a note of why.
+`proposals` compares each proposal with the session, and this module compares it with memory. The proposals
+that pass are pending like the user's own statements; no record is made. If the model fails or its answer is
+invalid, only the reason is noted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vademecum.store import Workspace
     from vademecum.transcripts import Log
 
-_PARTS = 4  # of a session that are sent at most, the newest ones
+_PARTS = 4  # the most parts of a session that are sent, the newest ones
 _PART_TOKENS = 8_000
 _OUTPUT_TOKENS = 1_500
 _SHORTEST_PART = 200  # tokens that a model's window must leave for a part
@@ -40,7 +40,7 @@ _CONFIDENCE = {USER: 0.5, AGENT: 0.4}
 
 
 class Destination(NamedTuple):
-    """Where the text of sessions goes: the model with its address, and whether that is this machine."""
+    """The model that gets the text of sessions, with its address, and whether it runs on this machine."""
 
     name: str
     is_local: bool
@@ -131,7 +131,7 @@ class Distiller:
     def _ask_about(
         self, model: Model, log: Log, turns: Sequence[ConversationTurn], number: int, result: Distilled
     ) -> Distilled:
-        """Return the result of asking about the turns from `number` on, part by part."""
+        """Ask about the turns from `number` on, part by part, and return `result` with the outcome."""
         refused: Counter[str] = Counter()
         room = self._room()
         parts = [*_split(turns[number:], room.part)]
@@ -160,7 +160,7 @@ class Distiller:
     def _propose(
         self, model: Model, part: Sequence[ConversationTurn], output: int
     ) -> tuple[list[proposals.ModelProposal], int]:
-        """Return what a model proposes of a part of a session, and the tokens that it took."""
+        """Return a model's proposals about a part of a session, and the number of tokens spent."""
         system = read_prompt(__package__, "distill")
         prompt = "\n\n".join(f"[{each.role}]\n{each.text[:_LONGEST_TURN]}" for each in part)
         limits = Limits(seconds=self._work.settings.llm.timeout, output=output)

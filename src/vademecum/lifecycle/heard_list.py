@@ -45,8 +45,8 @@ _Lessons: TypeAlias = "Callable[[Sequence[MessageEvent]], Iterable[HeardStatemen
 _PATIENCE = timedelta(hours=6)  # after which a nudge counts as ignored, if its session did not end before
 _CANDIDATES = 8  # records in which the statement of a nudge is looked for
 _REWORDED = 0.5  # the share of a statement's words that a record in other words has
-_SESSIONS = 10  # sessions without hooks that are read, the newest first,
-_MESSAGES = 400  # and about how many of the user's messages at once
+_SESSIONS = 10  # newest sessions that are read if no hook has heard them
+_MESSAGES = 400  # the user's messages after which `hear_recent` begins no other session
 
 
 class HeardList:
@@ -119,10 +119,10 @@ class HeardList:
                 heard.settle(self._work.home, old, CONTRADICTED, at=self._work.stamp())
 
     def hear(self, session: HeardSession, log: Log, *, lessons: bool = True) -> int:
-        """Add what a session's log holds and was not read yet; return how many statements are new.
+        """Add the statements in the unread part of a session's log; return how many are new.
 
-        These are the statements that the judge finds in the user's messages and, with `lessons`, what
-        failures in the session teach.
+        The judge finds them in the user's messages. With `lessons`, the lessons from the session's failures
+        are added too.
         """
         if self._is_off() or heard.is_taken_back(self._work.home, session.project, session.session):
             return 0
@@ -143,7 +143,7 @@ class HeardList:
         return added
 
     def skip(self, session: HeardSession, log: Log) -> None:
-        """Note that nothing is to be heard in what a log holds so far, because no person led the session."""
+        """Mark a log as read so far, without hearing anything: no person led the session."""
         if not self._is_off():
             turns = sum(1 for _ in _user_turns(_messages(log)))
             heard.note_read(self._work.home, session, ReadProgress(turns, log.size(), log.size()))
@@ -182,7 +182,7 @@ class HeardList:
             if not heard.is_faded(each, days=days, now=self._work.now())
             and each.agent in ("", self._work.settings.agent)
         ]
-        # The one that a person declined comes before its repetitions: the refusal is of its exact words.
+        # A statement that a person declined comes before its repetitions: the refusal names its exact words.
         statements.sort(key=lambda each: (each.outcome != DECLINED or not each.settled, each.at, each.id))
         settled = {each.id for each in statements if each.outcome in SETTLED}
         groups: list[list[HeardStatement]] = []
@@ -212,10 +212,10 @@ class HeardList:
         )
 
     def distill(self, session: str, *, model: Model | None = None) -> Distilled:
-        """Ask the model of `capture.model` what to remember of a session, and hear what the session supports.
+        """Ask the model of `capture.model` what to remember of a session; add the supported proposals.
 
         Raises ConfigError if no model is set, or if no person confirmed it. A `model` that is passed needs no
-        confirmation. A model that fails, and proposals that are refused, are noted in the result.
+        confirmation. The result tells why a model failed, and which proposals were refused.
         """
         from vademecum.lifecycle.distill import Distiller
 
@@ -236,9 +236,10 @@ class HeardList:
     def unsaved(
         self, session: str, *, without: Collection[str] = (), most: int = 5
     ) -> Sequence[HeardStatement]:
-        """Return words of a session's user that memory lacks and no person declined, the surest first.
+        """Return statements of a session's user that memory lacks and no person declined.
 
-        `without` are ids of statements to skip, and `most` is the largest number of statements.
+        The statement with the highest confidence comes first. `without` are ids of statements to skip, and
+        `most` is the largest number of statements.
         """
         caller, home = self._work.caller, self._work.home
         if caller.project is None or self._is_off():
@@ -274,7 +275,7 @@ class HeardList:
         heard.count_outcomes(self._work.home, taken=0, ignored=int(not statement.fields))
 
     def reopen(self, id: str) -> None:
-        """Take back that a person declined the statement with this id."""
+        """Make the statement with this id pending again, which a person had declined."""
         caller = self._work.caller
         declined = [
             each
@@ -327,7 +328,7 @@ class HeardList:
         return sorted(found, key=lambda each: each.nudged, reverse=True)
 
     def bar(self) -> str:
-        """Return a sentence about how outcomes moved the bar for proposals; empty while they did not."""
+        """Return a sentence about how outcomes moved the threshold for proposals; empty if they did not."""
         return "" if self._is_barred() else heard.describe_bar(heard.read_counts(self._work.home))
 
     def settle_nudges(self, *, ended: str = "") -> None:
@@ -353,7 +354,7 @@ class HeardList:
             heard.forget_faded(self._work.home, project.id, days=days, now=self._work.now())
 
     def settle_saved(self, session: str) -> None:
-        """Note which of a session's statements were saved after they were said, without a nudge."""
+        """Settle the statements of a session that were saved later without a nudge."""
         caller = self._work.caller
         if caller.project is None or self._is_off():
             return
@@ -383,8 +384,8 @@ class HeardList:
     def _outcome_of(self, statement: HeardStatement, *, earlier: bool = False) -> tuple[str, str]:
         """Return the outcome of a statement so far, and the path of the record that has it.
 
-        Both are empty without an outcome. A record from before the statement counts for nothing or, with
-        `earlier`, only if it has the same words.
+        Both are empty without an outcome. A record that is older than the statement is ignored; with
+        `earlier`, it counts if it has the same words.
         """
         if statement.outcome:
             return statement.outcome, statement.record
@@ -414,7 +415,7 @@ class HeardList:
 
 
 def _messages(log: Log) -> Iterator[MessageEvent]:
-    """Yield the messages of a log; a line that was cut short is none."""
+    """Yield the messages of a log; incomplete lines are skipped."""
     from vademecum.transcripts import MessageEvent
 
     return (each for each in log.events() if isinstance(each, MessageEvent))
@@ -458,7 +459,7 @@ def _without_repetitions(statements: Sequence[HeardStatement]) -> list[HeardStat
 def _find_statements(event: MessageEvent, before: str, *, shift: float) -> Iterator[HeardStatement]:
     """Yield the statements worth saving that a user typed in a message.
 
-    `before` is what the assistant said before the message; `shift` raises the judge's bar.
+    `before` is what the assistant said before the message; `shift` is added to the judge's threshold.
     """
     from vademecum.knowledge import judge, typed
 

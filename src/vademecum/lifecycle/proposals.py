@@ -1,7 +1,7 @@
 """Check what a language model proposes to remember of a session, against the session itself.
 
-A model's answer is never believed. Each proposal must quote the place that it stands on, and code decides
-whether that place supports it. This module knows texts and turns; it knows no model, no search and no files.
+Each proposal must quote words of the session, and code decides whether the quoted sentences support the
+proposal. This module knows texts and turns; it knows no model, no search and no files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vademecum.text import SPOKEN, conflict, lexicon, secrets, sentence_spans, s
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-MOST = 40  # proposals of one answer; an answer with more judges nothing
+MOST = 40  # proposals of one answer; an answer with more is invalid
 LONGEST = 300  # characters of a proposal
 USER, AGENT = "user", "agent"
 LESSON = "lesson"
@@ -52,7 +52,7 @@ class ProposalRefusal(StrEnum):
 
 
 class ModelProposal(NamedTuple):
-    """What a model proposes to remember: a sentence, its kind, and the words that it stands on."""
+    """What a model proposes to remember: a sentence, its kind, and the quoted words that support it."""
 
     kind: str
     text: str
@@ -70,7 +70,7 @@ class ConversationTurn(NamedTuple):
 
 
 class Supported(NamedTuple):
-    """A proposal that its place supports, with the place and the whole sentences of the quote."""
+    """A proposal that the session supports, with the quoted turn and the whole sentences of the quote."""
 
     proposal: ModelProposal
     turn: ConversationTurn
@@ -118,13 +118,13 @@ def check(proposal: ModelProposal, turns: Sequence[ConversationTurn]) -> Support
 # -------------------------------------------------------------------- the form
 
 _MARKUP = re.compile(r"<[^>\s][^>]*>|```|[\x00-\x1f\x7f]|&(?:lt|gt|amp|#\d+);")
-# A secret that no rule of `secrets` knows, because only the word before it gives it away.
-_TOLD_SECRET = re.compile(
+# A secret that no rule of `secrets` knows: only the word before it shows that it is one.
+_NAMED_SECRET = re.compile(
     r"\b(?:password|passwd|pwd|passphrase|secret|token|api key|credentials?|pin)\b"
     r"[^.\n]{0,20}?(?:\bis\b|=|:|\bist\b)\s*\S",
     re.IGNORECASE,
 )
-# What no memory says: orders to whoever reads it later.
+# Orders to a later reader, which no memory has.
 _ORDERS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:instructions?|rules?|prompts?|memory|memories)\b"
     r"|\bsystem prompt\b|\bas an ai\b|\byou are (?:now|a|an)\b|\bmemory_\w+|\bdo anything now\b"
@@ -134,7 +134,7 @@ _ORDERS = re.compile(
 
 
 def _has_secret(text: str) -> bool:
-    return bool(secrets.find(text) or _TOLD_SECRET.search(text)) or similarity.is_redacted(text)
+    return bool(secrets.find(text) or _NAMED_SECRET.search(text)) or similarity.is_redacted(text)
 
 
 def _is_sentence(proposal: ModelProposal) -> bool:
@@ -155,7 +155,7 @@ _SAME_SIGNS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "�
 
 
 def _plain(text: str) -> str:
-    """Return a text in which other signs and white space make no difference, with letters as they are."""
+    """Return a text with plain quotation marks, dashes and white space, for comparing; letters stay."""
     return " ".join(text.translate(_SAME_SIGNS).split())
 
 
@@ -203,8 +203,8 @@ def _without_code(text: str) -> str:
 def _quoted_sentences(quote: str, own: str) -> str:
     """Return the whole sentences that a quote touches; empty when the text does not have the quote.
 
-    A quote that was cut out of its sentence, "we use tabs" of "I doubt that we use tabs", is so read with
-    the rest of the sentence.
+    So a quote that was cut out of its sentence, such as "we use tabs" of "I doubt that we use tabs", is read
+    with the rest of the sentence.
     """
     text, wanted = _plain(own), _plain(quote).strip("\"'").rstrip(".!…")
     start = text.find(wanted)
@@ -225,14 +225,14 @@ _NOTHING = frozenset(  # words of German that say nothing; those of English are 
     mit von zu zum zur für bei und oder aber weil dass auch nur noch bitte wird werden hat haben mir mich
     uns""".split()
 )
-# What a statement may say of its speaker or its form without a word of the place.
+# Words that a statement may have although the quoted sentences have none of them.
 _ABOUT = frozenset(
     """user users user's prefer prefers preferred preference want wants like likes team project
     repository repo decided decide decision choose chose chosen agreed should must use used uses using need
     needs agent said says rather people keep kept since
     nutzer projekt team bevorzugt möchte soll sollen muss entschieden""".split()
 )
-# Words that make a statement reach further, and words of a place that allow it.
+# Words by which a statement claims more cases, and words of the quoted sentences that allow such a claim.
 _REACHING = re.compile(r"\b(?:always|never|all|every|everywhere|only|any|must|immer|nie|jede\w*|nur)\b", re.I)
 _ALLOWS = re.compile(
     r"\b(?:always|never|all|every\w*|only|any\w*|must|no|not|from now on|going forward|in future|in general"
@@ -241,13 +241,13 @@ _ALLOWS = re.compile(
     re.I,
 )
 _DENYING = re.compile(r"n't$|^(?:kein\w*|nicht|nie|niemals|ohne|statt)$")
-# What is dropped is no longer in use: a statement that keeps it says the opposite.
+# Words that end the use of something: a statement in which it is still used says the opposite.
 _ENDING = frozenset(
     """drop drops dropped dropping remove removes removed removing delete deletes deleted disable disables
     disabled abandon abandoned ban banned forbid forbidden hate hates""".split()
 )
-_SHARED = 0.75  # of the words of two statements that are about the same
-_NEAR = 4  # content words between a name or number and a word beside it
+_SHARED = 0.75  # the share of words that two statements about the same subject have in common
+_NEAR = 4  # the most content words from a name or number to a word that belongs to it
 
 
 def _find_unsupported(text: str, sentences: str) -> ProposalRefusal | None:
@@ -347,7 +347,7 @@ def _says_opposite(text: str, other: str) -> bool:
     )
 
 
-# -------------------------------------------------------------------- what passes, and what was rejected
+# -------------------------------------------------------------------- for now only, and rejected
 
 _PASSING = frozenset(
     {
@@ -376,8 +376,9 @@ def _find_passing(proposal: ModelProposal, sentences: str) -> ProposalRefusal | 
     """Return a refusal for what is a task, a question or a guess, or holds for today."""
     if _FOR_ONCE.search(proposal.text) or _FOR_ONCE.search(sentences):
         return ProposalRefusal.PASSING
-    told = proposal.by == AGENT  # what happened and how things are, in past tenses that cues take for passing
-    passing = _PASSING - {judge.DeclineReason.TRANSIENT} if told else _PASSING
+    # An agent reports in the past tense, which cues take for something that passes.
+    is_report = proposal.by == AGENT
+    passing = _PASSING - {judge.DeclineReason.TRANSIENT} if is_report else _PASSING
     for text in (sentences, proposal.text):
         reading = signals.read_cues(text)
         if not reading.signals and reading.declined in passing:
@@ -409,7 +410,7 @@ def _is_taken_back(text: str, sentences: str, later: Iterable[ConversationTurn])
 
 
 def contradicts(text: str, other: str) -> bool:
-    """Whether two statements cannot both hold: by their values, or because one denies the other's words."""
+    """Whether two statements contradict each other: in their values, or because one denies the other."""
     if conflict.contradiction(text, other):
         return True
     mine, theirs = ({*_stems(each)} - _PLAIN for each in (text, other))

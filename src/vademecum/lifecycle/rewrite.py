@@ -310,7 +310,8 @@ def find_unneeded(
 ) -> set[int]:
     """Return the numbers, from 0, of the units that another unit makes unnecessary in the article.
 
-    A unit of an entry that a person `verified` gives way only to one of another verified entry.
+    `verified` tells whether a person verified an entry: a unit of such an entry gives way only to a unit of
+    another verified entry.
     """
     gone: set[int] = set()
     needed: set[int] = set()  # for what gave way to it: it cannot go itself

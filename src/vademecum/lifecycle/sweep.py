@@ -273,7 +273,7 @@ class _Lookup:
 # ------------------------------------------------------------ sweeps
 
 BY_REQUEST, BY_ITSELF = "sweep", "sweep by itself"
-ACTOR = "process:sweep"  # it writes the consolidations, whoever asked for a sweep
+ACTOR = "process:sweep"  # the writer of consolidations, whoever asked for the sweep
 EVERY = timedelta(days=1)
 
 

@@ -172,10 +172,10 @@ class Memory:
         With the `mode` "append", the text becomes another entry of an existing record; with "replace", it
         replaces the record's text. `fields` sets further fields of the record by the names of their keys, as
         `vade add` does with options. With `slug`, an invalid key is converted; without, it is refused. With
-        `team`, the text is saved in the memory that this team shares. A new record gets the `title`, and
-        without a `key` also its key from it. `protected` counts only from a person
-        who decides; from others the text is saved without it, which `dropped` says. A program that relies on
-        a record makes it `lasting`: age and caps then leave it, and it stays the program's own.
+        `team`, the text is saved in the memory that this team shares. A new record gets the `title`; without
+        a `key`, its key is made from the title. Only a person who decides sets `protected`; from any other
+        caller the text is saved without it, and `dropped` names it. With `lasting`, for a program that relies
+        on a record, neither age nor a cap archives the record, and the program may still change it.
         """
         work = self.workspace
         work.may_write()

@@ -1,4 +1,4 @@
-"""Search every other project: each is opened by its own folder, as if it were the present one."""
+"""Search every other project: each is opened by its own folder, as a command in that folder would."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def other_projects(memory: Memory) -> list[KnownProject]:
 def search_elsewhere(
     memory: Memory, query: str, *, max_results: int, explain: bool = False
 ) -> Iterator[ProjectAnswer]:
-    """Yield the answer of each other project that has one, without weak matches and what is visible here."""
+    """Yield the answers of other projects, without weak matches; only their project scope is searched."""
     for each in other_projects(memory)[:MOST]:
         with open_project(memory, each) as other:
             answer = other.search(

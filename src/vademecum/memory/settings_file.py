@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_setting(name: str) -> Setting:
-    """Return the setting with this name; raise an error that names the nearest one."""
+    """Return the setting with this name; raise ConfigError, with the most similar name, if there is none."""
     found = config.SETTINGS.get(name)
     if name in config.REMOVED_SETTINGS:
         raise ConfigError(config.explain_removed(name))

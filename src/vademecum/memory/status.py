@@ -126,7 +126,7 @@ def status_of(memory: Memory) -> Status:
 
 
 def _sync_findings(work: Workspace) -> Iterator[Finding]:
-    """Yield why the last sync with a folder or a workspace has not sent and received everything."""
+    """Yield the problems of the last sync with the folder and with each workspace."""
     for where, problems in sync_problems.read_all(work.home).items():
         for problem in problems:
             yield Finding("sync", f"hub/{where}", problem, "`vade sync status` shows more", "warning")

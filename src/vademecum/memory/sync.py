@@ -96,7 +96,7 @@ def run(memory: Memory, joined: FolderSync, deletions: bool | None) -> tuple[lis
 
 @contextlib.contextmanager
 def _noting_problems(home: Home, where: str) -> Iterator[list[str]]:
-    """Save the problems that a sync adds to the list, or the error with which it ends."""
+    """Yield a list for the problems of a sync, and save it at the end, with the error that ended the sync."""
     problems: list[str] = []
     try:
         yield problems
@@ -108,7 +108,7 @@ def _noting_problems(home: Home, where: str) -> Iterator[list[str]]:
 
 
 def describe_problems(places: Iterable[PlaceSynced]) -> list[str]:
-    """Return why a sync has not sent and received everything, a sentence for each reason."""
+    """Return the problems of a sync: refused changes and findings, a sentence each."""
     return [
         *(f"{each.stream}: changes of {why}" for each in places for why in each.done.refused),
         *(f"{finding.where}: {finding.why}" for each in places for finding in each.findings),
@@ -199,7 +199,7 @@ class SyncKey(NamedTuple):
     name: str  # the workspace's, or the path of the folder
     kind: str  # `folder` or `hub`
     workspace: str
-    key: str  # empty if it is not here
+    key: str  # empty if this home has lost it
     file: str
     generation: int
 
@@ -207,7 +207,7 @@ class SyncKey(NamedTuple):
 def list_keys(memory: Memory, name: str = "") -> list[SyncKey]:
     """Return the keys of the folder and the personal workspaces that this home syncs with.
 
-    With a `name`, return the key of this workspace alone; the name of a folder is `folder`, or its path.
+    With a `name`, return the key of that workspace alone; the folder is named by `folder` or by its path.
     """
     memory.workspace.may_decide("see the key of a sync", "vade sync key")
     found = []
@@ -227,7 +227,7 @@ def list_keys(memory: Memory, name: str = "") -> list[SyncKey]:
     chosen = [each for each in found if name in ("", each.name, each.kind, each.workspace)]
     if not chosen:
         known = ", ".join("folder" if each.kind == "folder" else each.name for each in found)
-        raise UsageError(f"{name} is not among what this home syncs with", hint=f"that is: {known}")
+        raise UsageError(f"this home does not sync with {name}", hint=f"it syncs with {known}")
     return chosen
 
 
@@ -241,18 +241,18 @@ def _read_own_key(home: Home, below: str, name: str, kind: str, workspace: str) 
 
 
 def find_sync_key(memory: Memory, name: str = "") -> SyncKey:
-    """Return the one key that is meant; raise UsageError if there are several."""
+    """Return the key of the folder or workspace `name`, or the only key; raise UsageError for several."""
     found = list_keys(memory, name)
     if len(found) > 1:
         known = ", ".join("folder" if each.kind == "folder" else each.name for each in found)
-        raise UsageError("which key is meant is not clear", hint=f"name one with `--workspace`: {known}")
+        raise UsageError("this home has several keys", hint=f"name one with `--workspace`: {known}")
     return found[0]
 
 
 def set_key(memory: Memory, meant: SyncKey, typed: str) -> None:
-    """Take another key for a folder or a workspace.
+    """Save the key that a person `typed` for the folder or workspace `meant`.
 
-    The next sync sends again what this home has sent under the key that it had before.
+    The next sync seals the changes of this home again that were sealed with the earlier key, and sends them.
     """
     memory.workspace.may_write()
     key = read_key(typed)
@@ -267,8 +267,8 @@ def set_key(memory: Memory, meant: SyncKey, typed: str) -> None:
 def rotate_key(memory: Memory, meant: SyncKey) -> str:
     """Change the key of a folder or a workspace and return the new key.
 
-    Everything is synced first. A home that has lost the key cannot sync, and its own log decides what the
-    new generation covers.
+    Everything is synced first. A home that has lost the key cannot sync: there the new generation covers the
+    changes in the home's own log.
     """
     memory.workspace.may_write()
     if meant.kind == "folder":
@@ -284,7 +284,7 @@ def rotate_key(memory: Memory, meant: SyncKey) -> str:
 
 
 def read_problems(home: Home, where: str = SHARED) -> list[str]:
-    """Return why the last sync with the folder or a workspace has not sent and received everything."""
+    """Return the problems of the last sync with the folder or a workspace, whose id is `where`."""
     return sync_problems.read(home, where)
 
 

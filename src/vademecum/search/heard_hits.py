@@ -1,6 +1,6 @@
 """Add what was heard in sessions to an answer, marked as heard: no person has confirmed it.
 
-Knows statements and passages, and no folders: the caller chooses the statements that may be shown.
+This module knows statements and passages, and no folders: the caller chooses the statements to show.
 """
 
 from __future__ import annotations

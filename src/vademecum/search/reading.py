@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-# passages of a step at first and at most; a step shall take about as long as here, in seconds
+# Passages of the first step and of the longest one; a step should take from QUICK to SLOW seconds.
 FIRST_STEP, LONGEST_STEP = 4, 32
 QUICK, SLOW = 0.5, 2.0
 AT_ONCE = 8  # passages after which the thread looks whether a question waits

@@ -103,9 +103,9 @@ def curve(family: str, *, spoken: bool = False, attached: bool = False, language
 
     The kind `foreign` has the curve for a question in a language that the embedder does not know, and `read`
     the curve for a question that a model read because words and static vectors had no strong match. Each kind
-    has a separate curve for `spoken` passages. Something is added for passages of an `attached` folder, whose
-    longer texts show less of what they answer, and for the `language` of a question: in Japanese any two
-    texts share the pairs of letters that make sentences.
+    has a separate curve for `spoken` passages. The base of a curve is changed for passages of an `attached`
+    folder, whose long texts match a question less clearly, and for the `language` of the question: in
+    Japanese, even unrelated texts share many pairs of letters.
     """
     kept = _kept()[family]
     more = kept.get(ATTACHED, 0.0) if attached else 0.0
@@ -116,7 +116,7 @@ def curve(family: str, *, spoken: bool = False, attached: bool = False, language
 def curve_before_reading(family: str) -> Curve:
     """Return the curve that decides whether a model reads a question, and how much its reading counts.
 
-    It stays as the order of results was fitted with it, whatever the labels call strong.
+    The order of results was fitted with this curve, so it stays when the curves of the labels change.
     """
     kept = _kept()[family]
     return _curve(kept.get(BEFORE_READING) or kept)

@@ -260,7 +260,7 @@ def update_index(
     newest = sorted(stamps, key=lambda key: (stamps[key][1], key), reverse=True)
     outdated = [key for key in newest if is_outdated(known.get(key), stamps[key], view)]
     changed, logs = 0, dict(known)
-    far = _Far(progress, sum(stamps[key][0] for key in outdated))
+    far = _IndexProgress(progress, sum(stamps[key][0] for key in outdated))
     for key in outdated:
         before = known.get(key)
         try:
@@ -284,7 +284,7 @@ def update_index(
     return SessionIndexReport(len(seen) + refused_count, changed, len(removed), len(pending), tuple(problems))
 
 
-class _Far:
+class _IndexProgress:
     """How far the indexing of logs is, by their bytes, since one log may be longer than all others."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -358,7 +358,7 @@ def index_log(
     """Index the new lines of one log until the moment `until`, and return how far the log is indexed then.
 
     A rewritten log is indexed from its beginning. Of a log that `view` does not allow, only the start is
-    read. `far` is told how many bytes are indexed.
+    read. `far` is called with the number of bytes that are indexed so far.
     """
     log_file = LogFile(home, *key)
     if before is not None and _was_rewritten(before, state, log_file):

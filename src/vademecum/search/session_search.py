@@ -67,7 +67,7 @@ _NEAREST = 50  # candidates by meaning
 _ALIKE = 0.4  # from this similarity on, a message needs no word of the query
 _READ_ALIKE = 0.25  # the same for a model that read both texts: nine of ten right messages have more
 _IDENTIFIED = 0.7  # the share that a message with an identifier of the question keeps at least
-# How fast the share of a tool's output grows that has more of the question's words than anything said.
+# The exponent by which a tool's output gains if it has more of the question's words than any message.
 _OWN_WORDS = 6.0
 _OF_USER = 100  # candidates among what the user said, if there are more candidates than are looked at
 _WITH_TOOLS = 0.03  # from this share of tool output among the candidates on, they are of work with tools
@@ -848,9 +848,9 @@ def _kind_of(rows: Collection[ChunkRow]) -> _Kind:
 
 
 def _telling_output(legs: Legs, rows: Mapping[int, ChunkRow]) -> dict[int, float]:
-    """Return the outputs of tools that hold more of the question's words than any message does.
+    """Return the outputs of tools that have more of the question's words than any message.
 
-    The values tell how many times the BM25 of the best message they have.
+    The values are their BM25 divided by that of the best message.
     """
     said = {id_ for id_, row in rows.items() if row.speech.speaker != Role.TOOL}
     best = max((legs.narrow.get(id_, 0.0) for id_ in said), default=0.0)

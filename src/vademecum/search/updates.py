@@ -38,7 +38,7 @@ _SMALL = (STOP | _CHANGE) - {"not", "no", "never"}
 _LONGEST = 24  # words of a sentence that states one value
 _VALUE = 3  # words of a value
 _PLAIN = 3  # the most words of two statements for which one common word is enough
-_CHAT = 3  # words that two statements of a chat have in common: its short sentences are seldom facts
+_CHAT = 3  # the fewest common words of two statements of a chat, whose short sentences are seldom facts
 _TEXTS = 40  # texts that are compared
 _LOOKED_AT = 12  # sentences of a text that are compared
 _ALIKE = 0.5  # the share of their words that two sentences have in common at least
@@ -47,7 +47,7 @@ _ALIKE = 0.5  # the share of their words that two sentences have in common at le
 class _Statement(NamedTuple):
     words: tuple[str, ...]  # those that say something, in order
     numbers: frozenset[str]
-    speaker: str = ""  # the name before the text; "I" and "my" of somebody else are other things
+    speaker: str = ""  # the name before the text; only statements of one speaker are compared
 
     @property
     def first(self) -> str:

@@ -87,21 +87,21 @@ class ReadProgress(NamedTuple):
     """How far a session's log was read for statements."""
 
     messages: int = 0  # the user's messages that were read
-    size: int = 0  # of the log in bytes at that time
-    lessons: int = 0  # its size when it was last read for lessons
+    size: int = 0  # of the log in bytes when it was last read for statements
+    lessons: int = 0  # of the log in bytes when it was last read for lessons
 
 
 class Distilled(NamedTuple):
-    """What a language model proposed of a session, and what became of it."""
+    """How many statements a language model proposed of a session, and how many were added or refused."""
 
     at: str = ""
     model: str = ""
-    messages: int = 0  # of the session that a model has read
+    messages: int = 0  # how many messages of the session a model has read
     proposed: int = 0
-    added: int = 0  # statements that the session's list did not have
+    added: int = 0  # proposals that are new in the session's list
     tokens: int = 0
     problem: str = ""  # why the model was not asked, or gave no answer
-    refused: Mapping[str, int] = {}  # never changed; how many proposals by reason
+    refused: Mapping[str, int] = {}  # the number of proposals by reason; the mapping is never changed
 
 
 def statement_id(text: str) -> str:
@@ -207,7 +207,7 @@ def note_distilled(home: Home, session: HeardSession, result: Distilled) -> None
 
 
 def read_distilled(home: Home, project: str, session: str) -> Distilled | None:
-    """Return what a model proposed of a session the last time, or None if none was asked."""
+    """Return the last result of a model for a session, or None if no model was asked."""
     found: Distilled | None = None
     for line in _lines(home, project, session):
         if line.get("kind") == _DISTILLED:
@@ -251,9 +251,9 @@ def sessions(home: Home, project: str) -> Sequence[str]:
 
 
 def forget_faded(home: Home, project: str, *, days: int, now: datetime) -> None:
-    """Delete the statements of those sessions of a project in which all are older than `days`.
+    """Delete the statements of each session of a project whose statements are all older than `days`.
 
-    How far the session was read stays known, so that nothing is heard in it again.
+    The mark of how far the session was read stays, so that its messages are not heard again.
     """
     for session in sessions(home, project):
         with home.lock(_lock_name(project, session)):
@@ -264,22 +264,22 @@ def forget_faded(home: Home, project: str, *, days: int, now: datetime) -> None:
 
 
 def is_faded(statement: HeardStatement, *, days: int, now: datetime) -> bool:
-    """Whether a statement was listed or nudged so long ago that it is neither shown nor kept."""
+    """Whether a statement was listed or nudged more than `days` ago; then it is not shown, and is deleted."""
     stamps = (statement.listed or statement.at, statement.nudged)
     latest = max(filter(None, map(clock.parse, stamps)), default=None)
     return latest is None or now - latest > timedelta(days=days)
 
 
-# -------------------------------------------------------------------- what proposals came to
+# -------------------------------------------------------------------- outcomes of proposals
 
 _COUNTS = "outcomes.json"
 _MOST_COUNTED = 40.0  # outcomes; beyond, older ones count less
 
 
 class ProposalCounts(NamedTuple):
-    """How many nudges and pending statements were saved, and how many ignored or declined.
+    """How many nudges and pending statements were saved, and how many were ignored or declined.
 
-    Recent ones count fully, older ones less.
+    Recent outcomes count fully, older ones less.
     """
 
     taken: float = 0.0
@@ -298,7 +298,7 @@ def read_counts(home: Home) -> ProposalCounts:
 def count_outcomes(home: Home, *, taken: int, ignored: int) -> None:
     """Add outcomes of proposals to the saved counts; above a limit, all counts are scaled down.
 
-    A negative number takes outcomes back.
+    A negative number removes outcomes that a person has undone.
     """
     if not (taken or ignored):
         return
@@ -311,19 +311,19 @@ def count_outcomes(home: Home, *, taken: int, ignored: int) -> None:
 
 
 def describe_bar(counts: ProposalCounts) -> str:
-    """Return a sentence about a moved threshold; empty while it is about where it began."""
+    """Return a sentence about a moved threshold; empty while the threshold is near its first value."""
     shift = shift_bar(counts)
-    if abs(shift) < _TOLD_SHIFT:
+    if abs(shift) < _SMALLEST_SHIFT:
         return ""
     fewer = "fewer" if shift > 0 else "more"
     return (
-        f"You get {fewer} of these than at first: lately {counts.taken:.0f} were saved,"
+        f"You get {fewer} proposals than at first: lately {counts.taken:.0f} were saved,"
         f" and {counts.ignored:.0f} ignored or declined."
     )
 
 
-_TOLD_SHIFT = 0.05
-# Proposals that count as taken and ignored before there are any.
+_SMALLEST_SHIFT = 0.05  # that is reported
+# Outcomes that are assumed before any proposal has one.
 _TAKEN, _IGNORED = 4.2, 1.8
 _STEEPNESS, _LOWEST, _HIGHEST = 2.0, -0.4, 1.2
 
@@ -419,7 +419,7 @@ def _append(home: Home, project: str, session: str, lines: Iterable[Mapping[str,
 
 
 def _keep_only(home: Home, project: str, session: str, line: Mapping[str, Any]) -> None:
-    """Delete all lines of a session's list but the first, which says whose it is, and add a line."""
+    """Delete all lines of a session's list except the first, which names the session, and add a line."""
     header = [each for each in _lines(home, project, session) if each.get("kind") == _SESSION]
     content = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in (*header[:1], line)).encode()
     with home.folder(FOLDER, project) as folder:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 FOLDER = "hooks"
 NUDGE = "nudge:"  # the beginning of the mark of a line about something worth saving
 UNSAVED = "unsaved:"  # the beginning of the mark of a statement that was listed after a compaction
-ASKED = "asked:"  # the mark of a session whose agent was asked at the end of a turn
-_LASTING = (NUDGE, UNSAVED, ASKED)  # beginnings of marks that stay when a session starts anew
+ASKED = "asked:"  # the mark that the agent of a session was asked at the end of a turn
+_LASTING = (NUDGE, UNSAVED, ASKED)  # beginnings of marks that stay when a session starts again
 LATE_SECONDS = 3600.0  # for which a late answer is kept; a later prompt gets the session's start made anew
 _DAYS = 30  # days after which a session is no longer resumed
 _MOST = 2_000  # marks
@@ -58,7 +58,7 @@ class HookState(NamedTuple):
     marks: frozenset[str] = frozenset()  # of the items that it was given
     late: tuple[HookAnswer, ...] = ()  # answers that were ready only after their time limit
     records: tuple[str, ...] = ()  # paths of the records that prompts brought, the oldest first
-    is_compacted: bool = False  # whether a compaction came after which nothing was listed yet
+    is_compacted: bool = False  # whether nothing was listed yet since the last compaction
 
     @property
     def is_asked(self) -> bool:

@@ -159,7 +159,7 @@ def find_version(records: Records, name: str, places: Iterable[Place]) -> Versio
 
 
 def _find_by_id(records: Records, name: str, places: Sequence[Place]) -> Version | None:
-    """Return the last version of a deleted record with this id; another record had its file name since."""
+    """Return the last version of the deleted record with this id, even if its file name was reused."""
     if not names.is_id(name) or any(own == name for _, own in records.living(places)):
         return None
     folders = [each for place in places for each in scopes.scope_folders(records.home, records.caller, place)]
@@ -230,7 +230,7 @@ def _last(records: Records, scope_folder: ScopeFolder, file: str) -> Version | N
 
 
 def _answers(records: Records, version: Version, name: str, places: Iterable[Place]) -> bool:
-    """Return whether a name means this deleted record; False if it only has another file now."""
+    """Return whether a name means this deleted record; False if the record still exists in another file."""
     key, deleted = key_of(version.name), version.image.why == archive.KEPT
     living = [*records.living(places)]
     own, num = _names(records, version)

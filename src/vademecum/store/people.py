@@ -148,11 +148,11 @@ def barred(
 
 
 def without_claims(caller: Caller, before: bytes | None, text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a record's text without what only a person may say in it, and the names of what was dropped.
+    """Return a record's text without the values that only a person sets, and the names of the dropped fields.
 
-    The fields that say what a person decided, or who wrote, keep their values of `before`, unless the caller
-    is a person who decides. The signatures of entries are left to the store, which signs them anew; a
-    signature that claims more than the caller is only named.
+    Unless the caller is a person who decides, the `personal` fields keep their values of `before`. Signatures
+    of entries stay in the text, because the store signs changed entries itself; if a signature has an origin
+    of a higher rank than the caller's, `origin` is among the names.
     """
     if caller.decides:
         return text, ()
@@ -169,7 +169,9 @@ def without_claims(caller: Caller, before: bytes | None, text: str) -> tuple[str
     }
     claimed = [*changes]
     if is_now.get("protected") is True and is_now.get("protected_by") != was.get("protected_by"):
-        changes["protected_by"] = was.get("protected_by")  # without it, a protection reads as a person's
+        changes["protected_by"] = was.get(
+            "protected_by"
+        )  # a protection without the field reads as a person's
     known = {(normalise(each.text), each.origin) for each in (earlier.entries if earlier else ())}
     if any(
         each.origin is not None

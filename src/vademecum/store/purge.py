@@ -72,9 +72,9 @@ class _Replaced:
     left: int = 0
 
 
-# Decisions that repeat texts, for a person to read or to undo; what else they hold are names and times.
-_TOLD = (("decisions", decisions.SYNC_NOTICES), ("decisions", decisions.REVIEWS))
-_TOLD_TEXTS = {
+# Folders of decisions that repeat texts, for a person to read or to undo, and the fields with these texts.
+_WITH_TEXTS = (("decisions", decisions.SYNC_NOTICES), ("decisions", decisions.REVIEWS))
+_TEXT_FIELDS = {
     "text",
     "old",
     "new",
@@ -98,7 +98,7 @@ class Purged:
     count: int
     gone: bool = True
     why: str = ""
-    reachable: bool = True  # false for the files of others, such as attached sources and other projects
+    reachable: bool = True  # false for files of others, such as attached sources and other projects
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Purge:
 
     @property
     def remains(self) -> tuple[Purged, ...]:
-        """The places that this purge reaches, and where the text still is; those of others are only named."""
+        """The places that this purge reaches and that still have the text, without the files of others."""
         return tuple(each for each in self.found if not each.gone and each.reachable)
 
     def __len__(self) -> int:
@@ -430,7 +430,7 @@ def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
         return _in_markdown
     if parts == ("chat-history",):
         return _in_markdown
-    if ending == ".json" and parts[:2] in _TOLD:
+    if ending == ".json" and parts[:2] in _WITH_TEXTS:
         return _in_decision
     if ending == ".jsonl" and parts[:2] == ("archive", "kept"):
         return _in_line
@@ -632,9 +632,9 @@ def _from_heard(home: Home, texts: Iterable[str], *, dry: bool) -> Iterator[Purg
 
 
 def notices_of(home: Home, texts: Iterable[str], *, dry: bool = False) -> Iterator[Purged]:
-    """Delete the notices of a sync that repeat one of these texts, and the text in decisions about them.
+    """Delete the notices of a sync that repeat one of these texts, and remove the texts from saved reviews.
 
-    Yield the changed files; a `dry` run changes none.
+    Yield the changed files; a `dry` run changes no file.
     """
     listed = [each for each in texts if is_long_enough(normalise(each))]
     wanted = {normalise(each) for each in listed}
@@ -655,7 +655,7 @@ def notices_of(home: Home, texts: Iterable[str], *, dry: bool = False) -> Iterat
 
 
 def remaining(home: Home, shared: Path | None, wanted: str) -> Iterator[Purged]:
-    """Yield every file of the home and of the `shared` `.vade/` whose bytes hold a text, in any form."""
+    """Yield every file of the home and of the project's `.vade/` (`shared`) whose bytes contain a text."""
     forms = _forms(wanted)
     raw = re.compile(forms.pattern.encode(errors="surrogatepass"))
     longest = 16 * len(wanted.encode(errors="surrogatepass")) + 64  # of any form of it
@@ -761,9 +761,9 @@ def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
 
 
 def _in_decision(content: bytes, forms: re.Pattern[str]) -> _Replaced:
-    """Replace a text in what a decision repeats; names, paths and times stay, and are counted."""
+    """Replace a text where a decision repeats texts; in names, paths and times it stays, and is counted."""
     try:
-        decision, hits = _strip_told(json.loads(content), forms)
+        decision, hits = _strip_texts(json.loads(content), forms)
     except (ValueError, RecursionError):
         return _in_markdown(content, forms)
     left = sum(len(forms.findall(each)) for each in _strings(decision))
@@ -772,14 +772,14 @@ def _in_decision(content: bytes, forms: re.Pattern[str]) -> _Replaced:
     return _Replaced(json.dumps(decision, ensure_ascii=False).encode(), hits, left)
 
 
-def _strip_told(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
+def _strip_texts(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
     if isinstance(value, list):
-        items = [_strip_told(each, forms) for each in value]
+        items = [_strip_texts(each, forms) for each in value]
         return [each for each, _ in items], sum(hits for _, hits in items)
     if not isinstance(value, dict):
         return value, 0
     pairs = {
-        key: (_cleaned if key in _TOLD_TEXTS else _strip_told)(each, forms) for key, each in value.items()
+        key: (_cleaned if key in _TEXT_FIELDS else _strip_texts)(each, forms) for key, each in value.items()
     }
     return {key: each for key, (each, _) in pairs.items()}, sum(hits for _, hits in pairs.values())
 

@@ -500,7 +500,7 @@ class Proof:
         return Purge(tuple(found), receipt=receipt)
 
     def _audit_records(self, found: Sequence[Purged]) -> None:
-        """Write an audit line about each record of which something was deleted, for the record's history."""
+        """Write an audit line about each record from which the purge deleted something, for its history."""
         work, tops = self._work, {"memory": self._work.home.path, "archive": self._work.home.path}
         if self._shared is not None:
             tops[self._shared.name] = self._shared.parent

@@ -66,7 +66,7 @@ else:
     similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
 _WHERE = ("key", "num", "scope", "scope_id", "aliases")  # fields that tell where a record is
-_AT_ONCE = timedelta(seconds=10)  # between the time in a record and the end of its write
+_AT_ONCE = timedelta(seconds=10)  # the most time between `updated` in a record and the end of its write
 _BEGINNING = 80  # characters of a superseded wording that are told
 
 
@@ -202,8 +202,8 @@ class Records:
     def dated(self, found: Found) -> Record:
         """Return a record with the time of its file as `updated`, if somebody changed it by hand since then.
 
-        The program's own writes leave a file of about that time, or a text that the audit knows. Files of a
-        repository are left out, since a checkout changes their times.
+        After a write of the program, the file is about as old as `updated`, or the audit has the hash of its
+        text. Files of a repository are left out, since a checkout changes their times.
         """
         record, updated = found.record, clock.parse(found.record.updated)
         if updated is None or record.id is None or found.scope_folder.shared or found.part:
@@ -484,9 +484,10 @@ class Records:
         return frontmatter.edit(text, {"updated": at, "generated": {**self.caller.provenance, "at": at}})
 
     def _reworded(self, found: Found, seen: bytes, edited: str) -> list[Entry]:
-        """Return the entries whose rewording by hand a person now saves: nobody needs to be told of these.
+        """Return the entries that were reworded by hand before an edit of a person.
 
-        Entries of which nothing is left in the file are not among them.
+        The person saves the new wording, so these entries are not reported as lost. Entries that are no
+        longer in the file at all are not among them.
         """
         if self.caller.origin is not Origin.USER:
             return []
@@ -534,8 +535,8 @@ class Records:
     ) -> Record:
         """Restore an archived version, byte for byte; a record now in its place is archived first.
 
-        With `follow`, the text of a record that was renamed or moved since comes back where the record is
-        now, and the fields that tell where it is stay.
+        With `follow`, the version of a record that was renamed or moved since then is written to the
+        record's present file, and the record's key, number and scope stay.
         """
         self._check_writable(scope_folder)
         content = (
@@ -560,7 +561,7 @@ class Records:
                 tombstones.check_brought(self.home, self.caller, current, after, strict=True)
                 if current is not None and current != after:
                     same = document.record_id(current) == record.id
-                    why = "restore" if same else "retire"  # another record is put away, and can come back
+                    why = "restore" if same else "retire"  # another record is archived, and can be restored
                     self._archive(Found(record, scope_folder, name), current, why)
                 return after
 
@@ -579,7 +580,7 @@ class Records:
     def _without_claims(
         self, scope_folder: ScopeFolder, name: str, content: bytes, record: str | None
     ) -> tuple[bytes, tuple[str, ...]]:
-        """Return an archived version without what a person decided of it and has taken back since then."""
+        """Return an archived version without decisions of a person that were undone since then."""
         if self.caller.decides:
             return content, ()
         found = scope_folder.read(filenames.RECORDS, name)
@@ -589,7 +590,7 @@ class Records:
         return text.encode(), dropped
 
     def _elsewhere(self, scope_folder: ScopeFolder, name: str, record: str | None) -> Found | None:
-        """Return the record with this id if it is in another file now; None if there is no such record."""
+        """Return the record with this id if it is now in another file, else None."""
         if record is None:
             return None
         folders = [each for each in self._scope_folders(scopes.visible(self.caller)) if each.trusted]
@@ -598,7 +599,7 @@ class Records:
         return found[0] if len(found) == 1 and not here else None
 
     def _audit_restored(self, record: Record, written: files.Written, *, since: datetime | None) -> None:
-        """Audit that a version is restored, and that another record gave way to it, if there was one."""
+        """Audit that a version is restored and, if another record was in its place, that it is archived."""
         before = written.before
         other = None if before is None else document.record_id(before)
         if before is not None and other != record.id:
@@ -679,7 +680,7 @@ class Records:
                 verified=self._verified if people.is_bound(self.caller) else None,
             )
             if current is not None and (draft.mode == "replace" or since is not None):
-                # The pre-image goes first; a text that was typed into the file is nowhere else.
+                # The earlier version is saved first: an edit by hand is in no other file.
                 archive.keep(self.home, scope_folder, filenames.RECORDS, name, current, why=draft.mode, at=at)
             written = folder.update(
                 name, lambda found: join(back if found is None else found), mode=scope_folder.file_mode

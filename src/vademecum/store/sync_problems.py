@@ -1,6 +1,6 @@
-"""The problems of the last sync with the shared folder and with each workspace, kept for every status.
+"""The problems of the last sync with the shared folder and with each workspace, saved for status commands.
 
-A status says that everything was sent only if there are none.
+These say "everything was sent" only if there are no problems.
 """
 
 from __future__ import annotations

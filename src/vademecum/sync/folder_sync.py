@@ -57,7 +57,7 @@ SYNCED = (
 _SEGMENT = 500  # facts in one file
 _FILE = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32})\.(\d{12})\.jsonl")
 _LARGEST = 1 << 30
-_CARRY = "wait for the carrier; if it stays, delete the file, and its machine writes it again"
+_CARRY = "wait until the file has arrived; if it stays damaged, delete it, and its machine writes it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FolderTransport:
 
     path: Path
     strange: list[str] = field(default_factory=list)  # unknown file names, such as conflict copies
-    unreadable: dict[tuple[str, str], str] = field(default_factory=dict)  # why, by stream and file name
+    unreadable: dict[tuple[str, str], str] = field(default_factory=dict)  # reasons by stream and file name
 
     def streams(self) -> list[str]:
         """Return the names of the streams that have a folder in the shared folder."""
@@ -106,7 +106,7 @@ class FolderTransport:
                     name = f"{replica}.{first + 1:012d}.jsonl"
                     try:
                         there = folder.read(name, largest=_LARGEST) or b""
-                    except Malformed:  # nothing that this home has written
+                    except Malformed:  # too large: this home has not written such a file
                         folder.delete(name)
                         there = b""
                     if there != content:
@@ -195,8 +195,8 @@ class FolderTransport:
     ) -> None:
         """Note the first file of a replica that does not have all changes that it should have.
 
-        `last` is the number of the last fact that is known. Carriers leave files empty, cut off or filled
-        with zeros; a later sync may find them whole.
+        `last` is the number of the last known fact. The program that carries the folder can leave files
+        empty, cut off or filled with zeros; a later sync may find them whole.
         """
         before = ""
         for first in sorted(named):
@@ -232,7 +232,7 @@ def _read_files(
                 found[first] = folder.read(named[first], largest=_LARGEST) or b""
             except OutsideMemory:
                 continue
-            except Malformed:  # no machine writes so much; the facts behind it wait for the right file
+            except Malformed:  # too large; the facts after it are read once the file is right
                 skip(named[first])
                 break
     return found
@@ -325,7 +325,7 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
         # Only the machine that began the folder archives old records automatically.
         began = made or (old == record.workspace and before.get("began") is True)
         settings = {"path": str(top), "workspace": record.workspace, "began": began}
-        # A machine that had begun this same folder with a key of its own seals its changes again.
+        # This machine had begun the same folder with its own key: its log moves to the right workspace.
         moves = old not in ("", record.workspace) and before.get("path") == str(top)
         if moves and folder.stat(old) is not None and folder.stat(record.workspace) is None:
             folder.rename(old, record.workspace)
@@ -334,7 +334,7 @@ def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, 
 
 
 def _publish(shared: DiskFolder, record: KeyRecord) -> KeyRecord:
-    """Write the first record of a folder; return the record of another machine that was faster."""
+    """Write the first record of a folder, and return it; if another machine was faster, return its record."""
     content = json.dumps({"protocol": 1, **record.render()}, indent=1).encode() + b"\n"
     try:
         shared.create(WORKSPACE_FILE, content)
@@ -356,8 +356,8 @@ def needs_key(home: Home, path: Path) -> bool:
 def check_folder_key(home: Home, joined: FolderSync) -> tuple[FolderSync, KeyRecord]:
     """Return the folder and the record of its key; raise WrongKey if this home has another key.
 
-    A rotation that was interrupted is finished first. A record that the carrier has lost, or replaced by an
-    older one, is written again.
+    A rotation that was interrupted is finished first. A record that is missing in the folder, or that was
+    replaced by an older record, is written again.
     """
     with Disk(joined.path).open(TOP, create=True) as shared, home.disk(FOLDER, SHARED) as folder:
         record = _read_workspace(shared)
@@ -389,7 +389,7 @@ def _replace(shared: DiskFolder, record: KeyRecord) -> KeyRecord:
 
 
 def rotate_folder_key(home: Home, joined: FolderSync) -> str:
-    """Change the key of the folder and return the new key; it covers all facts that this home has."""
+    """Change the key of the folder and return the new key; all facts that this home has stay accepted."""
     ends = {}
     for name in home.names(FOLDER, SHARED, joined.workspace):
         with home.disk(FOLDER, SHARED, joined.workspace, name) as folder:
@@ -515,7 +515,7 @@ def _sync_place(
         if former:  # no other home purges the files of a former name
             shared.purge_files(name, former, {each.fact.id for each in log.read() if each.fact.purged})
         home_files.keep_notices(done.notices)
-        own = {log.replica, *log.former()}  # files of this home are whole again
+        own = {log.replica, *log.former()}  # this sync has written this home's files again
         damaged = [
             Finding("not received", f"{TOP}/{quote(name, safe='')}/{file}", why, _CARRY)
             for (stream, file), why in sorted(shared.unreadable.items())

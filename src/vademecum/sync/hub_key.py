@@ -1,7 +1,7 @@
 """The key of a personal workspace at its hub: claim it, check it at each sync, and change it.
 
-The hub holds the record of the key from the first join on. A workspace of an earlier version has no record:
-the first machine whose key fits what others have sealed writes it.
+The hub has the record of the key from the first join on. A workspace of an earlier version has no record: the
+first machine whose key fits the seals of other machines writes the record.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _NOT_THE_KEY = "this is not the key of that workspace"
 
 
 def check_key(
-    home: Home, joined: Membership, key: str, client: HubClient, told: Mapping[str, Any] | None
+    home: Home, joined: Membership, key: str, client: HubClient, at_hub: Mapping[str, Any] | None
 ) -> KeyRecord:
     """Return the record of the workspace's key; raise WrongKey if this home has another key.
 
-    `told` is what the hub says of the key with each request; None from a hub of an earlier version.
+    `at_hub` has check and generation of the hub's record; None from a hub of an earlier version.
     """
     with home.disk(FOLDER, joined.workspace) as folder:
         own = read_own_key(folder).record
-        if told is None:
+        if at_hub is None:
             return own or make_record(joined.workspace, key)
-        if told.get("check") is None:
+        if at_hub.get("check") is None:
             return _claim(home, joined, key, client)
-        if own is not None and (told.get("generation"), told["check"]) == (own.generation, own.check):
+        if own is not None and (at_hub.get("generation"), at_hub["check"]) == (own.generation, own.check):
             return own
         record = _fetch(client)
         if own is not None and record.generation < own.generation:
@@ -84,7 +84,7 @@ def _send(client: HubClient, record: KeyRecord, heads: Mapping[str, int] | None 
 
 
 def _claim(home: Home, joined: Membership, key: str, client: HubClient) -> KeyRecord:
-    """Write the record of this home's key, if what lies at the hub is sealed with this key."""
+    """Write the record of this home's key, if the facts at the hub are sealed with this key."""
     sealed = None if _has_accepted(home, joined) else read_oldest_fact(client)
     if sealed is not None and not fact_rules.is_sealed(sealed, key.encode()):
         raise WrongKey(f"this machine has another key than the workspace {joined.name}: nothing is sent")
@@ -135,8 +135,8 @@ def keep_hub_key(home: Home, joined: Membership, key: str) -> None:
 
 
 def _keep_key(home: Home, joined: Membership, key: str, client: HubClient) -> None:
-    told = client.ask("GET", "/v1/me").json().get("key")
-    if told is not None and told.get("check") is not None:
+    at_hub = client.ask("GET", "/v1/me").json().get("key")
+    if at_hub is not None and at_hub.get("check") is not None:
         record = _fetch(client)
         if not record.fits(key):
             raise WrongKey(_NOT_THE_KEY)
@@ -149,7 +149,7 @@ def _keep_key(home: Home, joined: Membership, key: str, client: HubClient) -> No
     with home.disk(FOLDER, joined.workspace, create=True) as folder:
         before = read_own_key(folder)
         save_key(folder, key)  # before the hub knows it: a crash must not lose the key
-        if told is None:  # a hub of an earlier version
+        if at_hub is None:  # a hub of an earlier version
             return
         try:
             _claim(home, joined, key, client)
@@ -161,15 +161,15 @@ def _keep_key(home: Home, joined: Membership, key: str, client: HubClient) -> No
 def has_key(home: Home, joined: Membership) -> bool:
     """Return whether a workspace has a key already, which a joining machine must ask for."""
     with contextlib.closing(client_of(home, joined)) as client:
-        told = client.ask("GET", "/v1/me").json().get("key") or {}
-        return told.get("check") is not None or read_oldest_fact(client) is not None
+        at_hub = client.ask("GET", "/v1/me").json().get("key") or {}
+        return at_hub.get("check") is not None or read_oldest_fact(client) is not None
 
 
 def rotate_hub_key(home: Home, joined: Membership, sync: Callable[[], object] | None) -> str:
     """Change the key of a workspace and return the new key.
 
-    `sync` is called first: the new generation covers all facts that this home has. Without it, for a home
-    that has lost the key, it covers those of this home's logs.
+    `sync` is called first, so that the new generation covers all facts. It is None for a home that has lost
+    the key: then the generation covers the facts in this home's logs.
     """
     with contextlib.closing(client_of(home, joined)) as client:
         for _ in range(TRIES):

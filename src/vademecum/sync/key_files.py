@@ -1,7 +1,7 @@
 """The files of a home about the key of a shared folder or a personal workspace, in its folder below `hub/`.
 
-`key` is the key, `key.json` the record of the key that this home has seen last, and `key.next` the key of a
-rotation that was not finished. Backups have neither key.
+`key` has the key, `key.json` the last record of the key that this home has seen, and `key.next` the key of an
+unfinished rotation. Backups contain neither `key` nor `key.next`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OwnKey(NamedTuple):
 
 
 def read_own_key(folder: Directory) -> OwnKey:
-    """Return the key of a home; without a record if none is stored, or if it is another key's."""
+    """Return the key of a home, with its record unless the record is missing or of another key."""
     key = (folder.read(KEY) or b"").decode("ascii", "replace").strip()
     try:
         record = parse_record(json.loads(folder.read(RECORD) or b"null"))

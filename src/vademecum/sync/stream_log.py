@@ -163,7 +163,8 @@ class DiskLog:
     ) -> None:
         """Seal own facts again that were sealed with another key, and `send` the new seals.
 
-        Facts that `ends` covers keep their seals. After a crash the next call sends the seals again.
+        `check` is that of the key. Facts that `ends` covers keep their seals. After a crash the next call
+        sends the seals again.
         """
         state = hub_rules.load(self._folder.read(SEALED))
         if state.get("check") == check:
@@ -561,7 +562,7 @@ def _entries_of(content: bytes | None) -> tuple[Sequence[Entry], str | None]:
 
 
 def _audit_change(turn: FileTurn) -> audit.AuditChange:
-    """Return the change of a file for the audit, with the writer of its text if it has another one now."""
+    """Return the change of a file for the audit, with the writer of the new text if it has another one."""
     before, after = _front(turn.before), _front(turn.after)
     record = after.get("id") or before.get("id")
     made = after.get("generated")

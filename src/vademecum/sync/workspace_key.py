@@ -1,9 +1,9 @@
 """The key of a shared folder or a personal workspace, and the public record from which machines check it.
 
-The key never leaves a person's machines. `KeyRecord` lies in the folder, or at the hub: nobody can compute
+The key never leaves a person's machines. A `KeyRecord` is in the folder, or at the hub; nobody can compute
 the key from it. A rotation begins a new generation: a record with the check of the new key, and with the
-`ends` of all chains of facts that were accepted until then. Facts up to their end are accepted by their
-hashes, whoever knows the old key; every later fact needs a seal made with the new key.
+`ends` of all chains of facts that were accepted until then. Facts up to these ends are accepted by their
+hashes, so that nobody who knows the old key can change them; later facts need a seal made with the new key.
 
 This module knows no files and no network.
 """
@@ -66,13 +66,13 @@ def spell_key(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """What machines know of a key without having it."""
+    """The public record of a key, against which machines check their own key."""
 
     workspace: str
     check: str
     generation: int = 1
     ends: Ends = field(default_factory=dict)
-    mac: str = ""  # of the rest, under the key; a first generation has no ends, and needs none
+    mac: str = ""  # signs the other fields with the key; a first generation has no ends, and needs no mac
 
     def fits(self, key: str) -> bool:
         """Return whether this is the record of a key."""
@@ -169,8 +169,8 @@ def find_covered(
 def find_unsealed(logged: Iterable[Logged], key: bytes, ends: StreamEnds) -> dict[FactId, SyncFact]:
     """Return this home's facts that others would refuse, by id, sealed with the key.
 
-    These are facts sealed with another key that the record does not cover: they were made under a wrong key,
-    or while this machine had not heard of a rotation.
+    `ends` does not cover these facts, and their seal is of another key: this machine had a wrong key, or did
+    not know of a rotation yet.
     """
     return {
         each.fact.id: fact_rules.seal(each.fact, key)

@@ -149,7 +149,7 @@ def import_file(
         session = f"{known.name}-{_identity(known, path, head)}"
     imported = _project_of(home, session)
     if not imported and _is_own_request(known, path):
-        return ImportedSession(path, "empty", why="memory asked this by itself")
+        return ImportedSession(path, "empty", why="memory itself began this session")
     marks = Marks.of(home)
     purged = None if marks is None else marks.session(session, head.facts.id)
     if purged is not None:
@@ -347,7 +347,7 @@ def _head(known: TranscriptReader, path: Path) -> _Head:
 
 
 def _is_own_request(known: TranscriptReader, path: Path) -> bool:
-    """Whether a session is one in which memory asked the agent as a model."""
+    """Whether memory itself began a session, to ask the agent as a model."""
     items = islice(known.read(path), _LOOK)
     return any(isinstance(each, Message) and OWN_REQUEST in each.text for each in items)
 

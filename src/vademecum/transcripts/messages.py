@@ -263,7 +263,7 @@ def is_aside(message: Message) -> bool:
 # keeps the calls and results, and search skips them.
 
 ASIDE = "[what memory told the agent]"
-# The first line of a prompt by which memory asks an agent as a model; no such session is imported.
+# The first line of memory's own prompts to an agent's command; a session with this line is not imported.
 OWN_REQUEST = "<vade-request>Memory asks this by itself.</vade-request>"
 _NAMED = "vade-memory"
 # Agents escape the marks in different ways: as HTML entities, once or twice, or as JSON escapes.

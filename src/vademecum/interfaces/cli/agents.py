@@ -137,7 +137,7 @@ def _install_all(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool,
 
 
 def _describe_capture(memory: Memory, installed: Iterable[Installation]) -> Iterator[str]:
-    """Yield what these agents' hooks notice in sessions without being asked, and how to turn it off."""
+    """Yield a sentence for each way in which these agents' hooks observe sessions, and how to turn it off."""
     from vademecum.agents.base import HOOKS, HookEvent
 
     agents = [one.agent for one in installed if one.agent.hooks is not None and HOOKS not in one.without]

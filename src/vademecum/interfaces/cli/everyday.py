@@ -209,7 +209,7 @@ def log(key: str, scope: str | None, limit: int, as_json: bool, open_memory: Ope
 
 
 def _diff(event: HistoryEvent) -> list[str]:
-    """Return the difference that an event made; none for a first or last text, or where one is not known."""
+    """Return the diff of an event; empty without a text before or after it, or if one is not known."""
     if event.before is None or event.after is None:
         return []
     return list(diff_lines(event.before, event.after))

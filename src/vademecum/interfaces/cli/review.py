@@ -102,7 +102,7 @@ def show_counts(inbox: Inbox) -> None:
 
 
 def show_item(item: PendingItem) -> None:
-    """Print an item in one line; where two versions differ, both of them whole."""
+    """Print an item in one line; an item with two versions of a text is printed whole."""
     if item.kind not in _TWO_VERSIONS:
         output.line(f"{item.kind}: {item.name}: {first_line(item.text or item.why)}")
         return
@@ -133,7 +133,7 @@ class ReviewScreen:
         """Ask about each item, until all are decided or the person quits."""
         at = 0
         kind = ""
-        several = len({item.kind for item in self.items}) > 1  # of one kind the count has just been printed
+        several = len({item.kind for item in self.items}) > 1  # the count of a single kind was just printed
         while at < len(self.items):
             item = self.items[at]
             if item.kind != kind:

@@ -334,7 +334,7 @@ def _read_hub_status(memory: Memory, joined: Membership) -> dict[str, Any]:
 
 
 def describe_sent(unsent: int, problems: Sequence[str], refused: Sequence[str] = ()) -> str:
-    """Return whether the other side has everything, in a few words."""
+    """Return in a few words whether everything was sent and received."""
     if unsent:
         return f"{output.plural(unsent, 'change')} to send"
     if problems or refused:

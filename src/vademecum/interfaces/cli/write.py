@@ -264,7 +264,7 @@ def purge(
         raise click.exceptions.Exit(REMAINS)
 
 
-REMAINS = 3  # the exit code of a purge that left the text in a place that it reaches
+REMAINS = 3  # the exit code if the text is still in a place that a purge reaches
 
 
 def _purge_elsewhere(memory: Memory, text: str | None, found: Purge | None) -> None:

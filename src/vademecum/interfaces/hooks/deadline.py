@@ -136,10 +136,10 @@ def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
 
 
 def may_ask(job: Job) -> bool:
-    """Whether the end of a turn may have an answer: `config.toml` mentions the setting `capture.ask`.
+    """Whether the hook of a turn's end may answer: `config.toml` seems to have the setting `capture.ask`.
 
-    The settings are read later, because their module takes longer to import than an agent should wait at the
-    end of each turn.
+    The settings themselves are read later, because importing their module takes longer than an agent should
+    wait at the end of each turn.
     """
     if job.event != ASKING:
         return False
@@ -236,7 +236,7 @@ def _answer_by_child(job: Job, started: float, limit: float) -> None:
     if job.event not in LIMITS and job.event != ASKING:
         return
     found, number, ended = _wait(answers, started, limit)
-    if found is None and job.event == ASKING:  # nobody misses it, and the end of another turn may ask
+    if found is None and job.event == ASKING:  # no answer is needed, and the next turn's end may ask
         os.write(decide, _LATE)
     elif ended and found is None:
         _report(job, "it ended without an answer", (answers, decide))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vademecum.store.heard import HeardSession
     from vademecum.store.hook_sessions import HookSession, HookState
 
-RESUMED, COMPACTED = "resume", "compact"  # why a session starts
+RESUMED, COMPACTED = "resume", "compact"  # reasons why a session starts
 REMINDER = 600  # tokens of the block for one prompt
 MISTAKEN = "answered, but config.toml has an error; see vade status"
 LATE_START = "This is the memory for the start of the session. It was not ready then."
@@ -96,7 +96,7 @@ def _record(
     """Save the session at an event without an answer, or at the end of a turn, which may have one."""
     asks = event is HookEvent.STOP and memory.settings.capture.ask is Asking.END
     if event is HookEvent.STOP and not asks:
-        channel.finish()  # another setting named `ask` may make the agent wait
+        channel.finish()  # `may_ask` was wrong, and the agent waits
     _save_session(memory, agent, event, hook_input)
     if asks:
         _ask(memory, agent, hook_input, channel)
@@ -125,7 +125,7 @@ def _answer(
                     _prompt(memory, hook_input, file, answers, until)
                     if is_told:
                         nudge = _nudge(memory, hook_input.prompt, file, answers)
-                # Other starts may come before the compaction is done, and their answer would leave with it.
+                # An answer to another start may come before the compaction is done, and be compacted away.
                 is_start = event is HookEvent.SESSION_START
                 is_due = hook_input.source == COMPACTED if is_start else file.state.is_compacted
                 if is_due and memory.settings.capture.nudge and _has_reader(agent, hook_input):
@@ -309,7 +309,7 @@ def _nudge(memory: Memory, prompt: str, file: HookSession, answers: _Answers) ->
 
 
 def _note_compaction(memory: Memory, agent: Agent, hook_input: HookInput) -> None:
-    """Note that a session is compacted: what was heard and is not saved is then listed once."""
+    """Note that a session is compacted, so that its unsaved statements are listed once."""
     home = memory.home.path
     with hook_sessions.lock_session(home, agent=agent.name, session=hook_input.session) as file:
         if not file.state.is_compacted:
@@ -319,7 +319,7 @@ def _note_compaction(memory: Memory, agent: Agent, hook_input: HookInput) -> Non
 def _list_unsaved(
     memory: Memory, session: str, file: HookSession, answers: _Answers, event: HookEvent
 ) -> None:
-    """Offer a list of what was heard before a compaction and is not saved, below everything else."""
+    """Offer a list of the statements that were heard before a compaction and not saved, below all else."""
     from vademecum.inject import nudge as nudging
 
     answers.note_listed()
@@ -332,7 +332,7 @@ def _list_unsaved(
 
 
 def _ask(memory: Memory, agent: Agent, hook_input: HookInput, channel: Channel) -> None:
-    """Ask the agent, at the end of a turn and once a session, about what was heard and is not saved.
+    """Ask the agent, once a session at the end of a turn, about statements that were heard and not saved.
 
     Ask nothing if the session cannot be marked as asked, or if a hook has kept the agent at work already.
     """
@@ -352,7 +352,7 @@ def _ask(memory: Memory, agent: Agent, hook_input: HookInput, channel: Channel) 
             file.save(before._replace(marks=before.marks | {hook_sessions.ASKED}))
             text = clean_text(nudging.render_unsaved(found, at_end=True))
             channel.offer(_encoded(keep_working(text)))
-            if not channel.finish():  # it came too late; the end of another turn may ask
+            if not channel.finish():  # the answer came too late; the end of another turn may ask
                 file.save(before)
 
 
@@ -387,7 +387,7 @@ class _Answers:
         self._file.save(state)
 
     def note_listed(self) -> None:
-        """Note that what was heard before a compaction is being listed, or that there was nothing to list."""
+        """Note that the statements from before a compaction are listed now, or that there are none."""
         self._before = self._before._replace(is_compacted=False)
         self._file.save(self._file.state._replace(is_compacted=False))
 

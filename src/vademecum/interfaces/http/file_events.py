@@ -58,7 +58,7 @@ class FileChanges:
     def __init__(self, home: Path, project: Path | None) -> None:
         self._home, self._project = home, project
         self._readers: set[MemoryObjectSendStream[dict[str, Any]]] = set()
-        self._streams: Counter[str] = Counter()  # open ones of each visitor
+        self._streams: Counter[str] = Counter()  # the number of open streams by visitor
         self._stop: anyio.Event | None = None
 
     async def listen(self) -> AsyncIterator[dict[str, Any] | None]:

@@ -220,7 +220,7 @@ def restore_record(call: ApiCall, key: Key, body: WhichVersion, scope: ScopeQuer
     if body.version is not None:
         try:
             current = read_text(call.memory, key, scope)[1]
-        except NotFound:  # forgotten: there is no version that this one replaces
+        except NotFound:  # a forgotten record has no current text to compare
             pass
         else:
             call.match(current)
@@ -316,7 +316,7 @@ def change_fields(call: ApiCall, body: ChangedFields) -> ApiReply:
 
 
 def _index_of(wanted: EntryText, entries: Sequence[Entry]) -> int:
-    """Return the index of the entry that gets another text."""
+    """Return the index of the entry that `wanted` names by its id or index."""
     for index, each in enumerate(entries):
         if each.id == wanted.id if wanted.id else index == wanted.index:
             return index

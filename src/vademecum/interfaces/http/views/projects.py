@@ -1,4 +1,4 @@
-"""Projects: all with memory in this home, and the way to each."""
+"""Projects: all projects with memory in this home."""
 
 from __future__ import annotations
 

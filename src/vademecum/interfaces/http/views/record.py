@@ -53,7 +53,7 @@ def data(ask: ViewRequest) -> dict[str, Any]:
 
 
 def _show(memory: Memory, name: str, scope: str | None) -> Record:
-    """Return a record; raise an error that has the archived record if there is one."""
+    """Return a record; for an archived record, raise HttpProblem with its text and its version."""
     try:
         return memory.show(name, scope=scope)
     except NotFound as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST = 20  # results, unless more are requested
 WEAK = 5  # results when every match is weak: more of them would hide that there is no answer
 _LONGEST = 2000  # characters of a query
-_EACH = 5  # results of another project
+_EACH = 5  # results of each other project
 ONLY = {"records": ("memory",), "conversations": ("transcript",), "notes": ("journal",)}
 _AGES = {"last week": 7, "last month": 31}
 _ORDER = {"strong": 0, "likely": 1, "weak": 2}
@@ -108,7 +108,7 @@ def _query(**given: str) -> str:
 
 
 def _toggles(query: str, only: str, *, everywhere: bool) -> list[dict[str, Any]]:
-    """Return the filters that are no words of the query: what kind of text, and which projects."""
+    """Return the filters outside of the query's text: the kind of text, and all projects."""
     rest = "yes" if everywhere else ""
     found = [
         {

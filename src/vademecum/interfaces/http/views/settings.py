@@ -59,7 +59,7 @@ def _row(name: str, value: object, origin: str) -> dict[str, Any]:
 
 
 def _origin(origin: str) -> str:
-    """Return where a value comes from; no person gave the flags with which the server opens memory."""
+    """Return the source of a value in words; flags are those with which the server was started."""
     return "how the server was started" if origin.startswith("flag ") else origin
 
 
