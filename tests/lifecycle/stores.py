@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,12 @@ class World:
         path = folder / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
+
+    def age_files(self, *, days: float) -> None:
+        """Date the files of all records so many days back, as if nothing was written or arrived since."""
+        at = (self.clock.now - timedelta(days=days)).timestamp()
+        for path in (self.home / "memory").rglob("records/*.md"):
+            os.utime(path, (at, at))
 
     def tree(self, *, below: str = "memory") -> dict[str, bytes]:
         """Every file of memory, without what writers leave and clear."""

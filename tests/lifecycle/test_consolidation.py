@@ -505,8 +505,9 @@ def test_undo_leaves_a_consolidation_that_a_person_edited(world: World) -> None:
 def over_the_cap(world: World, count: int) -> Memory:
     """A store that a sweep by itself would move so many records of."""
     world.settings |= {"VADE_SWEEP": "auto", "VADE_DECAY_MAX_COUNT": "20"}
-    for number in range(20 + count - 1):
-        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    for number in range(20 + count):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 780 - number))
+    world.age_files(days=700)
     return world.memory()
 
 

@@ -186,12 +186,40 @@ def test_a_store_that_exceeds_the_cap_sweeps_and_one_that_does_not_looks_no_furt
         memory.store(f"Number {number} is {number * 7919}.", key=f"k{number}", scope="global")
         world.clock.forward(seconds=1)
     assert not (world.home / "state.db").exists()
+    world.clock.forward(days=1)
+    world.age_files(days=1)
     memory.store("One too many.", key="last", scope="global")
-    keys = [record.key for record in memory.list().records]
-    assert len(keys) == 10
-    assert "last" in keys
-    assert "k0" not in keys
+    assert len(memory.list().records) == 11  # what is new does not count before it is a day old
+    world.clock.forward(days=1)
+    world.age_files(days=1)
+    memory.store("One more.", key="newest", scope="global")
+    keys = {record.key for record in memory.list().records}
+    assert {"k2", "last", "newest"} <= keys
+    assert keys.isdisjoint({"k0", "k1"})
     assert memory.show("k0").text == "Number 0 is 0."
+
+
+def test_the_cap_leaves_what_arrived_lately_and_moves_twenty_a_day_and_place(world: World) -> None:
+    world.settings |= {"VADE_DECAY_MAX_COUNT": "10"}
+    for number in range(60):
+        world.write(f"r{number:02}.md", aged(f"Fact {number} of many.", 80))
+    world.age_files(days=30)
+    late = world.home / "memory/global/records/r00.md"
+    at = (world.clock.now - timedelta(hours=23)).timestamp()
+    os.utime(late, (at, at))
+    moved = []
+    for project in ("project", "other"):  # global memory is swept from each project
+        (world.top / project).mkdir(exist_ok=True)
+        world.settings["VADE_SWEEP"] = "auto"
+        swept = world.memory(cwd=world.top / project, origin=Origin.AGENT).care.moved_if_due()
+        moved.append(swept.moved if swept else 0)
+    assert moved == [20, 0]
+    assert late.exists()
+    world.clock.forward(days=1)
+    swept = auto(world).care.moved_if_due()
+    assert swept is not None
+    assert swept.moved == 20
+    assert late.exists()  # it arrived last
 
 
 def test_a_consolidation_is_signed_by_the_sweep_whoever_asked_for_it(world: World) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -461,12 +463,14 @@ def test_no_path_leads_out_of_memory(folder: Path) -> None:
 def test_a_store_over_the_cap_tells_the_agent_what_moved_and_how_to_undo_it(folder: Path) -> None:
     home_of(folder).mkdir()
     (home_of(folder) / "config.toml").write_text("decay.max_count = 5\n")
+    before = datetime.now(UTC) - timedelta(days=2)
+    earlier = connect(home=home_of(folder), cwd=folder, now=lambda: before, environ={"VADE_SWEEP": "off"})
+    for number in range(6):
+        stored = earlier.store(f"Number {number}.", key=f"k{number}")
+        os.utime(home_of(folder) / stored.path, (before.timestamp(), before.timestamp()))
 
     async def conversation() -> None:
         async with in_process(folder) as client:
-            for number in range(5):
-                made = await call(client, "memory_store", content=f"Number {number}.", key=f"k{number}")
-                assert "swept" not in made
             made = await call(client, "memory_store", content="One too many.", key="last")
             assert made["swept"]["moved"] == 1
             assert made["message"].endswith(f"undo with `vade undo {made['swept']['run']}`")

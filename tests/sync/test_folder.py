@@ -213,6 +213,73 @@ def test_a_folder_that_vanished_is_asked_about_and_can_be_brought_back(
     assert other.files() == {}
 
 
+class MachineOfToday(Machine):
+    """A machine whose clock is that of its disk."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def old_records(machine: Machine, count: int, day: datetime) -> None:
+    """Write records that are dated on a day of long ago, files and all."""
+    (machine.top / "records").mkdir(parents=True, exist_ok=True)
+    at = f"{day:%Y-%m-%dT%H:%M:%SZ}"
+    for number in range(count):
+        path = machine.top / f"records/{machine.base.name}-{number:03}.md"
+        path.write_text(
+            f"---\ntype: project\ncreated: {at}\nupdated: {at}\n---\n# {path.stem}\n\n## {at}\n"
+            f"Fact {number} of machine {machine.base.name}.\n<!-- origin: user -->\n"
+        )
+        os.utime(path, (day.timestamp(), day.timestamp()))
+
+
+def test_a_join_that_brings_a_place_over_its_cap_moves_nothing_and_asks_nothing(
+    tmp_path: Path, carrier: Path
+) -> None:
+    one = MachineOfToday(tmp_path, "one", carrier)
+    two_ = MachineOfToday(tmp_path, "two", carrier, one.joined.key)
+    for machine in (one, two_):
+        old_records(machine, 149, datetime(2025, 1, 1, tzinfo=UTC))
+    meet(one, two_)
+    assert len(one.files()) == 300
+    assert one.memory().store("One more fact of today.", key="today", scope="global").swept is None
+    one.sync()
+    assert len(one.files()) == 301
+
+
+def test_what_automatic_sweeps_archived_needs_no_answer_and_goes_everywhere(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    (one.base / "home/config.toml").write_text("decay.max_count = 20\n")
+    old_records(one, 100, BEGIN - timedelta(days=30))
+    meet(one, other)
+    for path in one.files():  # what one wrote and received itself is of the day before, too
+        os.utime(one.top / path, ((BEGIN - timedelta(days=1)).timestamp(),) * 2)
+    for day in range(1, 4):
+        one.count = itertools.count(day * 90_000)
+        swept = one.memory().care.moved_if_due()
+        assert swept is not None
+        assert swept.moved == 20
+        assert one.memory().care.moved_if_due() is None
+    home = one.memory().home
+    synced = logs.HomeFiles(home, home.scope_folder(Place(Scope.GLOBAL)), "human:ada", one.now)
+    texts = {path: content.decode() for path, content in other.files().items()}
+    assert len(synced.archived_automatically(texts)) == 60
+    one.memory().care.undo(swept.run)
+    assert len(synced.archived_automatically(texts)) == 40
+    assert not synced.archived_automatically({path: f"{text}\n" for path, text in texts.items()})
+    one.sync()
+    other.sync()
+    assert one.files() == other.files()
+    assert len(one.files()) == 102 - 40 + 2
+    assert "Fact 0 of machine one." in other.memory().show("one-000", scope="global").text
+    for path in sorted(one.files())[-25:]:  # what a person removes in such numbers is asked about, as ever
+        (one.top / path).unlink()
+    with pytest.raises(MassDeletion, match="25 of 64"):
+        one.sync()
+
+
 def test_what_is_not_utf8_or_holds_a_secret_is_told_and_never_read_as_a_deletion(
     two: tuple[Machine, Machine],
 ) -> None:

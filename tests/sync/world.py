@@ -198,6 +198,9 @@ class MemoryFiles:
     def archive(self, path: str, text: str) -> None:
         self.kept.append(text)
 
+    def archived_automatically(self, texts: Mapping[str, str]) -> Collection[str]:
+        return ()
+
     def purge(self, removed: purge_facts.Removed) -> None:
         for texts in (self.texts, self.forgotten):
             for path, text in list(texts.items()):

@@ -157,7 +157,7 @@ class Care:
                 records = self._work.records.for_caller(
                     self._work.caller._replace(approved=True, actor=sweeping.ACTOR)
                 )
-                outcome = sweeping.sweep_unasked(records, places, self._work.settings)
+                outcome = sweeping.sweep_unasked(records, places, self._work.settings, self._work.state)
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
             return passes.RunOutcome((), findings=(Finding("sweep", str(self._work.home.path), str(error)),))
         self._work.state.happened(f"held {name}", self._work.now() if outcome.large else None)
@@ -761,11 +761,11 @@ class Care:
 
     def swept(self) -> Iterator[Finding]:
         """Yield findings about the newest automatic sweep, if it ran last week, and about unseen sweeps."""
-        from vademecum.lifecycle import sweep as sweeping
+        from vademecum.store import runs as running
 
         if self._work.caller.audience is Audience.GROUP or not self._work.home.names("archive", "runs"):
             return
-        newest = next((run for run in self.runs() if run.what == sweeping.BY_ITSELF), None)
+        newest = next((run for run in self.runs() if run.what == running.BY_ITSELF), None)
         at = clock.parse(newest.at) if newest else None
         unseen = {each.run: each for each in self.notices()}
         recent = at is not None and abs((self._work.now() - at).days) < 7

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory
@@ -51,6 +51,7 @@ class RecordFile(NamedTuple):
     scope_folder: ScopeFolder
     name: str
     content: bytes
+    saved: datetime | None = None  # when the file was written on this machine, by a save or by a sync
 
     def revised(self, text: str) -> Edit:
         """Return the edit that replaces the file's text."""
@@ -284,6 +285,7 @@ class PruningPass:
 # ------------------------------------------------------------ the count cap
 
 SUMMARIZE, CUT = "summarize", "cut"
+CAP = "cap"
 LONGEST = 600  # characters of a note; what is longer is a document
 LARGEST = 256 * 1024  # bytes of text in one consolidation; what does not fit goes into the next
 MOST = 100  # records in one consolidation
@@ -299,14 +301,17 @@ class CountCap:
     """The pass that releases the oldest records of each place with more than `max_count`.
 
     With the strategy `summarize`, their texts are first written into one record; with `cut`, they are only
-    archived.
+    archived. A record's age counts from its last change or from its arrival by a sync, whichever is later.
     """
 
     max_count: int = 200
     percentage: float = 0.2
     strategy: str = SUMMARIZE
     actor: str = "process:main"
-    name: str = "cap"
+    min_age: timedelta = timedelta(0)  # younger records neither count nor go
+    max_released: int | None = None  # records of one place; None: no limit
+    resting: Collection[Place] = ()  # places to leave alone this time
+    name: str = CAP
 
     def propose(self, seen: Sequence[RecordFile], *, now: datetime) -> Iterator[Proposal]:
         """Yield edits that archive or consolidate the oldest records of each scope that holds too many."""
@@ -314,14 +319,20 @@ class CountCap:
         for each in seen:
             places.setdefault(each.record.place, []).append(each)
         for place, here in places.items():
-            counted = [each for each in here if is_countable(each)]
-            if len(counted) > self.max_count:
-                oldest = sorted(counted, key=_age)[: self._how_many(len(counted))]
+            counted = [each for each in here if is_countable(each) and self._is_old_enough(each, now)]
+            if len(counted) > self.max_count and place not in self.resting:
+                by_age = sorted(counted, key=lambda each: _age(each, now))
+                oldest = by_age[: self._how_many(len(counted))]
                 yield from self._release_oldest(place, here, oldest, len(counted), now)
 
     def _how_many(self, total: int) -> int:
         """Return how many records to archive, so that the scope holds no more than its limit afterwards."""
-        return min(total, max(int(total * self.percentage), total - self.max_count))
+        wanted = max(int(total * self.percentage), total - self.max_count)
+        return min(total, wanted if self.max_released is None else min(wanted, self.max_released))
+
+    def _is_old_enough(self, seen: RecordFile, now: datetime) -> bool:
+        changed = _last_changed(seen, now)
+        return not self.min_age or changed is None or now - changed >= self.min_age
 
     def _release_oldest(
         self,
@@ -424,10 +435,26 @@ def _is_consolidated(record: Record, already_consolidated: set[tuple[str, str]])
     return all((record.key, entry.text) in already_consolidated for entry in record.entries)
 
 
-def _age(seen: RecordFile) -> tuple[float, str]:
-    """Return a sort key by which the oldest record comes first."""
-    last = last_renewed(seen.record)
-    return 0.0 if last is None else last.timestamp(), seen.record.path
+def _last_changed(seen: RecordFile, now: datetime) -> datetime | None:
+    """Return when a record was last written, confirmed or imported, or when its file arrived, if later.
+
+    A file that is dated in the future says nothing: some clock was wrong.
+    """
+    renewed, saved = last_renewed(seen.record), seen.saved
+    if renewed is None or saved is None or saved > now:
+        return renewed
+    return max(renewed, saved)
+
+
+def _age(seen: RecordFile, now: datetime) -> tuple[int, float, str]:
+    """Return a sort key by which the oldest record comes first.
+
+    The last change counts in days: records that arrive together are ordered by their own dates.
+    """
+    changed, renewed = _last_changed(seen, now), last_renewed(seen.record)
+    if changed is None or renewed is None:
+        return 0, 0.0, seen.record.path
+    return changed.astimezone(UTC).toordinal(), renewed.timestamp(), seen.record.path
 
 
 def _split_portions(members: Sequence[RecordFile]) -> Iterator[list[RecordFile]]:
@@ -503,13 +530,11 @@ def read_places(records: Records, places: Iterable[Place]) -> tuple[list[RecordF
             with folder:
                 for name in counted([*in_folder(folder)], "reading"):
                     try:
-                        content = folder.read(name)
+                        state, content = folder.stat(name), folder.read(name)
                         if content is not None:
-                            seen.append(
-                                RecordFile(
-                                    records.parse(scope_folder, name, content), scope_folder, name, content
-                                )
-                            )
+                            record = records.parse(scope_folder, name, content)
+                            saved = None if state is None else clock.from_seconds(state.st_mtime)
+                            seen.append(RecordFile(record, scope_folder, name, content, saved))
                     except (Malformed, OutsideMemory, PermissionError, IsADirectoryError) as error:
                         # A disk that fails is raised: nothing is judged by what it happens to give.
                         where = scope_folder.name_of(filenames.RECORDS, name)

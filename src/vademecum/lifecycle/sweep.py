@@ -15,7 +15,7 @@ import contextlib
 import functools
 import itertools
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,19 +23,19 @@ from vademecum.errors import Malformed
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap, Expiry, Proposal, RetentionPass, last_renewed
 from vademecum.progress import counted
-from vademecum.store import archive, audit, decisions, files, is_consolidation, purge
+from vademecum.store import archive, audit, decisions, files, is_consolidation, purge, runs
 from vademecum.text import clock, frontmatter, similarity
 from vademecum.text.document import decode
 from vademecum.text.filenames import key_of
 from vademecum.types import Origin, Swept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.config import Settings
     from vademecum.lifecycle.passes import Pass, RecordFile
-    from vademecum.store import Edit, Home, Records, ScopeFolder
+    from vademecum.store import Edit, Home, Records, ScopeFolder, State
     from vademecum.types import Place, Record
 
 # ------------------------------------------------------------ near-duplicates
@@ -272,25 +272,35 @@ class _Lookup:
 
 # ------------------------------------------------------------ sweeps
 
-BY_REQUEST, BY_ITSELF = "sweep", "sweep by itself"
+BY_REQUEST = "sweep"
 ACTOR = "process:sweep"  # the writer of consolidations, whoever asked for the sweep
 EVERY = timedelta(days=1)
+MOST_SURPLUS = 20  # records that an automatic sweep releases from one place because it holds too many
 
 
 def every_pass(home: Home, settings: Settings) -> list[Pass]:
     """Return the passes of a sweep that somebody asked for."""
-    retention, cap = automatic_passes(settings)
+    retention, cap = _retention_and_cap(settings)
     distinct = functools.partial(decisions.are_distinct, home)
     return [Expiry(), retention, Duplicates(settings.dedup.threshold, distinct), cap]
 
 
-def automatic_passes(settings: Settings) -> list[Pass]:
-    """Return the passes of an automatic sweep."""
+def automatic_passes(settings: Settings, resting: Collection[Place] = ()) -> list[Pass]:
+    """Return the passes of an automatic sweep; the cap leaves the places in `resting` alone.
+
+    Records that were written or have arrived within the last day neither count nor go, so that a join of
+    two machines moves nothing. The rest goes in small portions.
+    """
+    retention, cap = _retention_and_cap(settings)
+    return [retention, replace(cap, min_age=EVERY, max_released=MOST_SURPLUS, resting=resting)]
+
+
+def _retention_and_cap(settings: Settings) -> tuple[RetentionPass, CountCap]:
     retention, decay = settings.retention, settings.decay
-    return [
+    return (
         RetentionPass(retention.project_days, retention.session_days),
         CountCap(decay.max_count, decay.percentage, str(decay.strategy), ACTOR),
-    ]
+    )
 
 
 def count_swept(outcome: passes.RunOutcome, *, at: str = "", where: str = "") -> Swept | None:
@@ -335,11 +345,23 @@ def sweep_asked(
     return outcome
 
 
-def sweep_unasked(records: Records, places: Iterable[Place], settings: Settings) -> passes.RunOutcome:
-    """Run an automatic sweep, but change nothing when it would archive too many records."""
+def sweep_unasked(
+    records: Records, places: Sequence[Place], settings: Settings, state: State
+) -> passes.RunOutcome:
+    """Run an automatic sweep, but change nothing when it would archive too many records.
+
+    Global memory is in the sight of every project: `state` knows from which places the cap has released
+    records within the last day.
+    """
     with records.home.lock("sweep"):
-        outcome = propose_unasked(records, places, automatic_passes(settings))
-        return outcome if outcome.large else _apply(records, outcome, BY_ITSELF)
+        now = records.now()
+        resting = [each for each in places if not is_due(state.moment(f"cap {each}"), now=now)]
+        outcome = propose_unasked(records, places, automatic_passes(settings, resting))
+        if outcome.large:
+            return outcome
+        for place in {each.place for each in outcome.proposals if each.what == passes.CAP}:
+            state.happened(f"cap {place}", now)
+        return _apply(records, outcome, runs.BY_ITSELF)
 
 
 def _apply(records: Records, outcome: passes.RunOutcome, what: str) -> passes.RunOutcome:

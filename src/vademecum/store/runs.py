@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 CHANGED = "changed meanwhile"
 LOSSY = "would remove text"
+BY_ITSELF = "sweep by itself"  # what a run of an automatic sweep is called
 ELSEWHERE = "it belongs to another project, agent or session"
 _RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{11}")
 
@@ -201,6 +202,27 @@ def every(home: Home) -> list[Brief]:
             places = frozenset(_places(edits))
             found.append(Brief(run, what, at, len(edits), undone, tried, places))
     return sorted(found, key=lambda each: each.run, reverse=True)
+
+
+def archived_automatically(home: Home, scope_folder: ScopeFolder) -> set[tuple[str, str, str]]:
+    """Return the files of a folder that automatic sweeps archived and no undo put back.
+
+    Each is named by its kind, its name and the digest of the archived content.
+    """
+    found: set[tuple[str, str, str]] = set()
+    place = scope_folder.place
+    for name in home.names("archive", "runs"):
+        run = name.removesuffix(".jsonl")
+        lines = [*_lines(home, run)] if _RUN.fullmatch(run) else []
+        if not lines or lines[0].get("what") != BY_ITSELF:
+            continue
+        undone = {line["undone"] for line in lines if "undone" in line}
+        for line in lines:
+            where = line.get("scope"), line.get("id"), line.get("label")
+            here = where == (str(place.scope), place.id, scope_folder.label)
+            if here and line.get("after") is None and line.get("before") and line["edit"] not in undone:
+                found.add((str(line["kind"]), str(line["name"]), str(line["before"])))
+    return found
 
 
 def paths(home: Home, run: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, decisions, hub_rules, in_folder, pending_writes, view
+from vademecum.store import archive, audit, decisions, files, hub_rules, in_folder, pending_writes, runs, view
 from vademecum.store import purge as purging
 from vademecum.store import purge_origin as origins
 from vademecum.sync import blocks
@@ -398,6 +398,15 @@ class HomeFiles:
         kind, _, name = path.rpartition("/")
         where = (kind or filenames.PINNED, name or "unnamed.md")
         archive.keep(self.home, self.scope_folder, *where, text.encode(), why="conflict", at=self.now())
+
+    def archived_automatically(self, texts: Mapping[str, str]) -> set[str]:
+        """Return the paths of those missing files that an automatic sweep archived with exactly this text."""
+        moved = runs.archived_automatically(self.home, self.scope_folder)
+        return {
+            path
+            for path, text in texts.items()
+            if (path.rpartition("/")[0], path.rpartition("/")[2], files.digest(text.encode())) in moved
+        }
 
     def purge(self, removed: Removed) -> None:
         """Delete purged content from the files, the archive and everything derived from them."""

@@ -144,6 +144,9 @@ class Files(Protocol):
     def archive(self, path: str, text: str) -> None:
         """Save a text that no file shows to the archive."""
 
+    def archived_automatically(self, texts: Mapping[str, str]) -> Collection[str]:
+        """Return the paths of those missing files that memory itself archived with exactly this text."""
+
     def purge(self, removed: purge_facts.Removed) -> None:
         """Delete purged content from the files, the archive and everything derived from them."""
 
@@ -295,7 +298,11 @@ class SyncStream:
             unsure |= set(base)
         gone = self._find_missing(base, window.files, {*unsure, *self.files.held()})
         known = len(base) + len(window.outside)
-        if len(gone) > max(FEWEST, SHARE * known):
+        most = max(FEWEST, SHARE * known)
+        if len(gone) > most:  # what memory itself archived, as everybody has it, is in no doubt
+            moved = self.files.archived_automatically({path: base[path].text for path in gone})
+            gone = [path for path in gone if path not in moved]
+        if len(gone) > most:
             if deletions is None:
                 raise MassDeletion(f"{len(gone)} of {known} documents of {self.name} are gone")
             if not deletions:
