@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from vademecum.memory import connect
+from vademecum.sync import folder_sync
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -51,3 +52,14 @@ class Person:
         path, text = self.memory.care.editable(key, scope=scope)
         assert old in text, path
         self.memory.care.edited(key, text, text.replace(old, new), scope=scope)
+
+
+class SyncedPerson(Person):
+    """A person's machine that syncs through a folder."""
+
+    def __init__(self, base: Path, minutes: Iterator[int], carrier: Path, key: str | None = None) -> None:
+        super().__init__(base, minutes)
+        self.joined, _ = folder_sync.join_folder(self.memory.home, carrier, key)
+
+    def sync(self) -> None:
+        folder_sync.sync_folder(self.memory.home, self.joined, actor="human:user", now=self.now)

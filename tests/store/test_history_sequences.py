@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from person import Person
+from person import SyncedPerson
 from tiers import few
-from vademecum.sync import folder_sync
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -29,17 +28,6 @@ AGENT = "process:main"
 STEPS = 14
 
 
-class Synced(Person):
-    """A person's machine that syncs through a folder."""
-
-    def __init__(self, base: Path, minutes: Iterator[int], carrier: Path, key: str | None = None) -> None:
-        super().__init__(base, minutes)
-        self.joined, _ = folder_sync.join_folder(self.memory.home, carrier, key)
-
-    def sync(self) -> None:
-        folder_sync.sync_folder(self.memory.home, self.joined, actor=ME, now=self.now)
-
-
 @dataclass
 class Known:
     """What a record must tell: its events, and every text that was saved in it."""
@@ -49,7 +37,6 @@ class Known:
     events: list[tuple[str, str]] = field(default_factory=list)
     words: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)  # words that a change by hand took out of the file
-    arrived: set[str] = field(default_factory=set)  # words that a sync brought: no log of entries has them
     fixed: str = ""  # a word that is also in its first key, so no step changes it
     gone: bool = False
     synced: bool = (
@@ -64,9 +51,13 @@ class Play:
         self.draw, self.count = random.Random(seed), itertools.count(1)
         (carrier := base / "carrier").mkdir()
         minutes = itertools.count(1)
-        self.me = Synced(base / "me", minutes, carrier)
-        self.other = Synced(base / "other", minutes, carrier, self.me.joined.key)
+        self.me = SyncedPerson(base / "me", minutes, carrier)
+        self.other = SyncedPerson(base / "other", minutes, carrier, self.me.joined.key)
         self.known: dict[str, Known] = {}
+        self.arrived: set[str] = set()  # words that a sync brought
+        self.unkept: set[str] = (
+            set()
+        )  # such words that a change by hand took out of a file since the last sync
         self.purged: set[str] = set()
         self.steps: list[str] = []
 
@@ -91,6 +82,8 @@ class Play:
         ]
         for _ in range(STEPS):
             self.draw.choice(steps)()
+        if self.unkept:
+            self.sync()
         self.check()
 
     # ------------------------------------------------------------ steps
@@ -156,13 +149,18 @@ class Play:
     def by_hand(self) -> None:
         if (chosen := self.some()) is not None:
             old, new = self._reword(chosen[1])
-            if old and old not in chosen[1].arrived:
-                self.me.change_by_hand(chosen[1].key, old, new, scope=chosen[1].scope)
-                again = chosen[1].events[-1] == ("by hand", "")  # nobody looked in between: one change
-                self.did("by hand", chosen[1], *([] if again else [("by hand", "")]), words=(new,))
-                chosen[1].hidden.add(old)
-                if again:
-                    chosen[1].words.discard(old)
+            if old:
+                self._change_by_hand(chosen[1], old, new)
+
+    def _change_by_hand(self, known: Known, old: str, new: str) -> None:
+        self.me.change_by_hand(known.key, old, new, scope=known.scope)
+        again = known.events[-1] == ("by hand", "")  # nobody looked in between: one change
+        self.did("by hand", known, *([] if again else [("by hand", "")]), words=(new,))
+        known.hidden.add(old)
+        if old in self.arrived:
+            self.unkept.add(old)
+        elif again:
+            known.words.discard(old)
 
     def rename(self) -> None:
         if (chosen := self.some()) is not None:
@@ -218,6 +216,7 @@ class Play:
 
     def sync(self) -> None:
         self.steps.append("sync")
+        self.unkept.clear()
         for each in self.known.values():
             each.synced = each.synced or (each.scope == "global" and not each.gone)
         self.me.sync()
@@ -225,7 +224,7 @@ class Play:
         self.me.sync()
 
     def arrive(self) -> None:
-        """The other machine edits a record, and the edit arrives with its writer."""
+        """The other machine edits a record, the edit arrives with its writer, and may be reworded by hand."""
         self.sync()
         if (chosen := self.some(scope="global")) is not None:
             old, new = self._reword(chosen[1])
@@ -234,7 +233,9 @@ class Play:
                 self.other.sync()
                 self.me.sync()
                 self.did("arrive", chosen[1], ("arrived", ME), words=(new,))
-                chosen[1].arrived.add(new)
+                self.arrived.add(new)
+                if self.draw.random() < 0.5:
+                    self._change_by_hand(chosen[1], new, self.word())
 
     def purge(self) -> None:
         chosen = self.some()
@@ -247,7 +248,8 @@ class Play:
             self.me.memory = self.me.opened(Origin.USER)
             for each in self.known.values():
                 if word in each.words:
-                    each.words.discard(word)
+                    # The sync's facts lose with a text also the edits of it.
+                    each.words -= {word, *self.unkept}
                     if live and each.events[-1] == ("by hand", ""):
                         each.events.pop()  # no program saw the file before the purge changed it
                     self.did("purge", each, ("purge", ME))

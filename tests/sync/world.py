@@ -201,6 +201,9 @@ class MemoryFiles:
     def archived_automatically(self, texts: Mapping[str, str]) -> Collection[str]:
         return ()
 
+    def keep_replaced(self, earlier: str, change: stream_sync.FileChange) -> None:
+        """Keep nothing: there is no history of these files."""
+
     def purge(self, removed: purge_facts.Removed) -> None:
         for texts in (self.texts, self.forgotten):
             for path, text in list(texts.items()):

@@ -259,7 +259,7 @@ def _own_versions(
     look(subject.scope_folder, subject.name, belongs)
     if subject.kind == filenames.RECORDS and subject.record is not None:
         every = [*dict.fromkeys((subject.scope_folder, *folders))]
-        names = dict.fromkeys((subject.name, *_earlier_names(subject.content)))
+        names = dict.fromkeys((subject.name, *earlier_names(subject.content)))
         for scope_folder in every:
             for name in names:
                 look(scope_folder, name, belongs)
@@ -272,7 +272,8 @@ def _own_versions(
     return sorted(found.values(), key=lambda each: each.image.at)
 
 
-def _earlier_names(content: bytes | None) -> list[str]:
+def earlier_names(content: bytes | None) -> list[str]:
+    """Return the names of the files in which a record's content was before it was renamed."""
     try:
         values = frontmatter.parse(decode(content or b"")).values
     except Malformed:
@@ -350,7 +351,8 @@ def _with_changes_by_hand(
         else:
             made = _Draft(at, DELETED_BY_HAND if now is None else BY_HAND)
         made.before_hash, made.after_hash = left, now
-        kept = next((image for image in by_hand if image.time >= last.at), None)
+        same = (image for image in by_hand if _same(left, image.mark))
+        kept = next(same, None) or next((image for image in by_hand if image.time >= last.at), None)
         if kept is not None and made.what == BY_HAND:
             by_hand.remove(kept)
             made.version, made.before = kept.id, home.read(*kept.parts)

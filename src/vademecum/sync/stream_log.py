@@ -17,7 +17,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, decisions, files, hub_rules, in_folder, pending_writes, runs, view
+from vademecum.store import (
+    archive,
+    audit,
+    decisions,
+    files,
+    history,
+    hub_rules,
+    in_folder,
+    pending_writes,
+    runs,
+    view,
+)
 from vademecum.store import purge as purging
 from vademecum.store import purge_origin as origins
 from vademecum.sync import blocks
@@ -408,6 +419,30 @@ class HomeFiles:
             if (path.rpartition("/")[0], path.rpartition("/")[2], files.digest(text.encode())) in moved
         }
 
+    def keep_replaced(self, earlier: str, change: FileChange) -> None:
+        """Archive the text that a sync wrote to a file if it was replaced since and nothing else kept it.
+
+        A text that a command replaces is archived then, and an entry that was saved here is in the log of
+        entries. So this concerns an arrived text that a person replaced in the file itself. `earlier` is the
+        path of the file when the sync wrote it.
+        """
+        kind, _, name = change.path.rpartition("/")
+        before, after = _encode(change.before) or b"", _encode(change.after)
+        if kind == filenames.JOURNAL or (after is not None and before.rstrip() in after):
+            return  # a journal has no history, and a text that only grew is still there
+        at = self.home, self.scope_folder, kind or filenames.PINNED
+        names = dict.fromkeys((name, earlier.rpartition("/")[2], *history.earlier_names(after)))
+        images = [image for each in names for image in archive.images(*at, each)]
+        if any(image.mark == files.digest(before)[:8] for image in images):
+            return
+        known = _texts_of(kind, after)
+        known |= {mark for each in names for _, mark in archive.states(*at, each)}
+        gone = _texts_of(kind, before) - known
+        for image in images if gone else ():
+            gone -= _texts_of(kind, self.home.read(*image.parts))
+        if gone:
+            archive.keep(*at, name, before, why=archive.HAND, at=self.now())
+
     def purge(self, removed: Removed) -> None:
         """Delete purged content from the files, the archive and everything derived from them."""
         home = self.home
@@ -568,6 +603,17 @@ def _entries_of(content: bytes | None) -> tuple[Sequence[Entry], str | None]:
     parsed = document.parse(document.decode(content or b""))
     record = parsed.front.values.get("id")
     return parsed.entries, str(record) if record else None
+
+
+def _texts_of(kind: str, content: bytes | None) -> set[str]:
+    """Return a mark of each entry of a file, and of a pinned document as a whole."""
+    if not content:
+        return set()
+    if not kind:
+        return {files.digest(content)}
+    with contextlib.suppress(Malformed):
+        return {archive.fingerprint(each) for each in _entries_of(content)[0]}
+    return set()
 
 
 def _audit_change(turn: FileTurn) -> audit.AuditChange:

@@ -147,6 +147,12 @@ class Files(Protocol):
     def archived_automatically(self, texts: Mapping[str, str]) -> Collection[str]:
         """Return the paths of those missing files that memory itself archived with exactly this text."""
 
+    def keep_replaced(self, earlier: str, change: FileChange) -> None:
+        """Archive the text that a sync wrote to a file if it was replaced since and nothing else kept it.
+
+        `earlier` is the path of the file when the sync wrote it.
+        """
+
     def purge(self, removed: purge_facts.Removed) -> None:
         """Delete purged content from the files, the archive and everything derived from them."""
 
@@ -201,6 +207,7 @@ class SyncStream:
     may_purge: bool = True  # whether this home may purge further facts with the same text
     acks: bool = False  # whether carried out purges are acknowledged by facts
     doubts: list[purge_facts.Doubt] = field(default_factory=list)  # doubtful texts of this sync
+    replaced: list[tuple[str, FileChange]] = field(default_factory=list)  # own changes, by earlier path
     withheld: Mapping[str, Withheld] = field(default_factory=dict)  # refused changes of earlier syncs
 
     def sync(self, *, deletions: bool | None = None) -> Synced:
@@ -315,6 +322,9 @@ class SyncStream:
         self._diff_window(writer, window, base, unsure)
         self.doubts += [self._make_doubt(writer, window.files, *each) for each in writer.doubts]
         self.also(writer)
+        for earlier, change in self.replaced:  # before the facts tell that the files show other texts
+            self.files.keep_replaced(earlier, change)
+        self.replaced.clear()
         self._append(writer, done)
         window.take(self.signing)
         return window
@@ -410,8 +420,15 @@ class SyncStream:
             base_file = None if renamed else base.get(moved.get(path, path))
             if path in moved and path in base:  # another file was renamed to this path
                 diff(writer, base[path], path, None, uncertain=unsure)
+                self._note_replaced(base[path], path, None, unsure=unsure)
             before = older.get(path) if older is not None else None
             diff(writer, base_file, path, text, doc=given.get(path, ""), uncertain=unsure, older=before)
+            self._note_replaced(base_file, path, text, unsure=unsure)
+
+    def _note_replaced(self, base: ShownFile | None, path: str, text: str | None, *, unsure: bool) -> None:
+        """Note a file that does not show the text any more that the last sync left in it."""
+        if base is not None and base.text != text and not unsure:
+            self.replaced.append((base.path, FileChange(path, base.text, text)))
 
     def _make_writer(self, window: StreamWindow) -> FactWriter:
         last = window.tail.last().get(self.log.replica)
