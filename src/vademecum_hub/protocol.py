@@ -122,8 +122,10 @@ class Hub:
             raise Rejection(
                 503, "storage", "the hub's database does not take anything now; it is full or read-only"
             ) from error
+        except (errors.DeadlockDetected, errors.SerializationFailure) as error:
+            raise limits.busy("another request changed the same", seconds=1) from error
         except OperationalError as error:
-            self._is_database_down()
+            self._is_database_down()  # requests that follow need not wait for it
             raise _make_database_rejection() from error
 
     def _is_database_down(self) -> bool:

@@ -10,10 +10,13 @@ import pytest
 from hooks.calls import wait_until
 from hooks.test_nudge import SEATED
 from llm.wire_server import Hang, Say, serving
+from vademecum.memory import distilling
 
 if TYPE_CHECKING:
     from hooks.calls import World
     from llm.wire_server import WireServer
+    from vademecum.memory.distilling import DistillRequest
+    from vademecum.store import Home
 
 SAID = "We keep sessions in Postgres and never in Redis."
 PROPOSED = {"kind": "decision", "text": "Sessions are kept in Postgres.", "by": "user", "quote": SAID}
@@ -36,6 +39,28 @@ def end(world: World, **environ: str) -> None:
     given = {"session_id": "s", "transcript_path": str(path)}
     environ = {**SEATED, "OPENAI_API_KEY": "none", **environ}
     assert not world.call("claude-code", "session-end", given, **environ).out
+
+
+def test_a_try_counts_although_the_process_is_killed_in_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = world.memory()
+    tried: list[DistillRequest] = []
+
+    def killed(home: Home, request: DistillRequest) -> bool:
+        tried.append(request)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distilling.background_reading, "start_process", lambda *_: None)
+        distilling.ask(memory, "s", is_over=True)
+    monkeypatch.setattr(distilling, "_distill", killed)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            distilling.serve(memory.home)
+    distilling.serve(memory.home)
+    assert [each.tries for each in tried] == [1, 2, 3]
+    assert not memory.home.names("heard", "requests")
 
 
 @pytest.mark.full

@@ -96,6 +96,10 @@ def test_a_changed_key_is_asked_for_and_a_thief_of_the_old_one_is_refused(
     meet(one, two)
     two.memory().store("Not sent yet.", key="late", scope="global")
     old = one.joined
+    allow(one.base / "home")
+    assert run(["sync", "key", "rotate", "--json", "--home", str(one.base / "home")]) == 2  # asks for --yes
+    capsys.readouterr()
+    assert shared.find_folder(one.memory().home).key == old.key
     told = vade(capsys, one, "sync", "key", "rotate", "--yes")
     schema = json.loads((SCHEMAS / "sync-key-rotate.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema).validate(told)

@@ -188,7 +188,6 @@ class ConnectionTable:
         self._strangers: defaultdict[str, set[GuardedConnection]] = defaultdict(set)
         self._callers: defaultdict[str, set[GuardedConnection]] = defaultdict(set)
         self._unsettled: set[str] = set()  # addresses whose connections will be counted
-        self._is_proxy: dict[str, bool] = {}
         self.turns = asyncio.Semaphore(TURNS)
 
     def __call__(self, **given: Any) -> GuardedConnection:
@@ -251,9 +250,10 @@ class ConnectionTable:
     def _is_from_proxy(self, address: str) -> bool:
         if not self._proxies:
             return False
-        if address not in self._is_proxy:
-            self._is_proxy = {address: any(ipaddress.ip_address(address) in each for each in self._proxies)}
-        return self._is_proxy[address]
+        try:
+            return any(ipaddress.ip_address(address) in each for each in self._proxies)
+        except ValueError:  # a socket of this machine has no address
+            return False
 
 
 def _drop(connections: Iterable[GuardedConnection], count: int) -> None:

@@ -75,10 +75,15 @@ def serve(home: Home) -> None:
     """Serve the requests that are due, unless another process serves them."""
     with contextlib.suppress(Locked), home._replace(lock_seconds=0.0).lock(LOCK, derived=True):
         for request in [*_requests(home)]:
-            if request.at <= time.time():
-                is_done = _distill(home, request)
-                again = None if is_done or request.tries + 1 == _TRIES else request.tries + 1
-                _settle(home, request, again=again)
+            if request.at > time.time():
+                continue
+            if request.tries == _TRIES:  # the process was killed during the last try
+                _replace(home, request, None)
+                continue
+            tried = request._replace(tries=request.tries + 1)
+            _replace(home, request, tried)  # before the try, which the process may not survive
+            if _distill(home, tried) or tried.tries == _TRIES:
+                _replace(home, tried, None)
 
 
 def _distill(home: Home, request: DistillRequest) -> bool:
@@ -109,18 +114,18 @@ def _leave(home: Home, request: DistillRequest) -> None:
         folder.update(_name(request), lambda _: _render(request))
 
 
-def _settle(home: Home, request: DistillRequest, *, again: int | None) -> None:
-    """Delete a request, or keep it with `again` as the number of its tries.
+def _replace(home: Home, request: DistillRequest, after: DistillRequest | None) -> None:
+    """Replace a request, or delete it if `after` is None.
 
     A request that another turn of the session has left meanwhile stays as it is.
     """
     with contextlib.suppress(FileNotFoundError), home.folder(*_FOLDER) as folder:
         if _parse(folder.read(_name(request))) != request:
             return
-        if again is None:
+        if after is None:
             folder.delete(_name(request))
         else:
-            folder.update(_name(request), lambda _: _render(request._replace(tries=again)))
+            folder.update(_name(request), lambda _: _render(after))
 
 
 def _render(request: DistillRequest) -> bytes:

@@ -88,9 +88,11 @@ def config_set(
     memory = open_memory()
     each = find_setting(name)
     memory.workspace.may_decide("change a setting", "vade config set")
-    if each.name == "capture.model":
-        _confirm_model(memory, each, value, yes=yes)
+    is_model = each.name == "capture.model"
+    model = _confirm_model(memory, each, value, yes=yes) if is_model else ""
     write_setting(memory, each, value)
+    if is_model:
+        memory.heard.allow_model(model)
     loaded = settings.load(home=memory.home.path)
     now = settings.flatten(loaded.settings)[each.name]
     told = {each.name: {"value": now, "from": loaded.origins[each.name]}}
@@ -99,8 +101,8 @@ def config_set(
         output.error(f"{each.environment} is set and overrides the file")
 
 
-def _confirm_model(memory: Memory, each: Setting, value: str | None, *, yes: bool) -> None:
-    """Say which text a model will get, and let the person confirm it."""
+def _confirm_model(memory: Memory, each: Setting, value: str | None, *, yes: bool) -> str:
+    """Say which text a model will get, let the person confirm it, and return the model's name and address."""
     capture = memory.settings.capture.replace(**{each.name.rpartition(".")[2]: value})
     where = memory.heard.find_destination(memory.settings.replace(capture=capture))
     if where is not None:
@@ -111,7 +113,7 @@ def _confirm_model(memory: Memory, each: Setting, value: str | None, *, yes: boo
             f" At most {capture.model_tokens} tokens a day (capture.model_tokens)."
         )
         confirm("Do you want this?", yes=yes)
-    memory.heard.allow_model("" if where is None else where.name)
+    return "" if where is None else where.name
 
 
 @config.command("path")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.errors import Collision, NotFound
-from vademecum.interfaces.cli.options import ask, common
+from vademecum.interfaces.cli.options import common, confirm
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.shape import VERSION
 
@@ -117,11 +117,12 @@ def rotate(yes: bool, workspace: str, as_json: bool, open_memory: OpenMemory) ->
 
     memory = open_memory()
     meant = syncing.find_sync_key(memory, workspace)
-    if not (yes or as_json):
-        ask(f"Change the key of {meant.name}? Each other machine needs the new one before it syncs again.")
+    question = f"Change the key of {meant.name}? Each other machine needs the new one before it syncs again."
+    confirm(question, yes=yes)
     new = syncing.rotate_key(memory, meant)
     if as_json:
-        _print_json(to_json.sync_key_rotated_json(name=meant.name, key=new, generation=meant.generation + 1))
+        now = syncing.find_sync_key(open_memory(), workspace)
+        _print_json(to_json.sync_key_rotated_json(name=meant.name, key=new, generation=now.generation))
         return
     with output.show_secrets():
         output.line(f"the new key of {meant.name}: {new}")
