@@ -58,8 +58,8 @@ def test_the_command_line_searches_and_lists_every_project(
     assert "In borealis:" in capsys.readouterr().out
     with opened(home, "borealis") as memory:
         memory.store("The staging database is Postgres 16.", key="database")
-    for words, weak in ((("--all",), False), ((), True)):  # only the other project knows of it
-        assert run([*at_home, "search", *words, "postgres"]) == 0
+    for scope, weak in (["--all"], False), ([], True):  # only the other project knows of it
+        assert run([*at_home, "search", *scope, "postgres"]) == 0
         assert ("only weak matches were found" in capsys.readouterr().err) is weak
     assert run([*at_home, "projects"]) == 0
     assert {"atlas", "borealis", "gone"} <= {line.split()[0] for line in capsys.readouterr().out.splitlines()}

@@ -10,7 +10,7 @@ import pytest
 from hooks.calls import wait_until
 from hooks.test_nudge import SEATED
 from llm.wire_server import Hang, Say, serving
-from vademecum.memory import distilling
+from vademecum.memory import background_reading, distilling
 
 if TYPE_CHECKING:
     from hooks.calls import World
@@ -52,7 +52,7 @@ def test_a_try_counts_although_the_process_is_killed_in_it(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(distilling.background_reading, "start_process", lambda *_: None)
+        patch.setattr(background_reading, "start_process", lambda *_: None)
         distilling.ask(memory, "s", is_over=True)
     monkeypatch.setattr(distilling, "_distill", killed)
     for _ in range(3):
