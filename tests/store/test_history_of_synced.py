@@ -36,7 +36,18 @@ def test_a_text_that_arrived_and_was_reworded_by_hand_can_be_restored(ada: Synce
     assert "at ten" in (hand.after or "")
     [version] = ada.memory.archive.versions("gate")
     assert version.id == hand.version
+    assert ada.memory.archive.forgotten() == []
     assert [each.text for each in ada.memory.restore(version.id).live] == ["The gate opens at nine."]
+
+
+def test_a_record_that_arrived_and_whose_file_was_deleted_can_be_restored(ada: SyncedPerson) -> None:
+    ada.file("gate", scope="global").unlink()
+    ada.sync()
+    [gone] = ada.memory.archive.forgotten()
+    assert (gone.key, gone.why) == ("gate", "deleted by hand")
+    assert [each.text for each in ada.memory.restore("gate").live] == ["The gate opens at nine."]
+    ada.sync()
+    assert ada.memory.archive.forgotten() == []
 
 
 @pytest.mark.parametrize("how", ["append", "edit", "rename", "move"])
@@ -56,6 +67,7 @@ def test_it_can_be_restored_too_if_a_command_changes_the_file_before_the_next_sy
     key = "door" if how == "rename" else "gate"
     assert any("at nine" in each.text for each in ada.memory.archive.history(key))
     assert [each.what for each in ada.memory.archive.events(key)].count("by hand") == 1
+    assert ada.memory.archive.forgotten() == []
 
 
 def test_a_text_that_a_command_replaced_is_archived_once(ada: SyncedPerson) -> None:

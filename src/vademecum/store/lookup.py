@@ -135,7 +135,8 @@ class Version:
     @property
     def why(self) -> str:
         """The reason why the record is gone."""
-        return "deleted by hand" if self.image.why == archive.KEPT else self.image.why
+        by_hand = self.image.why in (archive.KEPT, archive.HAND)
+        return "deleted by hand" if by_hand else self.image.why
 
 
 def find_version(records: Records, name: str, places: Iterable[Place]) -> Version | None:
@@ -213,12 +214,11 @@ def _files(scope_folder: ScopeFolder) -> set[str]:
 
 def _last(records: Records, scope_folder: ScopeFolder, file: str) -> Version | None:
     """Return the version that restores a file: the archived one, or the log of a file deleted by hand."""
-    images = [
-        image
-        for image in archive.images(records.home, scope_folder, filenames.RECORDS, file)
-        if image.why != archive.HAND
-    ]
+    every = archive.images(records.home, scope_folder, filenames.RECORDS, file)
     log = [*archive.kept(records.home, scope_folder, filenames.RECORDS, file)]
+    images = [image for image in every if image.why != archive.HAND]
+    if not images and not log:
+        images = every  # a sync brought the record, and somebody deleted its file
     newest = Version(scope_folder, file, images[-1]) if images else None
     if not log:
         return newest
@@ -234,7 +234,11 @@ def _answers(records: Records, version: Version, name: str, places: Iterable[Pla
     key, deleted = key_of(version.name), version.image.why == archive.KEPT
     living = [*records.living(places)]
     own, num = _names(records, version)
-    if version.image.why == "retire" and own is not None and any(each == own for _, each in living):
+    if (
+        version.image.why in ("retire", archive.HAND)
+        and own is not None
+        and any(each == own for _, each in living)
+    ):
         return False  # it was renamed or moved
     if name.removesuffix(".md") in (version.name.removesuffix(".md"), key):
         return not deleted or all(each != key for each, _ in living)
