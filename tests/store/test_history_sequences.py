@@ -38,6 +38,7 @@ class Known:
     words: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)  # words that a change by hand took out of the file
     fixed: str = ""  # a word that is also in its first key, so no step changes it
+    unseen: bool = False  # whether a change by hand is the file's last change: no program has seen it
     gone: bool = False
     synced: bool = (
         False  # then a record under its name is the same document, until a sync told that it is gone
@@ -101,6 +102,7 @@ class Play:
         self.steps.append(f"{step} {known.key}")
         known.events += events
         known.words |= {*words}
+        known.unseen = False
 
     def add(self) -> None:
         freed = [each.key for each in self.known.values() if each.gone and not each.synced]
@@ -154,13 +156,21 @@ class Play:
 
     def _change_by_hand(self, known: Known, old: str, new: str) -> None:
         self.me.change_by_hand(known.key, old, new, scope=known.scope)
-        again = known.events[-1] == ("by hand", "")  # nobody looked in between: one change
-        self.did("by hand", known, *([] if again else [("by hand", "")]), words=(new,))
+        again = known.unseen  # nobody looked in between: one change
+        self._forget_change_by_hand(known)
+        self.did("by hand", known, ("by hand", ""), words=(new,))
+        known.unseen = True
         known.hidden.add(old)
         if old in self.arrived:
             self.unkept.add(old)
         elif again:
             known.words.discard(old)
+
+    def _forget_change_by_hand(self, known: Known) -> None:
+        """Take out the event of a change by hand that another change of the file follows unseen."""
+        if known.unseen:
+            last = max(at for at, each in enumerate(known.events) if each == ("by hand", ""))
+            del known.events[last]
 
     def rename(self) -> None:
         if (chosen := self.some()) is not None:
@@ -250,9 +260,11 @@ class Play:
                 if word in each.words:
                     # The sync's facts lose with a text also the edits of it.
                     each.words -= {word, *self.unkept}
-                    if live and each.events[-1] == ("by hand", ""):
-                        each.events.pop()  # no program saw the file before the purge changed it
+                    unseen = each.unseen and not live
+                    if live:
+                        self._forget_change_by_hand(each)
                     self.did("purge", each, ("purge", ME))
+                    each.unseen = unseen  # a purge that leaves the file as it is does not look at it
 
     # ------------------------------------------------------------ what must hold
 
