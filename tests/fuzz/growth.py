@@ -56,6 +56,8 @@ ALONE = {
     "interfaces.hooks.session_sync.run": "syncs the home that it is given the path of",
     "interfaces.hooks.session_sync.main": "syncs it, and ends the process after a while",
     "memory.background_reading.main": "reads the home that it is given the path of, at low priority",
+    "memory.distilling.main": "asks a model about the home that it is given the path of",
+    "lifecycle.proposals._find_unsupported": "gets a short text, beside sentences of any length",
     "agents.registry._agent_in": "imports a module by its name",
     "context.host._prefixes": "makes every beginning of a word of ours, of which there are few",
     "store.purge._forms": "makes a pattern as long as what a person typed",

@@ -189,6 +189,7 @@ class HomeReplica(Replica):
 
     def plant(self, made: Sequence[SyncFact]) -> None:
         file = self.shared.path / f"vade-sync/{STREAM}/{made[0].replica}.{1:012}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"".join(facts.render(fact) + b"\n" for fact in made))
 
     def meet(self) -> list[shared.PlaceSynced]:

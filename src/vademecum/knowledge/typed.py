@@ -39,7 +39,7 @@ _PRINTED = re.compile(
 # Phrases of planted instructions, which pasted texts use to speak to an agent.
 _PLANTED = lazy_pattern(
     r"\b(?:ignore (?:all|any|earlier|previous|the)\b|(?:earlier|previous|system) (?:instructions|prompt)"
-    r"|the user (?:wants|likes|prefers))|^\s*system:",
+    r"|the user (?:wants|likes|prefers))|^[ \t]*system:",
     re.IGNORECASE | re.MULTILINE,
 )
 
