@@ -343,3 +343,19 @@ def test_a_folder_that_holds_another_project_now_is_not_written_for_the_one_befo
     assert answer.status_code == 404
     assert "holds another one" in answer.json()["detail"]
     assert not [*place.home.glob(f"memory/project/{id}/journal/*.md")]
+
+
+def test_a_person_changes_settings_but_chooses_no_model_that_reads_sessions(
+    place: Place, page: Client
+) -> None:
+    changed = page("PUT", "/settings/capture.tell", {"value": "false"}).json()
+    assert changed["settings"]["capture.tell"]["value"] is False
+    assert "tell = false" in (place.home / "config.toml").read_text("utf-8")
+    assert (
+        page("PUT", "/settings/capture.tell", {"value": None}).json()["settings"]["capture.tell"]["value"]
+        is True
+    )
+    model = page("PUT", "/settings/capture.model", {"value": "ollama:llama3"})
+    assert (model.status_code, "vade config set capture.model" in model.text) == (403, True)
+    token = place.client("write", "review")("PUT", "/settings/capture.tell", {"value": "false"})
+    assert token.status_code == 403

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from vademecum.errors import ConfigError, ModelTimeout
 from vademecum.interfaces.cli.app import cli
 from vademecum.interfaces.present import to_json
-from vademecum.lifecycle import proposals
+from vademecum.lifecycle import distill, proposals
 from vademecum.lifecycle.proposals import ConversationTurn, ModelProposal, Supported
 from vademecum.llm.base import ModelAnswer, ModelUsage
 from vademecum.memory import background_reading, connect, distilling
@@ -187,6 +187,27 @@ def test_what_contradicts_a_person_or_was_declined_is_refused(memory: Memory) ->
     result = memory.heard.distill(session, model=Scripted([RIGHT]))  # type: ignore[arg-type]
     assert not result.added
     assert [*result.refused] == [str(proposals.ProposalRefusal.CONTRADICTS)]
+
+
+def test_a_part_that_was_read_is_not_sent_again_when_a_later_one_fails(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distill, "_PART_TOKENS", 1)  # a part for each turn
+    session = imported(memory, *(("user", f"We deploy on day {number}.") for number in range(3)))
+    model = Scripted([])
+    answer = model.text
+
+    def failing(prompt: Any, **given: Any) -> ModelAnswer:
+        if len(model.prompts) == 1:
+            model.prompts.append("failed")
+            raise ModelTimeout("scripted:liar did not answer in time")
+        return answer(prompt, **given)
+
+    monkeypatch.setattr(model, "text", failing)
+    assert memory.heard.distill(session, model=model).messages == 1  # type: ignore[arg-type]
+    assert memory.heard.distill(session, model=model).messages == 3  # type: ignore[arg-type]
+    days = ["[user]\nWe deploy on day 0.", "failed", *(f"[user]\nWe deploy on day {n}." for n in (1, 2))]
+    assert model.prompts == days
 
 
 def test_a_day_has_its_limit(memory: Memory, tmp_path: Path) -> None:

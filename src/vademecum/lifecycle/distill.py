@@ -135,6 +135,7 @@ class Distiller:
         refused: Counter[str] = Counter()
         room = self._room()
         parts = [*_split(turns[number:], room.part)]
+        number = len(turns) - sum(map(len, parts[-_PARTS:]))
         for part in parts[-_PARTS:]:
             try:
                 proposed, tokens = self._propose(model, part, room.output)
@@ -149,8 +150,9 @@ class Distiller:
                     statements.append(_statement(found, model.name))
                 else:
                     refused[str(found)] += 1
+            number += len(part)
             result = result._replace(
-                messages=len(turns) if part is parts[-1] else result.messages,
+                messages=number,
                 proposed=result.proposed + len(proposed),
                 added=result.added + self._heard.add(self._session(log), statements),
                 tokens=result.tokens + tokens,

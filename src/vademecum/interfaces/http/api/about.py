@@ -64,6 +64,11 @@ def change_setting(call: ApiCall, name: SettingName, body: NewValue) -> dict[str
     if not call.is_person:
         raise Refused("only a person changes settings", hint="run `vade config set` in a terminal")
     found = find_setting(name)
+    if name == "capture.model" and body.value:
+        raise Refused(
+            "a model that reads sessions is chosen where it can be said what it gets",
+            hint="run `vade config set capture.model` in a terminal",
+        )
     write_setting(call.memory, found, body.value)
     loaded = config.load(home=call.memory.home.path)
     now = {"value": config.flatten(loaded.settings)[name], "from": loaded.origins[name]}

@@ -253,13 +253,16 @@ export function morph(old, fresh) {
 
 let running = null;
 const asked = new Set(); // what was asked for while another was under way
+let dropped = false;
 /** Fetch this page anew and put what changed into its living regions. */
 export async function refresh(url = currentUrl()) {
   if (running) { asked.add(url); return running; }
   running = (async () => {
     try {
       const answer = await fetch(url, { headers: { Accept: "text/html" } });
-      if (answer.ok || answer.status === 404) apply(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      // Asked for again meanwhile: the answer may be older than what was just decided. Only one in a row is dropped.
+      dropped = asked.has(url) && !dropped;
+      if (!dropped && (answer.ok || answer.status === 404)) apply(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch { state("off"); }
     running = null;
     for (const next of [...asked]) { asked.delete(next); await refresh(next); }
